@@ -1,3 +1,5 @@
+import { Resolver } from 'node:dns/promises';
+
 import type { OrganizationDomain } from '#db/organization-domains';
 import type { ProviderRecord } from '#db/identity-providers';
 import type { Clock, EpochSeconds } from '#model/clock';
@@ -37,6 +39,12 @@ export type DomainCheck = 'found' | 'absent' | 'unreachable';
 
 /** Returns the TXT records of a name, each in parts, as `dns.resolveTxt` does. */
 export type ResolveTxt = (name: string) => Promise<readonly (readonly string[])[]>;
+
+/** Looks TXT records up as the system's configuration says, within a few seconds. */
+export function systemTxt(): ResolveTxt {
+  const resolver = new Resolver({ timeout: 2000, tries: 2 });
+  return (name) => resolver.resolveTxt(name);
+}
 
 const limits = { timeoutMs: 10_000, maxBytes: 256 * 1024 };
 const mostClients = 200;

@@ -225,3 +225,9 @@ export function readDays(pattern: RegExp) {
     throw new UsageError(`--${option} '${text}' is not a number of days`);
   };
 }
+
+/** Reads an option that is on or off. @throws {UsageError} */
+export function yesOrNo(text: string, option: string): boolean {
+  if (text === 'yes' || text === 'no') return text === 'yes';
+  throw new UsageError(`--${option} '${text}' is neither yes nor no`);
+}

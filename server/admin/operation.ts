@@ -12,6 +12,7 @@ import { transaction, type Db } from '#db/transaction';
 import type { RefusalLog } from '#audit/counted-refusals';
 import type { AuditAction } from '#audit/sentences';
 import { insertAuditEvent } from '#db/audit';
+import type { ProviderSetup } from '#accounts/provider-setup';
 import type { UpstreamSetup } from '#upstreams/credentials/setup';
 import type { WebhookSetup } from '#webhooks/webhook-setup';
 import { redact } from '#log/redact';
@@ -59,7 +60,9 @@ export interface OrganizationOperation<
     input: z.output<Input>,
     at: { readonly organization: Organization; readonly actor: Actor },
     ports: AdministrationPorts,
-  ) => Promise<Partial<Pick<AdministrationPorts, 'upstreamSetup' | 'webhookSetup'>>>;
+  ) => Promise<
+    Partial<Pick<AdministrationPorts, 'upstreamSetup' | 'webhookSetup' | 'providerSetup'>>
+  >;
   run(
     input: z.output<Input>,
     at: { readonly organization: Organization; readonly role: Role; readonly actor: Actor },
@@ -121,6 +124,9 @@ const leastRole = {
   'grants.manage': 'admin',
   'audit.read': 'admin',
   'webhook.manage': 'admin',
+  'provider.read': 'admin',
+  // Whoever chooses the provider decides who is who: an admin must not be able to sign in as an owner.
+  'provider.manage': 'owner',
   'usage.read': 'admin',
   'activity.read': 'admin',
 } as const satisfies Partial<Record<AuditAction, Role>>;
@@ -185,6 +191,7 @@ export interface AdministrationPorts {
   readonly db: Db;
   readonly upstreamSetup: UpstreamSetup;
   readonly webhookSetup: WebhookSetup;
+  readonly providerSetup: ProviderSetup;
   /** Opens stored arguments and results of calls. */
   readonly contentKey: Pick<MasterKey, 'open'>;
   /** Records refusals that can be caused without limit. */

@@ -4,9 +4,11 @@ import { contentOperations } from './call-contents.ts';
 import { callOperations } from './calls.ts';
 import { clientSecretOperations } from './client-secrets.ts';
 import { clientOperations } from './clients.ts';
+import { domainOperations } from './domains.ts';
 import { grantOperations } from './grants.ts';
 import { groupOperations } from './groups.ts';
 import { serverGroupOperations } from './server-access.ts';
+import { providerOperations } from './identity-providers.ts';
 import { invitationOperations } from './invitations.ts';
 import { keyOperations } from './keys.ts';
 import type { Operation } from './operation.ts';
@@ -74,6 +76,8 @@ export const operations: readonly Operation[] = [
   personPseudonymize,
   ...invitationOperations,
   ...groupOperations,
+  ...providerOperations,
+  ...domainOperations,
   ...settingsOperations,
   ...grantOperations,
   ...auditOperations,

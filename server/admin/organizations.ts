@@ -9,9 +9,11 @@ import {
 import { randomBase62 } from '#secrets/secrets';
 import { callRetentionDays as retention } from '#model/calls';
 import { roles, type Role } from '#model/roles';
-import { insertUser, findUser, listMemberships } from '#db/people';
+import { hasOwnerWithSecondFactor, insertUser, findUser, listMemberships } from '#db/people';
+import { listProviders } from '#db/identity-providers';
+import { isUsable } from './identity-providers.ts';
 import { AdministrationRefusal } from './refusal.ts';
-import { fields, surfaces, wholeNumber, words } from './fields.ts';
+import { fields, surfaces, wholeNumber, words, yesOrNo } from './fields.ts';
 import {
   organizationOperation,
   personalOperation,
@@ -22,7 +24,7 @@ import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
 import { countConnectedApps, findSettings, updateSettings } from '#db/settings';
 import { ownMember } from './people.ts';
 import { json } from '#config/option';
-import { CommandError, UsageError } from '#config/usage-error';
+import { CommandError } from '#config/usage-error';
 import { administer, command, listCommand, type Command } from './command.ts';
 import { checkSlug, namedOrganization, type Positional } from './positionals.ts';
 import { printMade } from './print.ts';
@@ -152,6 +154,11 @@ const settings = {
   callRetentionDays: wholeNumber(retention.least, retention.most).describe(
     'How many days recorded calls are kept',
   ),
+  singleSignOnRequired: z
+    .boolean()
+    .describe(
+      'Whether members enter only through an identity provider of the organization; owners with two factors always enter',
+    ),
 };
 const connectedSchema = z
   .object({
@@ -193,6 +200,14 @@ export const settingsUpdate = organizationOperation({
         group: rules,
         label: 'Require a second factor',
         help: 'People who sign in with only a password cannot open the pages of this organization or consent to applications. Applications keep the access that people granted before.',
+      },
+    }),
+    singleSignOnRequired: settings.singleSignOnRequired.optional().register(surfaces, {
+      control: {
+        kind: 'checkbox',
+        group: rules,
+        label: 'Require single sign-on',
+        help: 'Members enter only through an identity provider of this organization, and personal tokens of others than owners stop working here. Owners with two factors can always enter. An owner must have tested the provider. Applications keep the access that people granted before.',
       },
     }),
     openClientsAllowed: settings.openClientsAllowed.optional().register(surfaces, {
@@ -245,7 +260,8 @@ export const settingsUpdate = organizationOperation({
   target: ({ organization, ...change }) => `organization:${organization} ${JSON.stringify(change)}`,
   async run(input, { organization, actor }, ports) {
     const { secondFactorRequired, openClientsAllowed, latchkeyProxyAllowed } = input;
-    const { callRetentionDays, title } = input;
+    const { callRetentionDays, singleSignOnRequired, title } = input;
+    if (singleSignOnRequired) await checkMayRequire(organization, ports);
     if (secondFactorRequired && actor.type === 'person') {
       const { hasSecondFactor } = await ownMember(organization.id, actor.userId, ports);
       if (!hasSecondFactor) {
@@ -259,10 +275,31 @@ export const settingsUpdate = organizationOperation({
       ...(openClientsAllowed !== undefined && { openClientsAllowed }),
       ...(latchkeyProxyAllowed !== undefined && { latchkeyProxyAllowed }),
       ...(callRetentionDays !== undefined && { callRetentionDays }),
+      ...(singleSignOnRequired !== undefined && { singleSignOnRequired }),
     });
     return settingsOf(organization, ports);
   },
 });
+
+/**
+ * Throws unless single sign-on can be required: members have a way in, and an owner another one in case it breaks.
+ *
+ * @throws {AdministrationRefusal} `conflict`
+ */
+async function checkMayRequire(
+  { id, name }: Organization,
+  { db }: Pick<AdministrationPorts, 'db'>,
+): Promise<void> {
+  if ((await findSettings(db, name))?.singleSignOnRequired) return;
+  if (!(await listProviders(db, id)).some(isUsable)) {
+    const why = 'no owner has tested an identity provider: test one on the page Sign-in first';
+    throw new AdministrationRefusal('conflict', why);
+  }
+  if (await hasOwnerWithSecondFactor(db, id)) return;
+  const why =
+    'no owner has a passkey or an authenticator app and could enter if the provider fails: set one up first';
+  throw new AdministrationRefusal('conflict', why);
+}
 
 async function settingsOf(
   { id, name }: Organization,
@@ -305,6 +342,11 @@ const updateCommand: Command = {
     },
     { name: 'call-retention-days', value: 'N', doc: 'how many days recorded calls are kept' },
     {
+      name: 'single-sign-on',
+      value: 'YES|NO',
+      doc: 'whether members enter only through an identity provider; no lets them enter again if it fails',
+    },
+    {
       name: 'yes',
       doc: 'change it; without this option, a change that stops applications only shows how many',
     },
@@ -316,10 +358,11 @@ const updateCommand: Command = {
     const place = { organization: name };
     const title = input.text('title');
     const change = {
-      secondFactorRequired: yesOrNo('second-factor', input.text('second-factor')),
-      openClientsAllowed: yesOrNo('open-clients', input.text('open-clients')),
-      latchkeyProxyAllowed: yesOrNo('latchkey-proxy', input.text('latchkey-proxy')),
+      secondFactorRequired: maybeYes('second-factor', input.text('second-factor')),
+      openClientsAllowed: maybeYes('open-clients', input.text('open-clients')),
+      latchkeyProxyAllowed: maybeYes('latchkey-proxy', input.text('latchkey-proxy')),
       callRetentionDays: input.text('call-retention-days'),
+      singleSignOnRequired: maybeYes('single-sign-on', input.text('single-sign-on')),
     };
     const before = await administer(settingsRead, place, ports);
     const stopped = stoppedBy(change, before);
@@ -340,6 +383,7 @@ const updateCommand: Command = {
       open_clients: word(now.openClientsAllowed),
       latchkey_proxy: word(now.latchkeyProxyAllowed),
       call_retention_days: now.callRetentionDays,
+      single_sign_on: word(now.singleSignOnRequired),
     };
     printMade(facts, { json: input.flag('json'), out });
   },
@@ -368,10 +412,8 @@ function several(count: number, one: string, more: string): string {
 }
 
 /** @throws {UsageError} */
-function yesOrNo(option: string, text: string | undefined): boolean | undefined {
-  if (text === undefined) return undefined;
-  if (text === 'yes' || text === 'no') return text === 'yes';
-  throw new UsageError(`--${option} '${text}' is neither yes nor no`);
+function maybeYes(option: string, text: string | undefined): boolean | undefined {
+  return text === undefined ? undefined : yesOrNo(text, option);
 }
 
 export const organizationCommands: readonly Command[] = [

@@ -176,7 +176,7 @@ function given(name: string, value: string | undefined) {
 }
 
 /** @throws {CommandError} when the file cannot be read or is empty */
-function secretIn(file: string): string {
+export function secretIn(file: string): string {
   let secret: string;
   try {
     secret = readFileSync(file, 'utf8').trim();

@@ -8,6 +8,7 @@ import { listSigningKeys } from '#db/signing-keys';
 import type { Db } from '#db/transaction';
 import type { OutboundGuard } from '#outbound/checked-addresses';
 import { upstreamSetup, type UpstreamSetup } from '#upstreams/credentials/setup';
+import { providerSetup, systemTxt, type ProviderSetup } from '#accounts/provider-setup';
 import { webhookSetup, type WebhookSetup } from '#webhooks/webhook-setup';
 
 /** The data folder and hosts that a command uses. */
@@ -31,6 +32,7 @@ export async function commandSetup(
 ): Promise<{
   upstreamSetup: UpstreamSetup;
   webhookSetup: WebhookSetup;
+  providerSetup: ProviderSetup;
   contentKey: Pick<Sealing, 'open'>;
 }> {
   const mayCreate = (await listSigningKeys(db)).length === 0;
@@ -49,6 +51,7 @@ export async function commandSetup(
   return {
     upstreamSetup: upstreamSetup({ base, sealing, guard }),
     webhookSetup: webhookSetup({ sealing, guard, clock }),
+    providerSetup: providerSetup({ base, sealing, guard, resolveTxt: systemTxt(), clock }),
     contentKey: sealing,
   };
 }

@@ -14,6 +14,7 @@ import { NameResolver } from '#outbound/name-resolver';
 import { clientsOf } from '#upstreams/credentials/authorization-client';
 import { upstreamSetup } from '#upstreams/credentials/setup';
 import type { AgentTunnels } from '#upstreams/tunnel/agent-tunnels';
+import { providerSetup, systemTxt } from '#accounts/provider-setup';
 import { webhookSetup } from '#webhooks/webhook-setup';
 import { openApp } from './open-app.ts';
 import { openGateway } from './open-gateway.ts';
@@ -31,7 +32,7 @@ const drainMs = 10_000;
 
 export interface RunningServer {
   readonly stores: Stores &
-    Pick<AdministrationPorts, 'upstreamSetup' | 'webhookSetup' | 'contentKey'>;
+    Pick<AdministrationPorts, 'upstreamSetup' | 'webhookSetup' | 'providerSetup' | 'contentKey'>;
   readonly metricsUrl: string | undefined;
   /** The link that creates the first owner; `undefined` if there already is a person who can sign in. */
   firstLink(): Promise<HandedOutLink | undefined>;
@@ -79,6 +80,13 @@ async function open(options: ServeOptions, closers: Closers): Promise<RunningSer
   const setup = {
     upstreamSetup: upstreamSetup({ base, sealing: masterKey, guard }),
     webhookSetup: webhookSetup({ sealing: masterKey, guard, clock }),
+    providerSetup: providerSetup({
+      base,
+      sealing: masterKey,
+      guard,
+      resolveTxt: systemTxt(),
+      clock,
+    }),
     contentKey: masterKey,
   };
   const metrics = options.metrics && new Metrics();

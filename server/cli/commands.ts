@@ -5,9 +5,11 @@ import { callCommands } from '#admin/calls';
 import { clientSecretCommands } from '#admin/client-secrets';
 import { clientCommands, clientRevokeCommand } from '#admin/clients';
 import type { Command } from '#admin/command';
+import { domainCommands } from '#admin/domains';
 import { grantCommands } from '#admin/grants';
 import { groupCommands } from '#admin/groups';
 import { serverSetGroups } from '#admin/server-access';
+import { providerCommands } from '#admin/identity-provider-commands';
 import { invitationCommands } from '#admin/invitations';
 import { keyCommands } from '#admin/keys';
 import { organizationCommands } from '#admin/organizations';
@@ -80,6 +82,8 @@ export const commands: readonly (Command | FolderCommand)[] = [
   userCommands.remove,
   ...invitationCommands,
   ...groupCommands,
+  ...providerCommands,
+  ...domainCommands,
   ...grantCommands,
   ...tokenCommands,
   ...auditCommands,

@@ -41,23 +41,26 @@ export interface ProviderRecord {
 /** Nobody becomes an owner through a provider. */
 export type JoiningRole = Exclude<Role, 'owner'>;
 
-/** What can change. Omitted members keep their value; changing the client forgets the test. */
-export type ProviderChange = Partial<
-  Pick<
-    ProviderRecord,
-    | 'name'
-    | 'clientId'
-    | 'sealedSecret'
-    | 'scopes'
-    | 'groupsClaim'
-    | 'emailTrusted'
-    | 'joiningRole'
-    | 'joiningGroups'
-    | 'roleGroups'
-    | 'countsAsTwoFactors'
-    | 'disabledAt'
-  >
+type Changeable = Pick<
+  ProviderRecord,
+  | 'name'
+  | 'clientId'
+  | 'sealedSecret'
+  | 'scopes'
+  | 'groupsClaim'
+  | 'emailTrusted'
+  | 'joiningRole'
+  | 'joiningGroups'
+  | 'roleGroups'
+  | 'countsAsTwoFactors'
+  | 'disabledAt'
 >;
+
+/**
+ * What can change. Members that are omitted or `undefined` keep their value, except that a `joiningRole` or `disabledAt` that is
+ * `undefined` is cleared. Changing the client forgets the test.
+ */
+export type ProviderChange = { readonly [Name in keyof Changeable]?: Changeable[Name] | undefined };
 
 /** @returns `taken` when the organization has a provider with this issuer, `full` when it already has `most` */
 export async function insertProvider(

@@ -46,6 +46,16 @@ export async function findOrganization(db: Db, name: string): Promise<Organizati
   return row && readOrganization(row);
 }
 
+/** The name of an organization, by its id. */
+export async function findOrganizationName(db: Db, id: string): Promise<string | undefined> {
+  const row = await db
+    .selectFrom('organization')
+    .select('name')
+    .where('id', '=', id)
+    .executeTakeFirst();
+  return row?.name;
+}
+
 /** Whether the person owns all organizations, disabled ones too: they administer the installation. */
 export async function ownsEveryOrganization(db: Db, personId: string): Promise<boolean> {
   const rows = await db

@@ -178,6 +178,20 @@ export async function findMember(
   return (await withGroups(db, organizationId, rows))[0];
 }
 
+/** Whether an owner of the organization has a passkey or a confirmed authenticator app. */
+export async function hasOwnerWithSecondFactor(db: Db, organizationId: string): Promise<boolean> {
+  const owners = await db
+    .selectFrom('membership')
+    .select('person_id')
+    .where('organization_id', '=', organizationId)
+    .where('role', '=', 'owner')
+    .execute();
+  const ids = owners.map(({ person_id: id }) => id);
+  if (ids.length === 0) return false;
+  const rows = await membersOfPeople(db, organizationId, ids);
+  return rows.some((row) => Boolean(row.second_factor));
+}
+
 /** Changes a member's role. Concurrent changes cannot leave the organization without an owner. */
 export async function changeRole(
   db: Db,

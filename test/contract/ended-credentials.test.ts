@@ -15,6 +15,7 @@ import { stillClock } from '#support/still-clock';
 import { suite } from '#support/suite';
 import { loopbackSetup } from '#support/upstream-setup';
 import { waitedFor } from '#support/waited-for';
+import { loopbackProviders } from '#support/provider-setup';
 import { loopbackWebhooks } from '#support/webhook-setup';
 import { masterKey } from '#server/secrets/master-key';
 
@@ -60,6 +61,7 @@ async function acting(database: Connection, kind: (typeof kinds)[number]) {
     refusals: everyRefusal({ db, clock }),
     upstreamSetup: loopbackSetup(),
     webhookSetup: loopbackWebhooks(clock),
+    providerSetup: loopbackProviders(clock),
     contentKey: masterKey(new Uint8Array(32)),
   };
   return {

@@ -1,3 +1,4 @@
+import { loopbackProviders } from './provider-setup.ts';
 import { z } from 'zod';
 import type { Role } from '#server/model/roles';
 import { agentCreate } from '#server/admin/agents';
@@ -61,6 +62,7 @@ export async function adminApi(): Promise<AdminApi> {
     refusals,
     upstreamSetup: loopbackSetup(),
     webhookSetup: loopbackWebhooks(clock),
+    providerSetup: loopbackProviders(clock),
     contentKey: masterKey(new Uint8Array(32)),
   };
   let count = 0;

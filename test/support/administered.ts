@@ -17,6 +17,7 @@ import { insertUser } from '#server/db/people';
 import { openDatabase } from './open-database.ts';
 import { signedIn } from './signed-in.ts';
 import { loopbackSetup } from './upstream-setup.ts';
+import { loopbackProviders, type TxtRecords } from './provider-setup.ts';
 import { loopbackWebhooks } from './webhook-setup.ts';
 import { stillClock, type StillClock } from './still-clock.ts';
 import { masterKey } from '#server/secrets/master-key';
@@ -26,6 +27,8 @@ export interface Administered extends AsyncDisposable {
   readonly stores: OpenStores;
   readonly clock: StillClock;
   readonly ports: AdministrationPorts;
+  /** The DNS records of the world. */
+  readonly txt: TxtRecords;
   /** A new person with this role in `organization`; without a role they belong to none. */
   person(role: Role | undefined, organization?: string): Promise<Actor>;
   /** Performs an operation, as the operator by default. */
@@ -41,12 +44,14 @@ export async function administered(): Promise<Administered> {
   const stores = await openDatabase();
   const clock = stillClock();
   const refusals = everyRefusal({ ...stores, clock });
+  const txt: TxtRecords = new Map();
   const ports = {
     ...stores,
     clock,
     refusals,
     upstreamSetup: loopbackSetup(),
     webhookSetup: loopbackWebhooks(clock),
+    providerSetup: loopbackProviders(clock, txt),
     contentKey: masterKey(new Uint8Array(32)),
   };
   let people = 0;
@@ -60,6 +65,7 @@ export async function administered(): Promise<Administered> {
     stores,
     clock,
     ports,
+    txt,
     perform: act,
     async person(role, organization = 'acme') {
       people += 1;

@@ -1,3 +1,4 @@
+import type { ProviderSetup } from '#server/accounts/provider-setup';
 import { checkPositionals, findCommand } from '#server/cli/find-command';
 import { readOptions } from '#server/config/read-options';
 import { passwordHashing } from '#server/accounts/passwords';
@@ -8,6 +9,7 @@ import { masterKey, type MasterKey } from '#server/secrets/master-key';
 import { stillClock, type StillClock } from './still-clock.ts';
 import { loopbackSetup } from './upstream-setup.ts';
 import { temporaryFolder } from './temporary-folder.ts';
+import { loopbackProviders } from './provider-setup.ts';
 import { loopbackWebhooks } from './webhook-setup.ts';
 
 /** The administrative commands over a database of their own, as a person at a terminal has them. */
@@ -15,6 +17,7 @@ export interface Administration extends AsyncDisposable {
   readonly stores: OpenStores & {
     readonly upstreamSetup: UpstreamSetup;
     readonly webhookSetup: WebhookSetup;
+    readonly providerSetup: ProviderSetup;
     readonly contentKey: Pick<MasterKey, 'open'>;
   };
   readonly clock: StillClock;
@@ -35,6 +38,7 @@ export async function administration(): Promise<Administration> {
   const setup = {
     upstreamSetup: loopbackSetup(),
     webhookSetup: loopbackWebhooks(clock),
+    providerSetup: loopbackProviders(clock),
     contentKey: masterKey(new Uint8Array(32)),
   };
   const stores = { ...(await openStores(folder.path)), ...setup };

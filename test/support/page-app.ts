@@ -36,6 +36,7 @@ import { bundleOfBuild } from './bundle-of-build.ts';
 import { fakeMac } from './fake-mac.ts';
 import { freshSigningKeys } from './fresh-signing-keys.ts';
 import { loopbackSetup } from './upstream-setup.ts';
+import { loopbackProviders } from './provider-setup.ts';
 import { loopbackWebhooks } from './webhook-setup.ts';
 
 /** What stands for the proxy's package. */
@@ -261,6 +262,7 @@ export async function pageApp({ log2Cost = 8, ...options }: PageAppOptions = {})
       refusals,
       upstreamSetup: loopbackSetup(),
       webhookSetup: loopbackWebhooks(clock),
+      providerSetup: loopbackProviders(clock),
       contentKey: masterKey(new Uint8Array(32)),
     },
     agents: {
@@ -290,6 +292,7 @@ export async function pageApp({ log2Cost = 8, ...options }: PageAppOptions = {})
             refusals,
             upstreamSetup: loopbackSetup(),
             webhookSetup: loopbackWebhooks(clock),
+            providerSetup: loopbackProviders(clock),
             contentKey: masterKey(new Uint8Array(32)),
             sealing: masterKey(randomBytes(32)),
             authorizationClientOf: () => {

@@ -141,6 +141,7 @@ test('an organization requires a second factor, and refuses unknown applications
     open_clients: 'no',
     latchkey_proxy: 'yes',
     call_retention_days: 90,
+    single_sign_on: 'no',
   });
   await expect(
     admin.run('organization', 'update', 'acme', '--second-factor', 'maybe'),

@@ -9,6 +9,7 @@ import { insertUser } from '#server/db/people';
 import { updateSettings } from '#server/db/settings';
 import { masterKey } from '#server/secrets/master-key';
 import { loopbackSetup } from '#support/upstream-setup';
+import { loopbackProviders } from '#support/provider-setup';
 import { loopbackWebhooks } from '#support/webhook-setup';
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
 
@@ -121,6 +122,7 @@ test('140: session through a provider: no personal operation, and none in anothe
     refusals: { note: async () => undefined, noteLater: () => undefined },
     upstreamSetup: loopbackSetup(),
     webhookSetup: loopbackWebhooks(clock),
+    providerSetup: loopbackProviders(clock),
     contentKey: masterKey(new Uint8Array(32)),
   };
   const refusal = async (operation: Operation, input: object) =>

@@ -10,6 +10,7 @@ import { agentBadge } from '#server/web/dashboard/health';
 import { changesWithHealth } from '#server/web/dashboard/live';
 import { handedOut, pageApp, type PageApp } from '#support/page-app';
 import { loopbackSetup } from '#support/upstream-setup';
+import { loopbackProviders } from '#support/provider-setup';
 import { loopbackWebhooks } from '#support/webhook-setup';
 import { masterKey } from '#server/secrets/master-key';
 
@@ -120,6 +121,7 @@ test('offline agent: its page explains to administrators how to run it, with the
     refusals,
     upstreamSetup: loopbackSetup(),
     webhookSetup: loopbackWebhooks(clock),
+    providerSetup: loopbackProviders(clock),
     contentKey: masterKey(new Uint8Array(32)),
   };
   const agent = 'oslo';

@@ -6,6 +6,7 @@ import { everyRefusal } from '#server/audit/counted-refusals';
 import { newestEvents } from '#support/newest-events';
 import { pageApp, type PageApp } from '#support/page-app';
 import { loopbackSetup } from '#support/upstream-setup';
+import { loopbackProviders } from '#support/provider-setup';
 import { loopbackWebhooks } from '#support/webhook-setup';
 import { masterKey } from '#server/secrets/master-key';
 
@@ -24,6 +25,7 @@ beforeAll(async () => {
     refusals,
     upstreamSetup: loopbackSetup(),
     webhookSetup: loopbackWebhooks(clock),
+    providerSetup: loopbackProviders(clock),
     contentKey: masterKey(new Uint8Array(32)),
   };
   const scopes = ['mcp:tools:read', 'mcp:tools:execute'];

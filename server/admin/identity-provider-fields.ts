@@ -1,0 +1,194 @@
+// What people enter about an identity provider: schemas, options of commands and controls of forms.
+import { z } from 'zod';
+
+import { readRoleGroup } from '#accounts/organization-providers';
+import { fields, surfaces, words, yesOrNo } from './fields.ts';
+import { secretIn } from './upstream-access-commands.ts';
+
+const trust = { name: 'trust', label: 'Trust' };
+
+export const nameField = fields.name.clone().register(surfaces, {
+  option: { value: 'N', doc: 'the name on the button, for example Acme ID' },
+  control: {
+    kind: 'text',
+    label: 'Name',
+    subject: 'The name',
+    help: 'People see it when they sign in. Example: Acme ID',
+    attributes: { maxlength: '200', autocomplete: 'off' },
+  },
+});
+export const clientIdField = words(500)
+  .min(1)
+  .register(surfaces, {
+    option: { value: 'ID', doc: 'the client ID of Latchkey there' },
+    control: {
+      kind: 'text',
+      label: 'Client ID',
+      subject: 'The client ID',
+      attributes: { maxlength: '500', autocomplete: 'off', spellcheck: 'false' },
+    },
+  });
+export const secretField = z
+  .string()
+  .min(1)
+  .max(2000)
+  .regex(/^[\x20-\x7e]+$/, 'must be printable ASCII')
+  .register(surfaces, {
+    option: {
+      name: 'client-secret-file',
+      value: 'FILE',
+      doc: 'a file with the client secret',
+      read: secretIn,
+    },
+    control: {
+      kind: 'text',
+      type: 'password',
+      label: 'Client secret',
+      subject: 'The client secret',
+      help: 'Latchkey stores it encrypted and never shows it.',
+      attributes: { maxlength: '2000', autocomplete: 'off' },
+    },
+  });
+export const scopesField = z
+  .array(
+    z
+      .string()
+      .max(200)
+      .regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, 'is not a scope'),
+  )
+  .max(20)
+  .describe('Scopes to request in addition to `openid email`')
+  .register(surfaces, {
+    option: {
+      name: 'scope',
+      value: 'S',
+      repeated: true,
+      doc: 'a scope to request in addition to openid and email',
+    },
+    control: {
+      kind: 'text',
+      label: 'More scopes',
+      subject: 'A scope',
+      help: 'Requested in addition to openid and email. Some providers send groups only if a scope asks for them.',
+      optional: true,
+      attributes: { autocomplete: 'off', spellcheck: 'false' },
+      entries: { between: 'spaces' },
+    },
+  });
+export const groupsClaimField = words(200)
+  .min(1)
+  .describe('The claim that lists the groups or roles of a person')
+  .register(surfaces, {
+    option: { value: 'C', doc: 'the claim that lists the groups of a person (default: groups)' },
+    control: {
+      kind: 'text',
+      label: 'Groups claim',
+      subject: 'The groups claim',
+      help: 'The claim that lists the groups or roles of a person. Map them under Groups.',
+      optional: true,
+      attributes: { maxlength: '200', autocomplete: 'off', spellcheck: 'false' },
+    },
+  });
+export const emailTrustedField = z
+  .boolean()
+  .describe(
+    'Whether addresses without `email_verified` count; never for an issuer that many organizations share',
+  )
+  .register(surfaces, {
+    option: {
+      name: 'trust-email',
+      value: 'YES|NO',
+      doc: 'whether to trust addresses without email_verified (default: no)',
+      read: yesOrNo,
+    },
+    control: {
+      kind: 'checkbox',
+      group: trust,
+      label: 'Trust addresses without email_verified',
+      help: 'Only if your administrators alone can set addresses there. An address that the provider calls unverified never counts.',
+    },
+  });
+export const twoFactorsField = z
+  .boolean()
+  .describe('Whether each sign-in counts as two factors, whatever the provider says')
+  .register(surfaces, {
+    option: {
+      name: 'two-factors',
+      value: 'YES|NO',
+      doc: 'whether each sign-in counts as two factors (default: no)',
+      read: yesOrNo,
+    },
+    control: {
+      kind: 'checkbox',
+      group: trust,
+      label: 'Count each sign-in as two factors',
+      help: 'Only if the provider requires a second factor of everyone. Otherwise, a sign-in counts as two factors if the provider says so (amr contains mfa).',
+    },
+  });
+export const joiningRoleField = z
+  .enum(['nobody', 'viewer', 'member', 'admin'])
+  .describe('The role of people who join by signing in; `nobody`: only members sign in')
+  .register(surfaces, {
+    option: {
+      value: 'ROLE',
+      doc: 'let people with an address of a proved domain join as viewer, member or admin (default: nobody)',
+    },
+    control: {
+      kind: 'select',
+      label: 'People who are not members',
+      subject: 'The role',
+      chosen: 'nobody',
+      help: 'Anyone with an account at the provider and an address of a proved domain.',
+      choices: [
+        { value: 'nobody', text: 'Cannot sign in' },
+        { value: 'viewer', text: 'Join as viewer' },
+        { value: 'member', text: 'Join as member' },
+        { value: 'admin', text: 'Join as admin' },
+      ],
+    },
+  });
+export const joiningGroupsField = z
+  .array(z.string().max(100))
+  .max(100)
+  .describe('The ids of the groups of people who join')
+  .register(surfaces, {
+    control: { kind: 'checkboxes', name: 'group', label: 'Groups of people who join', choices: [] },
+  });
+export const roleGroupsField = z
+  .array(
+    z
+      .string()
+      .max(300)
+      .refine(
+        (text) => readRoleGroup(text) !== undefined,
+        'must be admin, member or viewer, then = and a group',
+      ),
+  )
+  .max(20)
+  .describe(
+    'Groups at the provider that give a role, such as `admin=latchkey-admins`; never that of owners',
+  )
+  .register(surfaces, {
+    option: {
+      name: 'role-group',
+      value: 'ROLE=GROUP',
+      repeated: true,
+      doc: 'a group at the provider that gives a role, such as admin=latchkey-admins',
+    },
+    control: {
+      kind: 'textarea',
+      label: 'Roles by group',
+      subject: 'A line',
+      help: 'One per line, for example admin=latchkey-admins. At each sign-in, people get the highest role of their groups. Owners stay owners.',
+      optional: true,
+      attributes: { spellcheck: 'false' },
+      entries: { between: 'lines' },
+    },
+  });
+
+/** Gives a variant of a field, such as one with a default, the option and the control of the field. */
+export function alike<Variant extends z.ZodType>(field: z.ZodType, variant: Variant): Variant {
+  const shown = surfaces.get(field);
+  if (shown) surfaces.add(variant, shown);
+  return variant;
+}

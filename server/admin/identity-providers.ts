@@ -1,0 +1,423 @@
+import { z } from 'zod';
+
+import { listGroups } from '#db/groups';
+import {
+  countLinkedMembers,
+  deleteProvider,
+  insertProvider,
+  listLinkedMembers,
+  listProviders,
+  unlinkMember,
+  updateProvider,
+  type ProviderChange,
+  type ProviderRecord,
+} from '#db/identity-providers';
+import type { Organization } from '#db/organizations';
+import { endSessionsThrough } from '#db/sessions';
+import { findSettings } from '#db/settings';
+import { isSharedIssuer } from '#model/issuers';
+import { randomBase62 } from '#secrets/secrets';
+import { fields, surfaces } from './fields.ts';
+import {
+  alike,
+  nameField,
+  clientIdField,
+  secretField,
+  scopesField,
+  groupsClaimField,
+  emailTrustedField,
+  twoFactorsField,
+  joiningRoleField,
+  joiningGroupsField,
+  roleGroupsField,
+} from './identity-provider-fields.ts';
+import { type AdministrationPorts, organizationOperation, type Operation } from './operation.ts';
+import { AdministrationRefusal, invalidField, notFound } from './refusal.ts';
+
+const mostProviders = 5;
+const mostShown = 500;
+
+/** The view of an identity provider: on pages, in the API and in commands. Its secret is never shown. */
+export const providerViewSchema = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    issuer: z.string(),
+    clientId: z.string(),
+    redirectUri: z
+      .string()
+      .nullable()
+      .describe('What to register at the provider; null in a command that does not know the URL'),
+    scopes: z.array(z.string()),
+    groupsClaim: z.string(),
+    emailTrusted: z.boolean(),
+    joiningRole: z.enum(['nobody', 'viewer', 'member', 'admin']),
+    joiningGroups: z.array(z.string()).describe('The ids of groups'),
+    roleGroups: z.array(z.string()),
+    countsAsTwoFactors: z.boolean(),
+    members: z.int().describe('How many people are linked'),
+    status: z.enum(['untested', 'tested', 'disabled']),
+    testedAt: fields.maybeAt.describe('The last successful test by an owner'),
+    createdAt: fields.at,
+  })
+  .meta({ id: 'IdentityProvider' });
+
+export type ProviderView = z.output<typeof providerViewSchema>;
+
+async function viewOf(
+  provider: ProviderRecord,
+  { db, providerSetup }: Pick<AdministrationPorts, 'db' | 'providerSetup'>,
+): Promise<ProviderView> {
+  const counts = await countLinkedMembers(db, provider.organizationId);
+  const { tested, disabledAt } = provider;
+  const enabled = tested ? 'tested' : 'untested';
+  return {
+    id: provider.id,
+    name: provider.name,
+    issuer: provider.issuer,
+    clientId: provider.clientId,
+    redirectUri: providerSetup.redirectUriOf(provider.id) ?? null,
+    scopes: [...provider.scopes],
+    groupsClaim: provider.groupsClaim,
+    emailTrusted: provider.emailTrusted,
+    joiningRole: provider.joiningRole ?? 'nobody',
+    joiningGroups: [...provider.joiningGroups],
+    roleGroups: [...provider.roleGroups],
+    countsAsTwoFactors: provider.countsAsTwoFactors,
+    members: counts.get(provider.id) ?? 0,
+    status: disabledAt === undefined ? enabled : 'disabled',
+    testedAt: tested?.at ?? null,
+    createdAt: provider.createdAt,
+  };
+}
+
+/** Finds a provider of an organization. @throws {AdministrationRefusal} `not_found` */
+export async function ownProvider(
+  { id }: Pick<Organization, 'id'>,
+  providerId: string,
+  { db }: Pick<AdministrationPorts, 'db'>,
+): Promise<ProviderRecord> {
+  const found = (await listProviders(db, id)).find((provider) => provider.id === providerId);
+  if (!found) throw notFound('identity provider');
+  return found;
+}
+
+const inOrganization = { organization: fields.organization };
+const listPath = '/organizations/{organization}/identity-providers';
+const path = `${listPath}/{providerId}`;
+const ofProvider = { ...inOrganization, providerId: z.string().max(100) };
+const target = ({ providerId }: { providerId: string }) => `provider:${providerId}`;
+const toRead = 'provider.read';
+const toManage = 'provider.manage';
+export const providerList = organizationOperation({
+  name: 'provider.list',
+  doc: 'List the identity providers of an organization',
+  route: { method: 'GET', path: listPath },
+  permission: toRead,
+  input: z.strictObject(inOrganization),
+  output: z.object({ items: z.array(providerViewSchema) }),
+  async run(_input, { organization }, ports) {
+    const items: ProviderView[] = [];
+    for (const provider of await listProviders(ports.db, organization.id)) {
+      items.push(await viewOf(provider, ports));
+    }
+    return { items };
+  },
+});
+
+export const providerRead = organizationOperation({
+  name: 'provider.read',
+  doc: 'Read an identity provider of an organization',
+  route: { method: 'GET', path },
+  permission: toRead,
+  input: z.strictObject(ofProvider),
+  output: providerViewSchema,
+  run: async ({ providerId }, { organization }, ports) =>
+    viewOf(await ownProvider(organization, providerId, ports), ports),
+});
+
+export const providerCreate = organizationOperation({
+  name: 'provider.create',
+  doc: 'Add an identity provider; members sign in with it once it is tested',
+  route: { method: 'POST', path: listPath, made: `${listPath}/{id}` },
+  permission: toManage,
+  input: z.strictObject({
+    ...inOrganization,
+    name: nameField,
+    issuer: z
+      .string()
+      .max(500)
+      .describe('The issuer URL; it cannot be changed later')
+      .register(surfaces, {
+        option: { value: 'URL', doc: 'the issuer URL of the provider' },
+        control: {
+          kind: 'text',
+          type: 'url',
+          label: 'Issuer',
+          subject: 'The issuer',
+          help: 'The URL from the provider’s documentation, exactly. It cannot be changed later.',
+          attributes: { maxlength: '500', autocomplete: 'off', spellcheck: 'false' },
+        },
+      }),
+    clientId: clientIdField,
+    clientSecret: secretField,
+    scopes: alike(scopesField, scopesField.default([])),
+    groupsClaim: alike(groupsClaimField, groupsClaimField.default('groups')),
+    emailTrusted: alike(emailTrustedField, emailTrustedField.default(false)),
+    countsAsTwoFactors: alike(twoFactorsField, twoFactorsField.default(false)),
+    joiningRole: alike(joiningRoleField, joiningRoleField.default('nobody')),
+    joiningGroups: alike(joiningGroupsField, joiningGroupsField.default([])),
+    roleGroups: alike(roleGroupsField, roleGroupsField.default([])),
+  }),
+  output: providerViewSchema,
+  target: (_, made) => made && target({ providerId: made.id }),
+  async ahead({ issuer }, _, ports) {
+    const problem = await ports.providerSetup.problemOf(issuer);
+    if (problem !== undefined) throw invalidField('issuer', problem);
+    return {};
+  },
+  async run(input, { organization }, ports) {
+    await checkTrust(input.issuer, input, organization, ports);
+    const { organization: _, clientSecret, joiningRole, ...given } = input;
+    const id = `idp_${randomBase62(16)}`;
+    const made = {
+      ...given,
+      id,
+      organizationId: organization.id,
+      sealedSecret: ports.providerSetup.sealSecret(id, clientSecret),
+      joiningRole: joiningRole === 'nobody' ? undefined : joiningRole,
+      createdAt: ports.clock.now(),
+    };
+    switch (await insertProvider(ports.db, made, mostProviders)) {
+      case 'taken':
+        throw invalidField('issuer', 'is already the issuer of a provider of this organization');
+      case 'full':
+        throw new AdministrationRefusal('conflict', `there are already ${mostProviders} providers`);
+      case 'done':
+        return viewOf(await ownProvider(organization, id, ports), ports);
+    }
+  },
+});
+
+export const providerUpdate = organizationOperation({
+  name: 'provider.update',
+  doc: 'Change an identity provider; omitted fields keep their value, and another client needs a new test',
+  route: { method: 'PATCH', path },
+  permission: toManage,
+  input: z.strictObject({
+    ...ofProvider,
+    name: alike(nameField, nameField.optional()),
+    clientId: alike(clientIdField, clientIdField.optional()),
+    clientSecret: alike(secretField, secretField.optional()),
+    scopes: alike(scopesField, scopesField.optional()),
+    groupsClaim: alike(groupsClaimField, groupsClaimField.optional()),
+    emailTrusted: alike(emailTrustedField, emailTrustedField.optional()),
+    countsAsTwoFactors: alike(twoFactorsField, twoFactorsField.optional()),
+    joiningRole: alike(joiningRoleField, joiningRoleField.optional()),
+    joiningGroups: alike(joiningGroupsField, joiningGroupsField.optional()),
+    roleGroups: alike(roleGroupsField, roleGroupsField.optional()),
+  }),
+  output: providerViewSchema,
+  target,
+  async run(input, { organization }, ports) {
+    const { organization: _, providerId, clientSecret, joiningRole, ...given } = input;
+    const { id, issuer, clientId } = await ownProvider(organization, providerId, ports);
+    await checkTrust(issuer, input, organization, ports);
+    const isSameClient = given.clientId === clientId;
+    const change: ProviderChange = {
+      ...given,
+      ...(isSameClient && { clientId: undefined }),
+      ...(clientSecret !== undefined && {
+        sealedSecret: ports.providerSetup.sealSecret(id, clientSecret),
+      }),
+      ...(joiningRole && { joiningRole: joiningRole === 'nobody' ? undefined : joiningRole }),
+    };
+    await updateProvider(ports.db, organization.id, id, change);
+    return viewOf(await ownProvider(organization, id, ports), ports);
+  },
+});
+
+/** @throws {AdministrationRefusal} `invalid` for trust that the issuer cannot have, and for groups of nobody */
+async function checkTrust(
+  issuer: string,
+  {
+    emailTrusted,
+    joiningGroups = [],
+  }: { emailTrusted?: boolean | undefined; joiningGroups?: readonly string[] | undefined },
+  { id }: Organization,
+  { db }: Pick<AdministrationPorts, 'db'>,
+): Promise<void> {
+  if (emailTrusted && isSharedIssuer(new URL(issuer))) {
+    const why = 'cannot be set for an issuer where people of other organizations sign in too';
+    throw invalidField('emailTrusted', why);
+  }
+  const known = new Set((await listGroups(db, id)).map((group) => group.id));
+  if (!joiningGroups.every((group) => known.has(group))) {
+    throw invalidField('joiningGroups', 'names a group that does not exist');
+  }
+}
+
+export const providerCheck = organizationOperation({
+  name: 'provider.check',
+  doc: 'Read the configuration and the keys of an identity provider now; nobody signs in',
+  route: { method: 'POST', path: `${path}/check` },
+  permission: toManage,
+  input: z.strictObject(ofProvider),
+  output: z
+    .object({
+      isReady: z.boolean(),
+      fault: z.string().nullable().describe('What is wrong, such as `unreachable`'),
+      detail: z.string().nullable(),
+    })
+    .meta({ id: 'IdentityProviderCheck' }),
+  target,
+  async ahead({ providerId }, { organization }, ports) {
+    const { providerSetup } = ports;
+    const client = providerSetup.clientOf(await ownProvider(organization, providerId, ports));
+    const checked = await client.check();
+    return {
+      providerSetup: {
+        ...providerSetup,
+        clientOf: () => ({ ...client, check: async () => checked }),
+      },
+    };
+  },
+  async run({ providerId }, { organization }, ports) {
+    const provider = await ownProvider(organization, providerId, ports);
+    const checked = await ports.providerSetup.clientOf(provider).check();
+    if (checked.outcome === 'ready') return { isReady: true, fault: null, detail: null };
+    return { isReady: false, fault: checked.fault.code, detail: checked.fault.detail };
+  },
+});
+
+export const providerDisable = organizationOperation({
+  name: 'provider.disable',
+  doc: 'Disable an identity provider; its sessions end, and the groups that it reported do not count',
+  route: { method: 'POST', path: `${path}/disable` },
+  permission: toManage,
+  input: z.strictObject(ofProvider),
+  output: providerViewSchema,
+  target,
+  async run({ providerId }, { organization }, ports) {
+    const { id, disabledAt } = await ownProvider(organization, providerId, ports);
+    await checkNotNeeded(id, organization, ports);
+    if (disabledAt === undefined) {
+      await updateProvider(ports.db, organization.id, id, { disabledAt: ports.clock.now() });
+      await endSessionsThrough(ports.db, id);
+    }
+    return viewOf(await ownProvider(organization, id, ports), ports);
+  },
+});
+
+export const providerEnable = organizationOperation({
+  name: 'provider.enable',
+  doc: 'Enable an identity provider',
+  route: { method: 'POST', path: `${path}/enable` },
+  permission: toManage,
+  input: z.strictObject(ofProvider),
+  output: providerViewSchema,
+  target,
+  async run({ providerId }, { organization }, ports) {
+    const { id } = await ownProvider(organization, providerId, ports);
+    await updateProvider(ports.db, organization.id, id, { disabledAt: undefined });
+    return viewOf(await ownProvider(organization, id, ports), ports);
+  },
+});
+
+export const providerRemove = organizationOperation({
+  name: 'provider.remove',
+  doc: 'Remove an identity provider with its links and sessions; this cannot be undone',
+  route: { method: 'DELETE', path },
+  permission: toManage,
+  input: z.strictObject(ofProvider),
+  output: z.object({ id: z.string() }),
+  target,
+  async run({ providerId }, { organization }, ports) {
+    const { id } = await ownProvider(organization, providerId, ports);
+    await checkNotNeeded(id, organization, ports);
+    await deleteProvider(ports.db, organization.id, id);
+    return { id };
+  },
+});
+
+/** @throws {AdministrationRefusal} `conflict` if members can enter through this provider only */
+async function checkNotNeeded(
+  id: string,
+  organization: Organization,
+  { db }: Pick<AdministrationPorts, 'db'>,
+): Promise<void> {
+  const rules = await findSettings(db, organization.name);
+  if (!rules?.singleSignOnRequired) return;
+  const others = (await listProviders(db, organization.id)).filter((one) => one.id !== id);
+  if (others.some(isUsable)) return;
+  const why =
+    'members would be locked out, because single sign-on is required: turn that off in the settings first';
+  throw new AdministrationRefusal('conflict', why);
+}
+
+/** Whether single sign-on can be required because of this provider: it is enabled, and an owner has tested it. */
+export function isUsable({ tested, disabledAt }: ProviderRecord): boolean {
+  return tested !== undefined && disabledAt === undefined;
+}
+
+export const providerMembers = organizationOperation({
+  name: 'provider.members',
+  doc: `List the people who are linked at an identity provider, at most ${mostShown}`,
+  route: { method: 'GET', path: `${path}/members` },
+  permission: toRead,
+  input: z.strictObject(ofProvider),
+  output: z.object({
+    items: z.array(
+      z
+        .object({
+          userId: z.string(),
+          email: z.string(),
+          subject: z.string().describe('Their account at the provider'),
+          linkedAt: fields.at,
+          usedAt: fields.at,
+        })
+        .meta({ id: 'LinkedMember' }),
+    ),
+  }),
+  async run({ providerId }, { organization }, ports) {
+    const { id } = await ownProvider(organization, providerId, ports);
+    const found = await listLinkedMembers(ports.db, id, mostShown);
+    return {
+      items: found.map(({ userId, email, subject, linkedAt, usedAt }) => ({
+        userId,
+        email,
+        subject,
+        linkedAt,
+        usedAt,
+      })),
+    };
+  },
+});
+
+export const providerUnlink = organizationOperation({
+  name: 'provider.unlink',
+  doc: 'Unlink a person from an identity provider and end their sessions through it; the next sign-in links by address again',
+  route: { method: 'DELETE', path: `${path}/members/{userId}` },
+  permission: toManage,
+  input: z.strictObject({ ...ofProvider, userId: z.string().max(100) }),
+  output: z.object({ userId: z.string() }),
+  target: ({ providerId, userId }) => `${target({ providerId })} user:${userId}`,
+  async run({ providerId, userId }, { organization }, ports) {
+    const { id } = await ownProvider(organization, providerId, ports);
+    if (!(await unlinkMember(ports.db, organization.id, id, userId))) throw notFound('link');
+    return { userId };
+  },
+});
+
+export const providerOperations: readonly Operation[] = [
+  providerList,
+  providerCreate,
+  providerRead,
+  providerUpdate,
+  providerCheck,
+  providerDisable,
+  providerEnable,
+  providerRemove,
+  providerMembers,
+  providerUnlink,
+];
