@@ -6,11 +6,11 @@ import { providerFault } from './provider-faults.ts';
 import type { IdentityProvider, SignInChecks, UpstreamIdentity } from './openid-provider.ts';
 import type { Sealing } from '#secrets/master-key';
 
-const purposes = ['sign-in', 'link', 'join', 'test'] as const;
+const purposes = ['sign-in', 'link', 'join', 'test', 'member', 'member-test'] as const;
 
 /**
- * Why a person is sent to the provider: to sign in, to link their account there, to accept an invitation, or to find out
- * what the provider answers.
+ * Why a person is sent to a provider: to sign in, to link their account there, to accept an invitation, to find out what the
+ * provider answers, or to enter the organization of the provider, or to find out whether they would.
  */
 export type UpstreamPurpose = (typeof purposes)[number];
 

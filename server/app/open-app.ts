@@ -72,6 +72,7 @@ export async function openApp(
       hashing: passwordHashing(),
       sealing: masterKey,
       refusals,
+      providerSetup: administration.providerSetup,
       identityProvider,
       grantsOf: accountGrantsOf(stores.db, clock),
       clock,

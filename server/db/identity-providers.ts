@@ -97,6 +97,17 @@ export async function insertProvider(
   });
 }
 
+/** Whether any organization has a provider that is enabled. */
+export async function hasProviders(db: Db): Promise<boolean> {
+  const some = await db
+    .selectFrom('identity_provider')
+    .select('id')
+    .where('disabled_at', 'is', null)
+    .limit(1)
+    .executeTakeFirst();
+  return some !== undefined;
+}
+
 /** The providers of an organization, oldest first. */
 export async function listProviders(db: Db, organizationId: string): Promise<ProviderRecord[]> {
   const rows = await db

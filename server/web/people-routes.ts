@@ -2,6 +2,7 @@ import { usualFormBytes } from './page-request.ts';
 import { takeRawBodies } from '#http/body';
 import type { FastifyInstance } from 'fastify';
 import { accountRoutes } from './account-routes.ts';
+import { memberSignInRoutes } from './member-sign-in-routes.ts';
 import { invitationRoutes, linkRoutes } from './link-routes.ts';
 import { pageErrors } from './page-errors.ts';
 
@@ -23,4 +24,5 @@ export function peopleRoutes(app: FastifyInstance, options: PeopleRoutesOptions)
   secondFactorRoutes(person);
   passkeyRoutes(app, person, options);
   providerRoutes(app, options);
+  memberSignInRoutes(visitor);
 }

@@ -3,6 +3,7 @@ import { AccountRefusal } from '#accounts/account-refusal';
 import { rememberBrowser } from '#accounts/guess-limit';
 import { knownBrowserLifeSeconds, sessionLifeSeconds } from '#model/lifetimes';
 import type { IdentityProvider } from '#accounts/openid-provider';
+import type { ProviderSetup } from '#accounts/provider-setup';
 import { passkeyDomain } from '#accounts/passkeys';
 import type { PasswordHashing } from '#accounts/passwords';
 import type { Sealing } from '#secrets/master-key';
@@ -16,6 +17,7 @@ import { ownPath, signIn } from '#accounts/sign-in';
 import type { RefusalLog } from '#audit/counted-refusals';
 import type { Clock } from '#model/clock';
 import { insertAuditEvent } from '#db/audit';
+import { hasProviders } from '#db/identity-providers';
 import { hasUsers } from '#db/people';
 import { endSession, type Session, useSession } from '#db/sessions';
 import { type Db, transaction } from '#db/transaction';
@@ -53,6 +55,9 @@ const notices: Readonly<Record<string, string>> = {
   'signed-out': 'You are signed out.',
 };
 
+const wholeAccount =
+  'You are signed in through your organization, which opens only that organization. To open your account, sign in with your password or passkey.';
+
 const noAccountYet =
   'No account exists yet. When the server started, it printed a link that creates the first owner. Restart the server to get a new link.';
 
@@ -79,7 +84,9 @@ const showSignIn: SignInPage = async (request, reply, options) => {
   // A signed-in person comes here to sign in again before adding another way to sign in.
   const isAgain = queryText(request, 'again') !== undefined;
   if (!isAgain && (await currentPersonOf(base, people)(request))) return seeOther(reply, next);
-  const notice = (await hasUsers(people.db)) ? queryChoice(request, 'done', notices) : noAccountYet;
+  const isMember = !isAgain && (await currentMemberOf(base, people)(request)) !== undefined;
+  const said = isMember ? wholeAccount : queryChoice(request, 'done', notices);
+  const notice = (await hasUsers(people.db)) ? said : noAccountYet;
   return sendSignIn(request, reply, { next, notice }, options);
 };
 
@@ -116,16 +123,17 @@ interface SignInShown {
   readonly status?: number;
 }
 
-function sendSignIn(
+async function sendSignIn(
   request: FastifyRequest,
   reply: FastifyReply,
   { email = '', next, notice, message, status }: SignInShown,
   { base, people }: PeopleRoutesOptions,
-): FastifyReply {
+): Promise<FastifyReply> {
   const passkeys = passkeyDomain(base) !== undefined;
   const errors = message === undefined ? [] : [{ field: 'password', message }];
   const provider = people.identityProvider?.name;
-  const data = { email, next, errors, notice, passkeys, provider };
+  const company = await hasProviders(people.db);
+  const data = { email, next, errors, notice, passkeys, provider, company };
   const scripts = passkeys ? [pageAssets().passkeys.path] : [];
   return sendPage(reply, signInPage, data, {
     status,
@@ -320,6 +328,8 @@ export interface PeoplePorts {
   readonly hashing: PasswordHashing;
   /** The grants of the person. Without it, the account page has no such section. */
   readonly grantsOf?: (userId: string) => Promise<AccountGrant[]>;
+  /** The identity providers of organizations. */
+  readonly providerSetup: ProviderSetup;
   /** Single sign-on, where it is configured. */
   readonly identityProvider: IdentityProvider | undefined;
   readonly clock: Clock;

@@ -8,7 +8,7 @@ import {
   type FieldError,
 } from './forms.ts';
 import { html, type Html } from './html.ts';
-import { layout, statusNotice, type Frame } from './layout.ts';
+import { companySignInPath, layout, statusNotice, type Frame } from './layout.ts';
 import { type Titled, titleMarkup, titleText } from './titles.ts';
 
 /** The entered values, their errors, and the available ways to sign in. */
@@ -23,11 +23,13 @@ interface SignInPageData {
   readonly passkeys: boolean;
   /** The name of the identity provider, where there is one. */
   readonly provider: string | undefined;
+  /** Whether an organization has an identity provider of its own. */
+  readonly company: boolean;
 }
 
 /** Signs in by password, passkey or the identity provider. */
 export function signInPage(data: SignInPageData, frame: Frame): Html {
-  const { email, next, errors, passkeys, provider } = data;
+  const { email, next, errors, passkeys, provider, company } = data;
   const title = errors.length > 0 ? 'Not signed in' : 'Sign in';
   const passwordFields = html`${hiddenField('next', next)}
 ${textField({ name: 'email', label: 'E-mail', type: 'email', value: email, autocomplete: 'username webauthn', focus: errors.length === 0 })}
@@ -38,8 +40,8 @@ ${statusNotice(data.notice)}
 ${errorSummary(errors)}
 ${postForm(frame, { action: '/sign-in', novalidate: true }, passwordFields)}
 ${
-  (passkeys || provider) &&
-  html`<div class="others"${!provider && html` data-passkeys hidden`}>
+  (passkeys || provider || company) &&
+  html`<div class="others"${!provider && !company && html` data-passkeys hidden`}>
 <p class="or">or</p>
 ${
   passkeys &&
@@ -54,9 +56,54 @@ ${
     html`${hiddenField('next', next)} <button>Sign in with ${provider}</button>`,
   )
 }
+${company && html`<a class="button" href="${companySignInPath}?next=${encodeURIComponent(next)}">Sign in with your work account</a>`}
 </div>`
 }
 <p class="help">Forgot your password? The operator of this server can create a link to set a new one.</p>`;
+  return layout({ title, width: 'form' }, frame, content);
+}
+
+/** What was entered, and the providers to choose from. */
+export interface CompanySignInData {
+  /** An e-mail address or the name of an organization. */
+  readonly who: string;
+  /** Where to go afterwards, a path of this server. */
+  readonly next: string;
+  readonly providers: readonly { readonly id: string; readonly name: string }[];
+  readonly errors: readonly FieldError[];
+}
+
+/** Finds the identity provider of an organization, and offers a choice if it has several. */
+export function companySignInPage(data: CompanySignInData, frame: Frame): Html {
+  const { who, next, providers, errors } = data;
+  const title = errors.length > 0 ? 'Not signed in' : 'Sign in with your work account';
+  const fields = html`${hiddenField('next', next)}
+${textField({
+  name: 'who',
+  label: 'Work e-mail or organization',
+  value: who,
+  error: errorOf(errors, 'who'),
+  autocomplete: 'email',
+  focus: errors.length === 0,
+  attributes: html`autocapitalize="none" spellcheck="false" maxlength="320"`,
+  help: 'Example: dana@example.com, or the name of the organization in URLs: acme',
+})}
+<button class="primary">Continue</button>`;
+  const choices = providers.map(({ id, name }) =>
+    postForm(
+      frame,
+      { action: `/sign-in/provider/${id}` },
+      html`${hiddenField('next', next)} <button>Sign in with ${name}</button>`,
+    ),
+  );
+  const content = html`<h1>Sign in with your work account</h1>
+${errorSummary(errors)}
+${
+  choices.length > 0
+    ? html`<div class="others">${choices}</div>`
+    : postForm(frame, { action: companySignInPath, novalidate: true }, fields)
+}
+<p class="help"><a href="/sign-in?next=${next}">Sign in another way</a></p>`;
   return layout({ title, width: 'form' }, frame, content);
 }
 

@@ -222,6 +222,7 @@ export async function pageApp({ log2Cost = 8, ...options }: PageAppOptions = {})
       authentication: { amr: [] },
     },
   };
+  const providerSetup = loopbackProviders(clock);
   const identityProvider: IdentityProvider = {
     name: 'Acme ID',
     issuer: 'https://id.example',
@@ -247,6 +248,7 @@ export async function pageApp({ log2Cost = 8, ...options }: PageAppOptions = {})
       refusals,
       grantsOf: accountGrantsOf(stores.db, clock),
       identityProvider,
+      providerSetup,
       clock,
     },
     ports: {
@@ -262,7 +264,7 @@ export async function pageApp({ log2Cost = 8, ...options }: PageAppOptions = {})
       refusals,
       upstreamSetup: loopbackSetup(),
       webhookSetup: loopbackWebhooks(clock),
-      providerSetup: loopbackProviders(clock),
+      providerSetup,
       contentKey: masterKey(new Uint8Array(32)),
     },
     agents: {
@@ -292,7 +294,7 @@ export async function pageApp({ log2Cost = 8, ...options }: PageAppOptions = {})
             refusals,
             upstreamSetup: loopbackSetup(),
             webhookSetup: loopbackWebhooks(clock),
-            providerSetup: loopbackProviders(clock),
+            providerSetup,
             contentKey: masterKey(new Uint8Array(32)),
             sealing: masterKey(randomBytes(32)),
             authorizationClientOf: () => {
