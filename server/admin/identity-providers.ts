@@ -138,7 +138,7 @@ export const providerRead = organizationOperation({
 
 export const providerCreate = organizationOperation({
   name: 'provider.create',
-  doc: 'Add an identity provider; members sign in with it once it is tested',
+  doc: 'Add an identity provider; test it on its page before members use it',
   route: { method: 'POST', path: listPath, made: `${listPath}/{id}` },
   permission: toManage,
   input: z.strictObject({

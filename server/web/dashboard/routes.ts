@@ -27,6 +27,7 @@ import type { DashboardOptions } from './ports.ts';
 import { serverAccessRoutes } from './server-access.ts';
 import { serverSettingsRoutes } from './server-settings.ts';
 import { serverRoutes } from './servers.ts';
+import { signInSettingsRoutes } from './sign-in-settings.ts';
 import { singleSignOnRoutes } from './single-sign-on.ts';
 import { tokenRoutes } from './tokens.ts';
 import { toolRoutes } from './tools.ts';
@@ -61,7 +62,7 @@ export const navigation: readonly NavigationEntry[] = [
   { text: 'Usage', path: '/usage', routes: [usageRoutes] },
   { text: 'Activity', path: '/activity', routes: [activityRoutes] },
   { text: 'Audit log', path: '/audit', routes: [auditRoutes] },
-  { text: 'Single sign-on', path: '/single-sign-on', routes: [singleSignOnRoutes] },
+  { text: 'Sign-in', path: '/sign-in', routes: [signInSettingsRoutes, singleSignOnRoutes] },
   { text: 'Settings', path: '/settings', routes: [settingsRoutes, webhookRoutes] },
 ];
 

@@ -122,7 +122,7 @@ const showResult: PageHandler = async (visit, request, reply, options) => {
 };
 
 /** What a test found out, and what to do about it. */
-interface TestResult {
+export interface TestResult {
   readonly heading: string;
   readonly isGood: boolean;
   readonly text: string;
@@ -130,7 +130,7 @@ interface TestResult {
   readonly facts: readonly Fact[];
 }
 
-const unknownState: TestResult = {
+export const unknownState: TestResult = {
   heading: 'The test was not completed',
   isGood: false,
   text: 'This test was completed before, is older than five minutes, or was started in another browser. Start a new test.',
@@ -157,11 +157,11 @@ function answerInvalid(fault: ProviderFault, { issuer }: IdentityProvider): Test
   return { heading, isGood: false, text, facts: [] };
 }
 
-function quoted({ detail }: ProviderFault): string {
+export function quoted({ detail }: ProviderFault): string {
   return displayName(detail, 200) || 'no details';
 }
 
-function wordsOf({ code }: ProviderFault, issuer: string): string {
+export function wordsOf({ code }: ProviderFault, issuer: string): string {
   switch (code) {
     case 'unreachable':
       return `${issuer} could not be reached to complete the sign-in`;
@@ -205,18 +205,23 @@ function remedyOf({ code }: ProviderFault): string {
 }
 
 function answered(identity: UpstreamIdentity, account: string | undefined): TestResult {
-  const { issuer, subject, email, emailProof, groups } = identity;
-  return {
-    ...verdict(identity, account),
-    facts: [
-      { label: 'Issuer', text: displayName(issuer, 200) },
-      { label: 'Subject', cell: { kind: 'id', text: displayName(subject, 200) } },
-      { label: 'E-mail', text: email === undefined ? 'Not sent' : displayName(email, 200) },
-      { label: 'E-mail verified', text: proofWords[emailProof] },
-      { label: 'Groups', text: groupWords(groups) },
-      { label: 'Opens the account', text: account ?? 'None' },
-    ],
-  };
+  const facts = identityFacts(identity, proofWords);
+  facts.push({ label: 'Opens the account', text: account ?? 'None' });
+  return { ...verdict(identity, account), facts };
+}
+
+/** What a provider said about a person. */
+export function identityFacts(
+  { issuer, subject, email, emailProof, groups }: UpstreamIdentity,
+  proofs: Record<EmailProof, string>,
+): Fact[] {
+  return [
+    { label: 'Issuer', text: displayName(issuer, 200) },
+    { label: 'Subject', cell: { kind: 'id', text: displayName(subject, 200) } },
+    { label: 'E-mail', text: email === undefined ? 'Not sent' : displayName(email, 200) },
+    { label: 'E-mail verified', text: proofs[emailProof] },
+    { label: 'Groups', text: groupWords(groups) },
+  ];
 }
 
 const proofWords: Record<EmailProof, string> = {
@@ -315,7 +320,7 @@ ${optionTable()}</li>
   return layout({ title: 'Single sign-on', width: 'text' }, frame, content);
 }
 
-function resultSection({ heading, isGood, text, facts }: TestResult, now: number): Html {
+export function resultSection({ heading, isGood, text, facts }: TestResult, now: number): Html {
   return html`<section class="notice${!isGood && ' warning'} group" role="status" aria-labelledby="result-heading">
 <h2 id="result-heading">${heading}</h2>
 <p dir="auto">${text}</p>

@@ -1,0 +1,109 @@
+import type { ProviderView } from '#admin/identity-providers';
+import { postForm } from '#web/forms';
+import { html, type Html } from '#web/html';
+import { type Badge, type Frame, layout, pageHeading, statusNotice } from '#web/layout';
+import { copyable, dataTable, type Fact, factList, type Table, timeCell } from '#web/tables';
+import { resultSection, type TestResult } from './single-sign-on.ts';
+
+/** The state of a provider as a badge. */
+export function badgeOf({ status }: Pick<ProviderView, 'status'>): Badge {
+  switch (status) {
+    case 'tested':
+      return { text: 'Tested', tone: 'good' };
+    case 'untested':
+      return { text: 'Not tested', tone: 'care' };
+    case 'disabled':
+      return { text: 'Disabled', tone: 'bad' };
+  }
+}
+
+interface ProviderData {
+  readonly provider: ProviderView;
+  readonly redirectUri: string;
+  /** The path of this page. */
+  readonly at: string;
+  readonly mayManage: boolean;
+  /** The person who would make a test. */
+  readonly email: string;
+  readonly notice: string | undefined;
+  readonly result: TestResult | undefined;
+  readonly members: Table;
+  readonly now: number;
+}
+
+const joiningWords = {
+  nobody: 'Cannot sign in',
+  viewer: 'Join as viewer',
+  member: 'Join as member',
+  admin: 'Join as admin',
+} as const;
+
+function factsOf(provider: ProviderView): Fact[] {
+  return [
+    { label: 'Issuer', cell: { kind: 'address', text: provider.issuer } },
+    { label: 'Client ID', cell: { kind: 'address', text: provider.clientId } },
+    { label: 'Client secret', text: 'Set; never shown' },
+    { label: 'Requested scopes', text: ['openid', 'email', ...provider.scopes].join(' ') },
+    { label: 'Groups claim', text: provider.groupsClaim },
+    {
+      label: 'Addresses without email_verified',
+      text: provider.emailTrusted ? 'Trusted' : 'Not trusted',
+    },
+    {
+      label: 'Second factor',
+      text: provider.countsAsTwoFactors
+        ? 'Each sign-in counts as two factors'
+        : 'If the provider says so',
+    },
+    { label: 'People who are not members', text: joiningWords[provider.joiningRole] },
+    { label: 'Roles by group', text: provider.roleGroups.join(', ') || 'None' },
+    { label: 'Tested', cell: timeCell(provider.testedAt, 'Never') },
+  ];
+}
+
+/** One provider: its settings, a test of it, and who is linked. */
+export function providerPage(data: ProviderData, frame: Frame): Html {
+  const { provider, redirectUri, at, mayManage, result, members, now } = data;
+  const isEnabled = provider.status !== 'disabled';
+  const action = mayManage ? { text: 'Change', href: `${at}/edit` } : undefined;
+  const enable = postForm(frame, { action: `${at}/enable` }, html`<button>Enable</button>`);
+  const content = html`${pageHeading({ heading: provider.name, badges: [badgeOf(provider)], action })}
+${statusNotice(data.notice)}
+${result && resultSection(result, now)}
+<section class="group" aria-labelledby="url-heading">
+<h2 id="url-heading">Redirect URL</h2>
+<p class="help">Register it at the provider, exactly as it is.</p>
+${copyable(redirectUri, 'the redirect URL')}
+</section>
+${factList(factsOf(provider), now)}
+${mayManage && isEnabled && testSection(data, frame)}
+<section class="section" aria-labelledby="members-heading">
+<h2 id="members-heading">Linked people</h2>
+${dataTable(members)}
+</section>
+${
+  mayManage &&
+  html`<section class="section" aria-labelledby="state-heading">
+<h2 id="state-heading">Disable or remove</h2>
+<ul class="rows">
+<li>
+<div>${isEnabled ? 'Sign everyone out who came through it, until you enable it again.' : 'Let people sign in through it again.'}</div>
+${isEnabled ? html`<a class="button danger" href="${at}/disable" data-question>Disable</a>` : enable}
+</li>
+<li>
+<div>Remove this provider with its links. This cannot be undone.</div>
+<a class="button danger" href="${at}/remove" data-question>Remove</a>
+</li>
+</ul>
+</section>`
+}`;
+  return layout({ title: provider.name, width: 'text' }, frame, content);
+}
+
+function testSection({ at, email }: ProviderData, frame: Frame): Html {
+  return html`<section class="section" aria-labelledby="test-heading">
+<h2 id="test-heading">Test</h2>
+<p class="help">You sign in at the provider, and this page shows its answer. You stay signed in here as ${email}. Single sign-on can be required once an owner’s own account passes the test.</p>
+${postForm(frame, { action: `${at}/test` }, html`<div class="actions"><button class="primary">Test sign-in</button></div>`)}
+</section>`;
+}

@@ -1,0 +1,145 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+
+import { listProviders } from '#server/db/identity-providers';
+import { insertDomain, setDomainProof } from '#server/db/organization-domains';
+import { lyingProvider, type Lie } from '#support/lying-provider';
+import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
+
+const home = '/dashboard/acme/sign-in';
+let app: PageApp;
+let lying: Awaited<ReturnType<typeof lyingProvider>>;
+let owner: SignedInBrowser;
+let admin: SignedInBrowser;
+beforeAll(async () => {
+  app = await pageApp();
+  lying = await lyingProvider();
+  const at = { organizationId: 'org_acme' };
+  owner = await app.browser('olga', { ...at, role: 'owner' }, 2);
+  admin = await app.browser('ada', { ...at, role: 'admin' }, 2);
+  const { db } = app.server.stores;
+  const domain = { organizationId: 'org_acme', domain: 'example.com', verificationToken: 't' };
+  await insertDomain(db, { ...domain, createdAt: 1 }, 9);
+  await setDomainProof(db, 'org_acme', 'example.com', {
+    by: 'operator',
+    at: app.server.clock.now(),
+  });
+});
+afterAll(async () => {
+  await lying[Symbol.asyncDispose]();
+  await app[Symbol.asyncDispose]();
+});
+beforeEach(async () => {
+  await app.server.stores.db.deleteFrom('identity_provider').execute();
+});
+
+const post = (path: string, fields: object = {}, { cookie, csrfToken } = owner) =>
+  app.post({
+    path,
+    cookie,
+    body: new URLSearchParams({ csrf_token: csrfToken, ...fields }).toString(),
+  });
+/** Adds a provider on the page; the path of its page. */
+const added = async () => {
+  const fields = {
+    name: 'Acme ID',
+    issuer: lying.issuer,
+    clientId: 'latchkey',
+    clientSecret: lying.clientSecret,
+  };
+  const { location = '' } = await post(`${home}/new-provider`, fields);
+  return location;
+};
+/** Tests the provider and signs in there; the page with the result. */
+const tested = async (page: string, lie: Lie, browser = owner) => {
+  const { text } = await post(`${page}/test`, {}, browser);
+  const href = /content="0; url=([^"]+)"/.exec(text)?.[1] ?? '';
+  const callback = lying.authorize(new URL(href.replaceAll('&amp;', '&')), lie);
+  const back = await app.get(callback.pathname + callback.search, browser.cookie);
+  return { back, shown: await app.get(back.location ?? '', browser.cookie) };
+};
+const mine: Lie = { claims: { sub: 'olga there', email: 'olga@example.com' } };
+const record = async () => (await listProviders(app.server.stores.db, 'org_acme'))[0];
+
+test('sign-in settings: an owner adds a provider, and its page shows the redirect URL and never the secret', async () => {
+  const page = await added();
+  const { text } = await app.get(page, owner.cookie);
+  const list = await app.get(home, owner.cookie);
+
+  expect(text).toContain(`${(await record())?.id}/callback`);
+  expect(text + list.text).not.toContain(lying.clientSecret);
+  expect(list.text).toContain('Acme ID');
+  expect(list.text).toContain('Confirmed by the operator');
+});
+
+test('sign-in settings: an error of the form stands beside its field', async () => {
+  const entered = { name: 'Acme ID', issuer: 'http://10.0.0.1', clientSecret: 's' };
+  const empty = await post(`${home}/new-provider`, entered);
+  const inside = await post(`${home}/new-provider`, { ...entered, clientId: 'latchkey' });
+
+  expect([empty.status, inside.status]).toEqual([422, 422]);
+  expect(empty.text).toContain('The client ID is empty');
+  expect(inside.text).toContain('The issuer is not an https URL');
+  expect(inside.text).not.toContain('value="s"');
+});
+
+test('149: sign-in settings: an admin sees them and changes nothing', async () => {
+  const page = await added();
+  const forms = [`${home}/new-provider`, `${page}/test`, `${page}/edit`, `${page}/remove`];
+  const statuses = [];
+  for (const path of forms) statuses.push((await post(path, {}, admin)).status);
+  const { status, text } = await app.get(page, admin.cookie);
+
+  expect(statuses).toEqual([403, 403, 403, 403]);
+  expect(status).toBe(200);
+  expect(text).not.toContain('Test sign-in');
+});
+
+test('141: provider test: only the answer for the owner’s own account counts, and nobody is signed in', async () => {
+  const page = await added();
+  const other = await tested(page, { claims: { sub: 'ada there', email: 'ada@example.com' } });
+  const stranger = await tested(page, { claims: { sub: 'x', email: 'x@elsewhere.example' } });
+  const unproved = (await record())?.tested;
+  const { back, shown } = await tested(page, mine);
+
+  expect(other.shown.text).toContain('It opens the organization for ada@example.com');
+  expect(stranger.shown.text).toContain('The domain of the address is not proved');
+  expect(unproved).toBeUndefined();
+  expect([back.status, back.cookies]).toEqual([303, []]);
+  expect(shown.text).toContain('Single sign-on works');
+  expect((await record())?.tested?.by).toBe('olga');
+});
+
+test('150: provider test: its response is valid once, in the browser that began it, and is no sign-in', async () => {
+  const page = await added();
+  const { text } = await post(`${page}/test`);
+  const href = /content="0; url=([^"]+)"/.exec(text)?.[1] ?? '';
+  const callback = lying.authorize(new URL(href.replaceAll('&amp;', '&')), mine);
+  const result = `${page}/result${callback.search}`;
+  const second = await app.browser('otto', { organizationId: 'org_acme', role: 'owner' }, 2);
+  const elsewhere = await app.get(result, second.cookie);
+  const first = await app.get(result, owner.cookie);
+  const again = await app.get(result, owner.cookie);
+
+  expect(elsewhere.text).toContain('The test was not completed');
+  expect(first.text).toContain('Single sign-on works');
+  expect(again.text).toContain('The test was not completed');
+});
+
+test('sign-in settings: a provider is changed, disabled, enabled and removed, and a domain added and removed', async () => {
+  const page = await added();
+  const edited = await post(`${page}/edit`, { name: 'New name', clientId: 'latchkey' });
+  const disabled = await post(`${page}/disable`);
+  const enabled = await post(`${page}/enable`);
+  const kept = await record();
+  const domain = await post(`${home}/domains`, { domain: 'more.example' });
+  const unproved = await post(`${home}/domains/more.example/prove`);
+  const removedDomain = await post(`${home}/domains/more.example/remove`);
+  const removed = await post(`${page}/remove`);
+
+  expect(
+    [edited, disabled, enabled, domain, removedDomain, removed].map(({ status }) => status),
+  ).toEqual(Array(6).fill(303));
+  expect(kept).toMatchObject({ name: 'New name', clientId: 'latchkey', disabledAt: undefined });
+  expect(unproved.text).toContain('has no TXT record');
+  expect(await record()).toBeUndefined();
+});
