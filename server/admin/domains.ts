@@ -92,7 +92,14 @@ const domainField = z
       },
     },
   });
-const ofDomain = { ...inOrganization, domain: domainField };
+/** A domain that was added before; any other text is not found. */
+const ofDomain = {
+  ...inOrganization,
+  domain: z
+    .string()
+    .max(255)
+    .transform((text) => text.trim().toLowerCase()),
+};
 const target = ({ domain }: { domain: string }) => `domain:${domain}`;
 const toRead = 'provider.read';
 const toManage = 'provider.manage';
@@ -114,7 +121,7 @@ export const domainAdd = organizationOperation({
   doc: 'Add an e-mail domain; the response says which DNS record proves it',
   route: { method: 'POST', path: listPath },
   permission: toManage,
-  input: z.strictObject(ofDomain),
+  input: z.strictObject({ ...inOrganization, domain: domainField }),
   output: domainViewSchema,
   target,
   async run({ domain }, { organization }, ports) {

@@ -1,4 +1,7 @@
 import { loopbackProviders } from './provider-setup.ts';
+import { domainAdd } from '#server/admin/domains';
+import { providerCreate } from '#server/admin/identity-providers';
+import { linkMember } from '#server/db/identity-providers';
 import { z } from 'zod';
 import type { Role } from '#server/model/roles';
 import { agentCreate } from '#server/admin/agents';
@@ -62,7 +65,7 @@ export async function adminApi(): Promise<AdminApi> {
     refusals,
     upstreamSetup: loopbackSetup(),
     webhookSetup: loopbackWebhooks(clock),
-    providerSetup: loopbackProviders(clock),
+    providerSetup: loopbackProviders(clock, app.txt),
     contentKey: masterKey(new Uint8Array(32)),
   };
   let count = 0;
@@ -84,8 +87,38 @@ export async function adminApi(): Promise<AdminApi> {
     await perform(agentCreate, { organization, name }, operator, ports);
     const people = await peopleOf(organization, { name, clientId });
     const webhookId = await webhookOf(organization);
-    const things = { server: name, clientId, secretId, keyId, agent: name, webhookId, header };
+    const { userId } = people;
+    const sso = await signInOf(organization, { name, userId });
+    const things = {
+      server: name,
+      clientId,
+      secretId,
+      keyId,
+      agent: name,
+      webhookId,
+      header,
+      ...sso,
+    };
     return { organization, ...things, ...people };
+  }
+
+  /** An identity provider with a linked member, and a domain. The only ones, because their number is limited. */
+  async function signInOf(organization: string, at: { name: string; userId: string }) {
+    const place = await findOrganization(stores.db, organization);
+    const organizationId = place?.id ?? '';
+    for (const table of ['identity_provider', 'organization_domain'] as const) {
+      await stores.db.deleteFrom(table).where('organization_id', '=', organizationId).execute();
+    }
+    const issuer = `https://127.0.0.1:9/${at.name}`;
+    const client = { clientId: 'latchkey', clientSecret: 'secret' };
+    const wish = { organization, name: at.name, issuer, ...client };
+    const { id: providerId } = await perform(providerCreate, wish, operator, ports);
+    const member = { organizationId, userId: at.userId };
+    await linkMember(stores.db, { providerId, subject: at.name }, member, clock.now());
+    const domain = `${at.name}.example`;
+    const added = await perform(domainAdd, { organization, domain }, operator, ports);
+    app.txt.set(added.recordName, [added.recordValue]);
+    return { providerId, domain };
   }
 
   /** The only one: an organization has no more than ten, and the tests before made some. */

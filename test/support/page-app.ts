@@ -36,7 +36,7 @@ import { bundleOfBuild } from './bundle-of-build.ts';
 import { fakeMac } from './fake-mac.ts';
 import { freshSigningKeys } from './fresh-signing-keys.ts';
 import { loopbackSetup } from './upstream-setup.ts';
-import { loopbackProviders } from './provider-setup.ts';
+import { loopbackProviders, type TxtRecords } from './provider-setup.ts';
 import { loopbackWebhooks } from './webhook-setup.ts';
 
 /** What stands for the proxy's package. */
@@ -138,6 +138,8 @@ export interface PageApp extends AsyncDisposable {
   readonly nodes: NodeRecord[];
   /** What the OpenID provider answers; a test may put something else here. */
   readonly provider: FoundProvider;
+  /** The DNS records of the world. */
+  readonly txt: TxtRecords;
   post(sent: Sent): Promise<PageAnswer>;
   get(path: string, cookie: string): Promise<PageAnswer>;
   /** Resolves when the answer begins; `text` when the server ends it. `received` returns what has come so far. */
@@ -222,7 +224,8 @@ export async function pageApp({ log2Cost = 8, ...options }: PageAppOptions = {})
       authentication: { amr: [] },
     },
   };
-  const providerSetup = loopbackProviders(clock);
+  const txt: TxtRecords = new Map();
+  const providerSetup = loopbackProviders(clock, txt);
   const identityProvider: IdentityProvider = {
     name: 'Acme ID',
     issuer: 'https://id.example',
@@ -337,6 +340,7 @@ export async function pageApp({ log2Cost = 8, ...options }: PageAppOptions = {})
     upstreams,
     nodes,
     provider,
+    txt,
     async post({ path: url, cookie, body: payload, headers = {}, address = '127.0.0.1' }) {
       const own = { host, cookie, origin: base };
       const answer = await app.inject({

@@ -13,6 +13,7 @@ import {
   providerUnlink,
   providerUpdate,
 } from '#admin/identity-providers';
+import { isConflict, notFound } from '#admin/refusal';
 import { errorSummary, type FieldError, postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
 import { dashboardPath, type Frame, layout, pageHeading, statusNotice } from '#web/layout';
@@ -129,6 +130,7 @@ const proveDomain: FormHandler = async (visit, _sent, request, reply, options) =
   try {
     await visit.perform(domainProve, domainOf(request));
   } catch (refusal) {
+    if (!isConflict(refusal)) throw refusal;
     const errors = domainForm.errorsOf(refusal, domainOf(request), 'domain');
     return sendSettings(visit, reply, { entered: domainOf(request), errors }, options);
   }
@@ -136,8 +138,10 @@ const proveDomain: FormHandler = async (visit, _sent, request, reply, options) =
 };
 
 const domainRemoval: Question = {
-  async ask({ organization }, request) {
+  async ask({ organization, perform }, request) {
     const { domain } = domainOf(request);
+    const { items } = await perform(domainList);
+    if (!items.some((one) => one.domain === domain)) throw notFound('domain');
     return {
       heading: `Remove the domain ${domain}?`,
       consequences: [

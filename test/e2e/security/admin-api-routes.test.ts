@@ -45,6 +45,14 @@ const besides: Record<string, object> = {
   'tool.accept': { tools: [{ name: 'echo', digest: 'another' }] },
   'webhook.create': { url: deadWebhook },
   'webhook.update': { actions: ['key.'] },
+  'provider.create': {
+    name: 'Acme ID',
+    issuer: 'https://127.0.0.1:9/made',
+    clientId: 'latchkey',
+    clientSecret: 'secret',
+  },
+  'provider.update': { name: 'renamed' },
+  'domain.add': { domain: 'made-by-a-test.example' },
   'organization.change-settings': { openClientsAllowed: false },
 };
 

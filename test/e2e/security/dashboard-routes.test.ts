@@ -13,6 +13,8 @@ import { insertGroup } from '#server/db/groups';
 import { insertInvitation } from '#server/db/invitations';
 import { recordCalls } from '#server/db/rollups';
 import type { Db } from '#server/db/transaction';
+import { insertProvider } from '#server/db/identity-providers';
+import { insertDomain } from '#server/db/organization-domains';
 import { insertWebhook } from '#server/db/webhooks';
 import { newestEvents } from '#support/newest-events';
 
@@ -77,6 +79,8 @@ beforeAll(async () => {
     grantId: (await listGrantsOfPerson(stores.db, 'user_dana', createdAt))[0]?.id ?? '',
     invitationId: 'invitation_1',
     webhookId: 'whk_1',
+    providerId: 'idp_1',
+    domain: 'acme.example',
     callId: await recordCall(stores.db, clock.now()),
   };
   await app.browser('user_mel', { organizationId: 'org_acme', role: 'member' });
@@ -88,6 +92,25 @@ beforeAll(async () => {
   await insertInvitation(stores.db, { ...invitation, ...words, createdAt, expiresAt });
   const webhook = { id: 'whk_1', organizationId: 'org_acme', url: deadWebhook, actions: [] };
   await insertWebhook(stores.db, { ...webhook, sealedSecret: '', createdAt }, 10);
+  const provider = {
+    id: 'idp_1',
+    organizationId: 'org_acme',
+    name: 'Acme ID',
+    issuer: 'https://127.0.0.1:9',
+    clientId: 'latchkey',
+    sealedSecret: 'sealed',
+    scopes: [],
+    groupsClaim: 'groups',
+    emailTrusted: false,
+    joiningRole: undefined,
+    joiningGroups: [],
+    roleGroups: [],
+    countsAsTwoFactors: false,
+    createdAt,
+  };
+  await insertProvider(stores.db, provider, 5);
+  const domain = { organizationId: 'org_acme', domain: 'acme.example', verificationToken: 't' };
+  await insertDomain(stores.db, { ...domain, createdAt }, 5);
   await insertOrganization(stores.db, { id: 'org_globex', name: 'globex', createdAt });
   const upstream = { kind: 'demo' } as const;
   const web = { id: 'srv_web', organizationId: 'org_globex', name: 'web', upstream, createdAt };
@@ -126,6 +149,7 @@ const kept = () => {
   const kinds = ['endpoint', 'target', 'oauth_client', 'client_secret', 'api_key', 'agent'];
   const people = ['membership', 'person_group', 'group_member', 'endpoint_group', 'invitation'];
   const tables = [...kinds, ...people, 'group_mapping', 'oauth_grant', 'webhook'];
+  tables.push('identity_provider', 'organization_domain');
   return tables.map((name) => connection.prepare(`select * from "${name}"`).all());
 };
 const statuses = async (
