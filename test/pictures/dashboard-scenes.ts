@@ -53,6 +53,8 @@ export const dashboardScenes: Scene = async ({ dana, furnished, album }) => {
     'usage-key': `/usage?by=key&of=${keyId}`,
     'audit-filter-none': '/audit?actor=nobody@example.com&outcome=refused',
     'single-sign-on-off': '/single-sign-on',
+    'sign-in-settings': '/sign-in',
+    'sign-in-new-provider': '/sign-in/new-provider',
     settings: '/settings',
   };
   for (const [name, path] of Object.entries(pages)) {

@@ -17,6 +17,11 @@ export interface SingleSignOnOptions {
   readonly claims?: (sub: string, use: 'id_token' | 'userinfo') => Record<string, unknown>;
   /** Whether the provider takes authorization requests only from the server itself. RFC 9126 */
   readonly requiresPushedRequests?: boolean;
+  /** Adds providers of organizations with the same client; their redirect URIs. */
+  readonly addProvider?: (
+    server: ServerProcess,
+    at: { readonly issuer: string; readonly secretFile: string },
+  ) => Promise<readonly string[]>;
   /** More options of the server. */
   readonly args?: readonly string[];
 }
@@ -34,6 +39,7 @@ export async function singleSignOn({
   claims,
   requiresPushedRequests = false,
   args = [],
+  addProvider,
 }: SingleSignOnOptions = {}): Promise<SingleSignOn> {
   const folder = await temporaryFolder('sso');
   const port = await freePort();
@@ -43,12 +49,13 @@ export async function singleSignOn({
   const where = ['--oidc-issuer', issuer, '--oidc-client-id', 'latchkey'];
   const rest = ['--oidc-client-secret-file', file, '--oidc-name', 'Acme ID'];
   const server = await serverProcess({ host: 'localhost', args: [...where, ...rest, ...args] });
+  const redirectUris = await (addProvider?.(server, { issuer, secretFile: file }) ?? []);
   const oidc = new Provider(issuer, {
     clients: [
       {
         client_id: 'latchkey',
         client_secret: secret,
-        redirect_uris: [`${server.base}/sign-in/provider/callback`],
+        redirect_uris: [`${server.base}/sign-in/provider/callback`, ...redirectUris],
       },
     ],
     claims: { openid: ['sub'], email: ['email', 'email_verified'] },

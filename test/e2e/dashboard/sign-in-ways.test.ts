@@ -168,7 +168,8 @@ await suite('browser', 'every way to sign in, in a browser', () => {
     { timeout },
     async () => {
       const page = await joined('tess');
-      await page.getByRole('link', { name: 'Single sign-on' }).click();
+      await page.getByRole('link', { name: 'Sign-in' }).click();
+      await page.getByRole('link', { name: 'The provider of this whole server' }).click();
       const before = await pageProblems(page);
       // The provider asks again who signs in there.
       await page.context().clearCookies({ domain: '127.0.0.1' });

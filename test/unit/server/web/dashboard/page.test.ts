@@ -110,7 +110,8 @@ test.each([
   ['/people/invite', 'People'],
   ['/consents', 'People'],
   ['/groups/no-such-group', 'Groups'],
-  ['/single-sign-on', 'Single sign-on'],
+  ['/single-sign-on', 'Sign-in'],
+  ['/sign-in/new-provider', 'Sign-in'],
   ['/settings/webhooks', 'Settings'],
 ])('navigation: the page at %j belongs to the entry %s', async (path, entry) => {
   const { cookie } = await app.browser('user_una', { organizationId: 'org_acme', role: 'owner' });
