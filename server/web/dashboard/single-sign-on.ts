@@ -53,7 +53,8 @@ function sendProvider(
     result,
     now: ports.clock.now(),
   };
-  const crumbs = [{ text: 'Single sign-on' }];
+  const home = `${dashboardPath(visit.organization)}/sign-in`;
+  const crumbs = [{ text: 'Sign-in', href: home }, { text: 'Single sign-on' }];
   return sendDashboardPage(reply, visit, singleSignOnPage, data, { crumbs });
 }
 

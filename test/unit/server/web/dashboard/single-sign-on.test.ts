@@ -61,9 +61,9 @@ test('single sign-on: the page shows the provider and how to configure it, and i
     expect(text).toContain(`<code>--oidc-${name}</code>`);
   }
   expect(text).toContain('LATCHKEY_OIDC_CLIENT_SECRET_FILE</code>');
-  expect(text).toContain(`<a href="${home}" aria-current="true">Single sign-on</a>`);
+  expect(text).toContain('<a href="/dashboard/acme/sign-in" aria-current="true">Sign-in</a>');
   expect([member.status, forbidden.status]).toEqual([403, 403]);
-  expect(overview.text).not.toContain(home);
+  expect(overview.text).not.toContain('/dashboard/acme/sign-in');
 });
 
 test('sign-in test: the page shows what the provider answered, and the session stays as it is', async () => {
