@@ -201,7 +201,7 @@ test('153: a disabled or removed provider ends its sessions at once, and opens n
   expect([finished?.status, next.status]).toEqual([404, 422]);
 });
 
-test('141: with single sign-on required, a password opens nothing, and the operator can lift it', async () => {
+test('141: single sign-on cannot be required, not even by the operator, before an owner has tested a provider', async () => {
   await enter(visitor(server.base), dana);
   const byPassword = visitor(server.base);
   await byPassword.signIn('dana@acme.example', password);
