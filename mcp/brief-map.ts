@@ -44,7 +44,11 @@ export class BriefMap<Key, Value extends object> {
   }
 
   /** In the order in which they were set first. */
+  *[Symbol.iterator](): Generator<[Key, Value]> {
+    for (const [key, { value }] of this.#holders) if (value) yield [key, value];
+  }
+
   *values(): Generator<Value> {
-    for (const { value } of this.#holders.values()) if (value) yield value;
+    for (const [, value] of this) yield value;
   }
 }

@@ -1,3 +1,4 @@
+import { BriefMap } from 'latchkey-mcp/brief-map';
 import type { Clock } from '#clock/clock';
 import type { Log } from '#log/log';
 import {
@@ -103,7 +104,7 @@ const maxStreams = 8_192;
 /** Our end of one connection to the server. `docs/tunnel.md` */
 export class Tunnel {
   readonly #ports: TunnelPorts;
-  readonly #streams = new Map<number, ServedStream>();
+  readonly #streams = new BriefMap<number, ServedStream>();
   readonly #greeted = Promise.withResolvers<void>();
   readonly #drained = Promise.withResolvers<void>();
   readonly #ended = Promise.withResolvers<TunnelEnd>();

@@ -1,3 +1,4 @@
+import { BriefMap } from 'latchkey-mcp/brief-map';
 import type { EndSignal } from '#model/ending';
 import { postHeaders, traceHeaders } from 'latchkey-mcp/headers';
 import {
@@ -72,7 +73,7 @@ export class LegacyLink {
   readonly #headers: Readonly<Record<string, string>>;
   readonly #hasSession: boolean;
   readonly #canAsk: ReadonlySet<string>;
-  readonly #calls = new Map<string, LegacyCall>();
+  readonly #calls = new BriefMap<string, LegacyCall>();
   readonly #closed = new AbortController();
   readonly #callPorts: LegacyCallPorts = {
     tell: (message) => this.tell(message),

@@ -1,3 +1,4 @@
+import { BriefMap } from 'latchkey-mcp/brief-map';
 import assert from 'node:assert/strict';
 import {
   creditFrame,
@@ -41,7 +42,8 @@ export interface StreamReset {
 
 /** The bytes that all links of a process hold for their readers. Beyond 32 MiB, the slowest reader loses its stream. */
 export class BufferedBytes {
-  readonly #streams = new Set<LinkStream>();
+  readonly #streams = new BriefMap<number, LinkStream>();
+  #last = 0;
   readonly #most: number;
   #bytes = 0;
 
@@ -49,19 +51,22 @@ export class BufferedBytes {
     this.#most = most;
   }
 
-  add(stream: LinkStream): void {
-    this.#streams.add(stream);
+  /** Returns the number to remove it with. */
+  add(stream: LinkStream): number {
+    this.#last += 1;
+    this.#streams.set(this.#last, stream);
+    return this.#last;
   }
 
-  remove(stream: LinkStream): void {
-    this.#streams.delete(stream);
+  remove(number: number): void {
+    this.#streams.delete(number);
   }
 
   count(bytes: number): void {
     this.#bytes += bytes;
     while (this.#bytes > this.#most) {
       let slowest: LinkStream | undefined;
-      for (const stream of this.#streams) {
+      for (const stream of this.#streams.values()) {
         if (stream.bufferedBytes > (slowest?.bufferedBytes ?? 0)) slowest = stream;
       }
       if (!slowest) return;
@@ -86,6 +91,8 @@ export interface LinkStreamOptions {
  */
 export class LinkStream {
   readonly #options: LinkStreamOptions;
+  /** Its number among the buffered ones. */
+  readonly #buffered: number;
   readonly #incoming = new IncomingBody(streamWindowBytes);
   /** Only the side that opened the stream waits for one. */
   readonly #head: PromiseWithResolvers<unknown> | undefined;
@@ -104,7 +111,7 @@ export class LinkStream {
 
   constructor(options: LinkStreamOptions) {
     this.#options = options;
-    options.buffered.add(this);
+    this.#buffered = options.buffered.add(this);
     if (!options.isOwn) return;
     this.#head = Promise.withResolvers();
     // Without this, a failure before the caller awaits the head would be an unhandled rejection.
@@ -276,14 +283,14 @@ export class LinkStream {
     // The answer to the request is complete, so the rest of the request is not needed.
     if (!this.#options.isOwn) this.#drop(undefined);
     // The reader may still take what has arrived. Those bytes count until then.
-    if (this.#incoming.bytes === 0) this.#options.buffered.remove(this);
+    if (this.#incoming.bytes === 0) this.#options.buffered.remove(this.#buffered);
   }
 
   #drop(failure: Error | undefined): void {
     this.#failure ??= failure;
     const dropped = this.#incoming.take();
     if (dropped) this.#options.buffered.count(-dropped.length);
-    if (this.#isClosed || failure) this.#options.buffered.remove(this);
+    if (this.#isClosed || failure) this.#options.buffered.remove(this.#buffered);
   }
 
   #nextChange(): Promise<void> {

@@ -1,3 +1,4 @@
+import { BriefMap } from 'latchkey-mcp/brief-map';
 import {
   createCipheriv,
   createDecipheriv,
@@ -52,7 +53,7 @@ export class Link {
   readonly #options: LinkOptions;
   readonly #outgoing: DirectionSeal;
   readonly #incoming: DirectionSeal;
-  readonly #streams = new Map<number, LinkStream>();
+  readonly #streams = new BriefMap<number, LinkStream>();
   #batch: Buffer[] = [];
   #batchBytes = 0;
   /** Streams of the message that is being read. */

@@ -1,3 +1,4 @@
+import { BriefMap } from 'latchkey-mcp/brief-map';
 import {
   closeCode,
   frameType,
@@ -70,7 +71,7 @@ export class Tunnel {
   readonly agent: AdmittedAgent;
   readonly sinceMs: number;
   readonly #options: TunnelOptions;
-  readonly #streams = new Map<number, TunnelStream>();
+  readonly #streams = new BriefMap<number, TunnelStream>();
   readonly #activeCalls = new ActiveCalls();
   #lastId = 0;
   #violations = 0;

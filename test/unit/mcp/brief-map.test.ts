@@ -13,6 +13,10 @@ test('brief map: finds, replaces and deletes entries, and counts them', () => {
     true,
     undefined,
   ]);
+  expect([...map]).toEqual([
+    ['a', { n: 3 }],
+    ['b', { n: 2 }],
+  ]);
   expect([...map.values()]).toEqual([{ n: 3 }, { n: 2 }]);
   expect([map.delete('a'), map.delete('a')]).toEqual([true, false]);
   expect([map.size, map.has('a'), map.get('a')]).toEqual([1, false, undefined]);

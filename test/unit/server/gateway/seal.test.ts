@@ -233,12 +233,12 @@ describe('an answer of the upstream', () => {
   /** What is passed on of a response that is too long to be held and comes in chunks of this length. */
   const sealedLong = (text: string, length: number) => {
     const body = Buffer.from(text);
-    const sealing = new LongAnswerSeal(seal, { callId, isOfTask: told });
+    const stream = new LongAnswerSeal(seal, { callId, isOfTask: told });
     const count = Math.ceil(body.length / length);
     const chunks = Array.from({ length: count }, (_, index) =>
       body.subarray(index * length, (index + 1) * length),
     );
-    return Buffer.concat(chunks.map((chunk) => sealing.push(chunk))).toString();
+    return Buffer.concat(chunks.map((chunk) => stream.push(chunk))).toString();
   };
   const cutLengths = [1, 2, 7, 1000];
 
