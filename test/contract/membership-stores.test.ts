@@ -385,9 +385,14 @@ await onEachDatabase('memberships and groups', ({ open }) => {
     await updateSettings(stores.db, org, { secondFactorRequired: true });
     await updateSettings(stores.db, org, { openClientsAllowed: false });
     const closed = await findSettings(stores.db, name);
-    await updateSettings(stores.db, org, { latchkeyProxyAllowed: false, callRetentionDays: 30 });
+    await updateSettings(stores.db, org, {
+      singleSignOnRequired: true,
+      latchkeyProxyAllowed: false,
+      callRetentionDays: 30,
+    });
 
     const allowed = {
+      singleSignOnRequired: false,
       openClientsAllowed: true,
       latchkeyProxyAllowed: true,
       callRetentionDays: 90,
@@ -396,6 +401,7 @@ await onEachDatabase('memberships and groups', ({ open }) => {
     expect(closed).toEqual({ secondFactorRequired: true, ...allowed, openClientsAllowed: false });
     expect(await findSettings(stores.db, name)).toEqual({
       secondFactorRequired: true,
+      singleSignOnRequired: true,
       openClientsAllowed: false,
       latchkeyProxyAllowed: false,
       callRetentionDays: 30,
