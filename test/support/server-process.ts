@@ -17,6 +17,7 @@ export interface ServerProcess extends AsyncDisposable {
   /** Where it listens. */
   readonly port: number;
   readonly dataDir: string;
+  readonly masterKeyFile: string;
   readonly program: NodePrograms;
   /** Ends the process and starts another one at the same place, on the same data. */
   restart(): Promise<void>;
@@ -60,6 +61,7 @@ export async function serverProcess(options: ServerProcessOptions = {}): Promise
     base,
     port,
     dataDir,
+    masterKeyFile: join(dataDir, 'master.key'),
     get program() {
       return program;
     },

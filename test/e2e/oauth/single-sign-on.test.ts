@@ -15,8 +15,8 @@ const addProvider: SingleSignOnOptions['addProvider'] = async (server, { issuer,
   const words = ['user', 'create', email, '--organization', 'acme', '--role', 'owner'];
   await server.command(words, password);
   const client = ['--client-id', 'latchkey', '--client-secret-file', secretFile];
-  const hosts = ['--outbound-host', '127.0.0.1', '--json'];
-  const provider = ['--name', 'Acme Work ID', '--issuer', issuer, ...client, ...hosts];
+  const place = ['--outbound-host', '127.0.0.1', '--master-key-file', server.masterKeyFile];
+  const provider = ['--name', 'Acme Work ID', '--issuer', issuer, ...client, ...place, '--json'];
   const { id } = made.parse(
     JSON.parse(await server.command(['provider', 'create', 'acme', ...provider])),
   );
