@@ -7,7 +7,7 @@ interface Holder<Value> {
  *
  * V8 gives a `Map` or `Set` a new table each time enough entries were deleted. The old table still refers to the entries that it
  * had then, and to the next table. As soon as one table has become old memory, so do all that follow, with every entry, until
- * the next full garbage collection. Under load this was most of what the collector did. Here a table only
+ * the next full garbage collection, which under load costs calls much of their time. Here a table only
  * refers to a small holder, which is emptied when its entry is deleted.
  */
 export class BriefMap<Key, Value extends object> {
