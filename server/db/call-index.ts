@@ -10,7 +10,7 @@ import { inParts, isPostgres, quickTransaction, type Db } from './transaction.ts
 // person or a tool, in which seconds it has calls. `find-calls.ts` reads only the rows of seconds that all subjects of its filter have.
 
 /** What calls are found by, and the column that has it. */
-export const callKinds = {
+export const indexedKinds = {
   person: 'person_id',
   credential: 'credential_id',
   application: 'application',
@@ -20,9 +20,9 @@ export const callKinds = {
   error: 'error',
   end: 'outcome',
 } as const satisfies Readonly<Record<string, keyof Schema['call_record']>>;
-export type CallKind = keyof typeof callKinds;
+export type IndexedKind = keyof typeof indexedKinds;
 
-const kindColumns = Object.entries(callKinds);
+const kindColumns = Object.entries(indexedKinds);
 
 /** The rows of a quarter that are read at once: SQLite blocks the process meanwhile. */
 const rowsAtOnce = 1000;
@@ -171,7 +171,7 @@ export async function indexQuarter(db: Db, claimed: CallQuarter): Promise<void> 
 
 type IndexedRow = Pick<
   Selectable<Schema['call_record']>,
-  'id' | (typeof callKinds)[keyof typeof callKinds]
+  'id' | (typeof indexedKinds)[keyof typeof indexedKinds]
 >;
 
 /** In which seconds of a quarter each subject has calls. */

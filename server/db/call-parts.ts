@@ -4,8 +4,8 @@ import { type CallEnd, callEnds } from '#model/calls';
 import {
   allSeconds,
   anySubject,
-  callKinds,
-  type CallKind,
+  indexedKinds,
+  type IndexedKind,
   quarterSeconds,
   secondsOf,
 } from './call-index.ts';
@@ -225,7 +225,7 @@ function within(range: IdRange, part: IdRange): IdRange | undefined {
 
 /** Subjects of a kind that a call must have one of. */
 interface WantedSubjects {
-  readonly kind: CallKind;
+  readonly kind: IndexedKind;
   readonly subjects: readonly string[];
 }
 
@@ -235,7 +235,7 @@ const failedEnds = callEnds.filter((end) => end !== 'ok' && end !== 'cancelled')
 function wantedSubjects(filter: CallFilter): readonly WantedSubjects[] {
   const { person, credential, application, endpoint, target, names, error, end } = filter;
   const one = (subject: string | undefined) => (subject === undefined ? undefined : [subject]);
-  const values: Readonly<Record<CallKind, readonly string[] | undefined>> = {
+  const values: Readonly<Record<IndexedKind, readonly string[] | undefined>> = {
     error: one(error),
     end: end === 'failed' ? failedEnds : one(end),
     person: one(person),
@@ -246,7 +246,7 @@ function wantedSubjects(filter: CallFilter): readonly WantedSubjects[] {
     application: one(application),
   };
   return Object.entries(values).flatMap(([kind, subjects]) =>
-    subjects ? [{ kind: kind as CallKind, subjects }] : [],
+    subjects ? [{ kind: kind as IndexedKind, subjects }] : [],
   );
 }
 
@@ -373,7 +373,7 @@ function rangeOfSeconds(quarter: number, from: number, to: number): IdRange {
 }
 
 /** The kinds whose subjects a filter may name with `*`. */
-const patternKinds: ReadonlySet<CallKind> = new Set(['application', 'name']);
+const patternKinds: ReadonlySet<IndexedKind> = new Set(['application', 'name']);
 
 /**
  * Whether a column has one of these texts. In patterns, `*` stands for any text, and upper and lower case of ASCII letters are
@@ -401,7 +401,8 @@ function isOneOf(
 /** Whether a row is what a filter selects. */
 export function matches(db: Db, filter: CallFilter): Expression<SqlBool> {
   const parts = wantedSubjects(filter).map(
-    ({ kind, subjects }) => sql`${isOneOf(db, callKinds[kind], subjects, patternKinds.has(kind))}`,
+    ({ kind, subjects }) =>
+      sql`${isOneOf(db, indexedKinds[kind], subjects, patternKinds.has(kind))}`,
   );
   if (filter.callId !== undefined) parts.push(sql`call_id = ${filter.callId}`);
   if (filter.personName !== undefined) parts.push(sql`lower(person_name) = ${filter.personName}`);
