@@ -2,7 +2,7 @@ import { z } from 'zod';
 
 import { json } from '#config/option';
 import { UsageError } from '#config/usage-error';
-import { callKinds, type CallKind, readCallerSubject } from '#db/rollups';
+import { callKinds, type CallKind, readCallerSubject } from '#model/call-counts';
 import { findServer, listServers } from '#db/servers';
 import { findCallerNames, findSubjectNames } from '#db/subject-names';
 import type { Db } from '#db/transaction';

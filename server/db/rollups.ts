@@ -1,5 +1,15 @@
 import { sql, type Insertable, type QueryCreator, type RawBuilder } from 'kysely';
 
+import {
+  type CallKind,
+  type Caller,
+  callerPart,
+  type CallCounts,
+  type CallTally,
+  type CallSubject,
+  type TargetSubject,
+  toolPart,
+} from '#model/call-counts';
 import type { EpochSeconds } from '#model/clock';
 import { preparedQuery } from './prepared-query.ts';
 import type { Schema } from './schema.ts';
@@ -20,85 +30,6 @@ export const periods = {
 
 /** A minute, an hour or a day. */
 export type Period = keyof typeof periods;
-
-/** The kinds of subjects that calls are counted for. A subject of `caller` is a caller with a tool. */
-export const callKinds = [
-  'server',
-  'client',
-  'key',
-  'person',
-  'application',
-  'tool',
-  'caller',
-  'method',
-] as const;
-export type CallKind = (typeof callKinds)[number];
-
-/** Who calls: a person, or a client or key that acts for itself. */
-export interface Caller {
-  readonly type: 'person' | 'client' | 'key';
-  readonly id: string;
-}
-
-const callerTypes = ['person', 'client', 'key'] as const;
-
-/** Between the two parts of a subject of the kind `caller`, neither of which contains it. */
-const between = '\n';
-
-/** The subject under which the calls of a tool by one caller are counted. */
-export function callerSubject({ type, id }: Caller, tool: string): string {
-  return `${type}:${id}${between}${tool.replaceAll(between, ' ')}`;
-}
-
-/** The caller and the tool of a subject of the kind `caller`; `undefined` for other texts. */
-export function readCallerSubject(
-  subject: string,
-): { readonly caller: Caller; readonly tool: string } | undefined {
-  const [, typed, id, tool] = /^([a-z]+):(.+)\n(.*)$/.exec(subject) ?? [];
-  const type = callerTypes.find((known) => known === typed);
-  return type && id !== undefined && tool !== undefined
-    ? { caller: { type, id }, tool }
-    : undefined;
-}
-
-/** Numbers of calls and of failures. */
-export interface CallCounts {
-  readonly calls: number;
-  /** The MCP server or the gateway answered with a tool or protocol error. */
-  readonly toolErrors: number;
-  /** Denied by the gateway: missing scope, hidden tool, rate limit, account that is not connected. */
-  readonly refused: number;
-  /** The MCP server did not answer. */
-  readonly upstreamErrors: number;
-}
-
-/** Calls of one minute and one latency range, counted for one subject. */
-export interface CallTally extends CallCounts {
-  /** When the minute begins. */
-  readonly at: EpochSeconds;
-  readonly serverId: string;
-  readonly targetId: string;
-  readonly kind: CallKind;
-  /** The id of a server, key, client or person; the name of a tool, method or application; for `caller` see `callerSubject`. */
-  readonly subject: string;
-  /** A range of latencies, as numbered in `usage/latencies.ts`, or `untimed`. */
-  readonly bucket: number;
-}
-
-/** The bucket of calls whose latencies are not counted, because their subjects are many. */
-export const untimed = -100;
-
-/** A subject that calls are counted for, within its server. */
-export interface CallSubject {
-  readonly serverId: string;
-  readonly subject: string;
-}
-
-/** The name of a tool, method or application that calls are counted for, within a target. */
-export interface TargetSubject {
-  readonly targetId: string;
-  readonly subject: string;
-}
 
 /** Selects the calls that are counted for the subjects of one kind: for all, or for those of one server or of one name. */
 export interface CallFilter {
@@ -476,10 +407,7 @@ type Selected = readonly string[];
 type Lists = [servers: Selected, subjects: Selected, parts: Selected];
 
 function toLists({ serverId, subject, caller, tool }: Partial<CallFilter> = {}): Lists {
-  const parts = [
-    caller ? callerSubject(caller, '') : '',
-    tool === undefined ? '' : between + tool.replaceAll(between, ' '),
-  ];
+  const parts = [caller ? callerPart(caller) : '', tool === undefined ? '' : toolPart(tool)];
   return [
     serverId === undefined ? [] : [serverId],
     subject === undefined ? [] : [subject],

@@ -1,5 +1,5 @@
 import { preparedQuery } from './prepared-query.ts';
-import { type Caller, type CallKind, readCallerSubject } from './rollups.ts';
+import { type Caller, type CallKind, readCallerSubject } from '#model/call-counts';
 import type { Db } from './transaction.ts';
 
 const namesIn = (table: 'endpoint' | 'oauth_client' | 'api_key') =>

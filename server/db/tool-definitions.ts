@@ -2,7 +2,7 @@ import type { Insertable, Selectable, Updateable } from 'kysely';
 
 import type { EpochSeconds } from '#model/clock';
 
-import type { TargetSubject } from './rollups.ts';
+import type { TargetSubject } from '#model/call-counts';
 import type { Schema } from './schema.ts';
 import { advisoryLock, inParts, transaction, type Db } from './transaction.ts';
 

@@ -3,11 +3,11 @@ import {
   callerSubject,
   type CallKind,
   type CallTally,
-  type NamedKind,
   readCallerSubject,
   type TargetSubject,
   untimed,
-} from '#db/rollups';
+} from '#model/call-counts';
+import type { NamedKind } from '#db/rollups';
 import type { Clock, EpochSeconds } from '#model/clock';
 import type { MeteredCall } from '#gateway/metering';
 import { LimitedMap } from '#model/limited-map';

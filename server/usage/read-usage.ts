@@ -1,12 +1,10 @@
+import { type CallCounts, type CallSubject, untimed } from '#model/call-counts';
 import {
-  type CallCounts,
   type Period,
   type RollupSpan,
   type StepCounts,
   type TimedCounts,
   type CallFilter,
-  type CallSubject,
-  untimed,
   sumCalls,
   sumCallsOfServers,
   sumCallsOfSubjects,

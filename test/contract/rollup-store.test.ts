@@ -1,10 +1,8 @@
 import { expect, test } from 'vitest';
+import { type Caller, callerSubject, type CallTally } from '#server/model/call-counts';
 import {
-  type Caller,
   type CallFilter,
-  callerSubject,
   type RollupSpan,
-  type CallTally,
   recordCalls,
   listCountedNames,
   sumCalls,

@@ -1,4 +1,5 @@
-import { callerSubject, type CallTally, recordCalls, untimed } from '#server/db/rollups';
+import { callerSubject, type CallTally, untimed } from '#server/model/call-counts';
+import { recordCalls } from '#server/db/rollups';
 import { revokeKey } from '#server/db/keys';
 import { findOrganization } from '#server/db/organizations';
 import { findUserByEmail } from '#server/db/people';

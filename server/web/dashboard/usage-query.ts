@@ -1,4 +1,4 @@
-import { callKinds, type CallKind, readCallerSubject } from '#db/rollups';
+import { callKinds, type CallKind, readCallerSubject } from '#model/call-counts';
 import { isUsageRange, type UsageRange, usageRanges } from '#usage/read-usage';
 import { dashboardPath } from '#web/layout';
 import { queryText } from '#web/page-request';

@@ -1,5 +1,5 @@
 import { csvCell } from '#audit/export-audit';
-import { type CallCounts, type CallSubject, readCallerSubject } from '#db/rollups';
+import { type CallCounts, type CallSubject, readCallerSubject } from '#model/call-counts';
 import { findCallerNames, findSubjectNames } from '#db/subject-names';
 import type { Db } from '#db/transaction';
 import type { EpochSeconds } from '#model/clock';

@@ -1,10 +1,5 @@
-import {
-  type CallFilter,
-  callKinds,
-  type CallKind,
-  type CallSubject,
-  hasCountedCalls,
-} from '#db/rollups';
+import { callKinds, type CallKind, type CallSubject } from '#model/call-counts';
+import { type CallFilter, hasCountedCalls } from '#db/rollups';
 import { findSubjectNames } from '#db/subject-names';
 import { notFound } from '#admin/refusal';
 import { findOrganization, type Organization } from '#db/organizations';

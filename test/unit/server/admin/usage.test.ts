@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 
 import { usageRead } from '#server/admin/usage';
-import { callerSubject, type CallTally, recordCalls, untimed } from '#server/db/rollups';
+import { callerSubject, type CallTally, untimed } from '#server/model/call-counts';
+import { recordCalls } from '#server/db/rollups';
 import { findServer } from '#server/db/servers';
 import type { Db } from '#server/db/transaction';
 import { administered } from '#support/administered';

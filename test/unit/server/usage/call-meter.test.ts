@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 
-import type { CallTally } from '#server/db/rollups';
+import type { CallTally } from '#server/model/call-counts';
 import type { MeteredCall } from '#server/gateway/metering';
 import { CallMeter, CountedNames, otherNames } from '#server/usage/call-meter';
 import { type StillClock, stillClock } from '#support/still-clock';

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { insertOrganization } from '#server/db/organizations';
-import { periods, recordCalls, type CallTally } from '#server/db/rollups';
+import type { CallTally } from '#server/model/call-counts';
+import { periods, recordCalls } from '#server/db/rollups';
 import { insertServer } from '#server/db/servers';
 import {
   isUsageRange,

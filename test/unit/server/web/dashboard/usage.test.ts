@@ -2,7 +2,8 @@ import { expect, onTestFinished, test } from 'vitest';
 
 import { insertServer } from '#server/db/servers';
 import { insertKey } from '#server/db/keys';
-import { callerSubject, type CallTally, recordCalls, untimed } from '#server/db/rollups';
+import { callerSubject, type CallTally, untimed } from '#server/model/call-counts';
+import { recordCalls } from '#server/db/rollups';
 import { usagePath } from '#server/web/dashboard/usage-query';
 import { newKey } from '#support/made-records';
 import { pageApp } from '#support/page-app';
