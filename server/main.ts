@@ -20,7 +20,7 @@ const isServer = process.argv[2] === 'start';
 /** Whether the process ends when the reader of stdout disconnects, as `head` does. */
 let endsWithReader = false;
 
-// No failure of stdout stops a server. Most commands finish what they do, even if nobody reads what they print.
+// No failure of stdout stops a server. Most commands finish what they do, even if no one reads what they print.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (isServer) return;
   if (error.code !== 'EPIPE') fail(error);

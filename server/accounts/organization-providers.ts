@@ -44,11 +44,11 @@ export type NoEntry =
   | 'email-unverified'
   /** The organization has not proved the domain of the address, or not any more. */
   | 'domain-unproved'
-  /** Nobody in the organization has the address, and nobody joins by signing in. */
+  /** No member has the address, and signing in lets no one join. */
   | 'no-member'
   /** Another account of this provider is linked to the member with that address. */
   | 'other-account'
-  /** Somebody outside of the organization has an account with the address, so nobody can join with it. */
+  /** A person outside the organization has an account with the address, so it lets no one join. */
   | 'address-taken';
 
 /** Whom a proved identity opens the organization for: now, or once it is linked. */

@@ -166,7 +166,7 @@ export class CallLog {
   }
 
   /**
-   * Half of the queue is for whoever comes first; of the rest each waiting caller has an equal share. `own` is how many calls of
+   * Half of the queue is for the calls that come first; of the rest each waiting caller has an equal share. `own` is how many calls of
    * the caller wait.
    */
   #hasRoom(own: number): boolean {

@@ -7,7 +7,7 @@ const maxNames = 10_000;
 const maxStoredTexts = 2000;
 const namesValidMs = 10_000;
 
-/** The lengths to which texts that somebody outside chose are cut. */
+/** The lengths to which texts that callers chose are cut. */
 const maxLengths = { name: 200, uri: 500, application: 200, method: 100, other: 200 };
 
 const nameKinds = ['organization', 'key', 'client', 'person'] as const;

@@ -379,7 +379,7 @@ function tableRow(call: CallView) {
   };
 }
 
-/** The newest calls. A search that takes long says how far it is; whoever has seen enough ends the command. */
+/** The newest calls. A search that takes long says how far it is; a reader who has seen enough ends the command. */
 async function firstCalls(
   filter: Awaited<ReturnType<typeof filterOf>>,
   limit: string,

@@ -155,7 +155,7 @@ export const domainProve = organizationOperation({
     const own = await ownDomain(organization, domain, ports);
     const check = await providerSetup.checkDomain(own);
     const holder = await findProvedDomain(db, domain);
-    // Whoever changed hands with the domain cannot keep the next owner from proving it.
+    // A former owner of the domain cannot keep the next owner from proving it.
     if (
       check === 'found' &&
       holder?.proof?.by === 'dns' &&

@@ -259,7 +259,7 @@ async function checkTrust(
 
 export const providerCheck = organizationOperation({
   name: 'provider.check',
-  doc: 'Read the configuration and the keys of an identity provider now; nobody signs in',
+  doc: 'Read the configuration and the keys of an identity provider now; no one signs in',
   route: { method: 'POST', path: `${path}/check` },
   permission: toManage,
   input: z.strictObject(ofProvider),

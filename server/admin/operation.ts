@@ -125,7 +125,7 @@ const leastRole = {
   'audit.read': 'admin',
   'webhook.manage': 'admin',
   'provider.read': 'admin',
-  // Whoever chooses the provider decides who is who: an admin must not be able to sign in as an owner.
+  // The person who chooses the provider decides who is who: an admin must not be able to sign in as an owner.
   'provider.manage': 'owner',
   'usage.read': 'admin',
   'activity.read': 'admin',

@@ -50,7 +50,7 @@ export interface CallSearch {
   readonly limit: number;
   /** Rows written at or after this time are left out: another node may still be writing older ones. */
   readonly watermarkMs: number;
-  /** Stops searching after this time. Every search reads at least one step, so that whoever continues it gets on. */
+  /** Stops searching after this time. Every search reads at least one step, so that each continuation gets on. */
   readonly budgetMs?: number | undefined;
   /** Once it is aborted, the search stops after the current step. */
   readonly signal?: AbortSignal | undefined;

@@ -38,7 +38,7 @@ export interface ProviderRecord {
   readonly disabledAt: EpochSeconds | undefined;
 }
 
-/** Nobody becomes an owner through a provider. */
+/** No one becomes an owner through a provider. */
 export type JoiningRole = Exclude<Role, 'owner'>;
 
 type Changeable = Pick<

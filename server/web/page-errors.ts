@@ -277,7 +277,7 @@ const accountErrors: Readonly<Record<AccountRefusalCode, AccountErrorWords>> = {
   member_unknown: {
     status: 403,
     heading: 'Not signed in',
-    text: 'Your company confirmed who you are, but nobody in the organization is linked to that account. Ask an administrator of the organization to invite your work e-mail address. The audit log tells them the reason.',
+    text: 'Your company confirmed who you are, but no member of the organization is linked to that account. Ask an administrator of the organization to invite your work e-mail address. The audit log tells them the reason.',
     next: toCompanySignIn,
   },
 };

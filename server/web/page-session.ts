@@ -56,7 +56,7 @@ export interface CurrentPersonPorts {
 }
 
 /**
- * Whoever is signed in, also through a provider of an organization. For what belongs to organizations: use `currentPersonOf` for
+ * The person who is signed in, also through a provider of an organization. For what belongs to organizations: use `currentPersonOf` for
  * what belongs to the account. Looks the session up for every request, so that ending one takes effect immediately.
  */
 export function currentMemberOf(

@@ -285,7 +285,7 @@ const personQuestions: readonly PersonQuestion[] = [
       'All calls of this person so far show a pseudonym instead. They are no longer found by name, address or ID, and this person no longer sees them.',
       'Their IP addresses and their stored arguments and results are deleted.',
       'New calls show the name again. The audit log, exports and backups stay as they are.',
-      'This cannot be undone, and nobody can look up afterwards whose pseudonym it is.',
+      'This cannot be undone, and no one can look up afterwards whose pseudonym it is.',
     ],
     operation: personPseudonymize,
     needs: 'owners.manage',

@@ -38,7 +38,7 @@ type Show = (
 
 const needs = 'provider.manage';
 
-/** A test of a provider that signs nobody in. `path` is that of the provider. */
+/** A test of a provider that signs no one in. `path` is that of the provider. */
 export function testRoutes(guard: DashboardGuard, path: string, show: Show): void {
   guard.post(`${path}/test`, needs, beginTest(show));
   guard.get(`${path}/result`, needs, showResult(show));
@@ -194,7 +194,7 @@ async function whyNot(entry: Entry, { db }: DashboardPorts): Promise<string> {
   switch (entry.outcome) {
     case 'linked':
     case 'linkable': {
-      const email = (await findUser(db, entry.userId))?.email ?? 'somebody else';
+      const email = (await findUser(db, entry.userId))?.email ?? 'another person';
       return `It opens the organization for ${email}. Test with your own account there.`;
     }
     case 'joining':
@@ -215,5 +215,5 @@ const noEntryWords: Record<NoEntry, string> = {
   'other-account':
     'Another account at this provider is linked to the member with this address. Unlink it below first.',
   'address-taken':
-    'Somebody outside of this organization has an account here with the address. Invite them.',
+    'A person outside this organization has an account here with the address. Invite them.',
 };

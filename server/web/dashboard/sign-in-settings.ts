@@ -145,7 +145,7 @@ const domainRemoval: Question = {
     return {
       heading: `Remove the domain ${domain}?`,
       consequences: [
-        'Nobody with an address of this domain is linked or joins any more by signing in.',
+        'No one with an address of this domain is linked or joins any more by signing in.',
         'People who are linked stay linked.',
       ],
       verb: 'Remove domain',
@@ -269,7 +269,7 @@ const disabling = question(
   {
     heading: (name) => `Disable ${name}?`,
     consequences: [
-      'Everyone who signed in through it is signed out, and nobody can sign in through it.',
+      'Everyone who signed in through it is signed out, and no one can sign in through it.',
       'The groups that it reported do not count until you enable it again.',
     ],
     verb: 'Disable provider',
@@ -366,7 +366,7 @@ function memberTable(
         { kind: 'actions', actions: mayManage ? [unlink(userId, email)] : [] },
       ],
     })),
-    empty: { text: 'Nobody has signed in through this provider yet.' },
+    empty: { text: 'No one has signed in through this provider yet.' },
     now,
   };
 }

@@ -86,7 +86,7 @@ document.addEventListener('keydown', (event) => {
   next.focus();
 });
 
-// A search that takes long goes on until the page is full, the search is over or somebody stops it.
+// A search that takes long goes on until the page is full, the search is over or the reader stops it.
 const search = async () => {
   const found = document.querySelector('#found');
   const noticeOf = (part) => part.querySelector('[data-search]');
@@ -152,7 +152,7 @@ if (live) {
   let isInterrupted = false;
   const state = document.querySelector('[data-live-state]');
   const report = (text) => { if (state && state.textContent !== text) state.textContent = text; };
-  // Rows must not move while somebody reads or selects them. Only pages that report their state are held, and renewed at intervals.
+  // Rows must not move while a person reads or selects them. Only pages that report their state are held, and renewed at intervals.
   const heldBy = () => {
     const part = state && document.querySelector('#renewed');
     const selection = getSelection();
