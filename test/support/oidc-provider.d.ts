@@ -1,8 +1,19 @@
 /** As much of oidc-provider, which brings no types, as our tests use. */
 declare module 'oidc-provider' {
   import type { RequestListener } from 'node:http';
+  import type { JWK } from 'jose';
 
-  export const errors: { readonly InvalidTarget: new () => Error };
+  export const errors: {
+    readonly InvalidTarget: new () => Error;
+    readonly InvalidGrant: new (detail: string) => Error;
+  };
+
+  /** The context of a request to the token endpoint, when the client is authenticated. */
+  export interface ProviderContext {
+    readonly oidc: { readonly params: Readonly<Record<string, unknown>> };
+    status: number;
+    body: unknown;
+  }
 
   export class Provider {
     constructor(
@@ -14,11 +25,16 @@ declare module 'oidc-provider' {
           redirect_uris: string[];
           grant_types?: string[];
           response_types?: string[];
+          token_endpoint_auth_method?: string;
         }[];
         claims?: Record<string, string[]>;
         scopes?: string[];
         ttl?: Record<string, number>;
         features?: Record<string, object>;
+        jwks?: { keys: JWK[] };
+        /** More members of its metadata. */
+        discovery?: Record<string, unknown>;
+        issueRefreshToken?: () => boolean;
         /** Whether ID tokens leave out what userinfo answers. OpenID Connect Core §5.4 */
         conformIdTokenClaims?: boolean;
         pkce: { required: () => boolean };
@@ -31,6 +47,14 @@ declare module 'oidc-provider' {
         };
       },
     );
+    readonly RefreshToken: {
+      find(value: string): Promise<{ clientId: string; accountId: string } | undefined>;
+    };
+    registerGrantType(
+      name: string,
+      handler: (context: ProviderContext) => Promise<void>,
+      parameters: readonly string[],
+    ): void;
     callback(): RequestListener;
     use(
       middleware: (
