@@ -12,7 +12,7 @@ import type { FailedAttempts } from '#oauth/failed-attempts';
 import { type Form, parseForm } from '#oauth/forms';
 import { tokenEndpoint, type TokenEndpointContext } from '#oauth/grants';
 import { OAuthError } from '#oauth/oauth-error';
-import type { TokenResponse } from '#oauth/token-response';
+import type { Issued } from '#oauth/token-response';
 import { oauthErrorAnswer } from './error-answers.ts';
 
 /** The path of the token endpoint, also in the log. */
@@ -56,8 +56,11 @@ export function tokenAnswer(
 ): Awaitable<TokenAnswer> {
   const source = { address: request.ip, requestId: request.id };
   const exchange = () =>
-    guarded(request, failedAttempts, (form, proof) =>
-      tokenEndpoint(form, proof, { ...ports, source }),
+    guarded(request, failedAttempts, (form) =>
+      tokenEndpoint(
+        { form, method: 'POST', url: `${ports.base}${tokenPath}`, headers: request.raw.headers },
+        { ...ports, source },
+      ),
     );
   const noted = (error: unknown) => {
     if (!(error instanceof OAuthError)) throw error;
@@ -77,8 +80,8 @@ const uncached = {
   'Content-Type': 'application/json; charset=utf-8',
 };
 
-function issued(response: TokenResponse): TokenAnswer {
-  return { status: 200, headers: uncached, body: JSON.stringify(response) };
+function issued({ tokens, headers }: Issued): TokenAnswer {
+  return { status: 200, headers: { ...headers, ...uncached }, body: JSON.stringify(tokens) };
 }
 
 function refused(

@@ -11,7 +11,6 @@ import {
 } from '#db/grants';
 import { transaction } from '#db/transaction';
 import type { IdentifiedClient } from './client-authentication.ts';
-import type { Form } from './forms.ts';
 import { OAuthError } from './oauth-error.ts';
 import { notPermittedWords, permittedScopes } from './permitted-scopes.ts';
 import { redirectPlace } from './redirect-uris.ts';
@@ -21,7 +20,8 @@ import {
   idleLifeSeconds,
   grantedToken,
   type GrantContext,
-  type TokenResponse,
+  type Issued,
+  type TokenRequest,
 } from './token-response.ts';
 
 /**
@@ -34,9 +34,9 @@ import {
  */
 export async function authorizationCodeGrant(
   { client, authenticated }: IdentifiedClient,
-  form: Form,
+  { form }: TokenRequest,
   ports: GrantContext,
-): Promise<TokenResponse> {
+): Promise<Issued> {
   const { db, clock, endpointUrl } = ports;
   const presented = form.get('code');
   if (presented === undefined) throw new OAuthError('invalid_request', 'code is missing');

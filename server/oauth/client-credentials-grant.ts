@@ -2,12 +2,11 @@ import assert from 'node:assert/strict';
 
 import { accessTokenLifeSeconds } from './access-tokens.ts';
 import type { IdentifiedClient } from './client-authentication.ts';
-import type { Form } from './forms.ts';
 import { OAuthError } from './oauth-error.ts';
 import { formatScopes } from '#model/scopes';
 import { requestedScopes } from './permitted-scopes.ts';
 import { randomBase62 } from '#secrets/secrets';
-import type { GrantContext, TokenResponse } from './token-response.ts';
+import type { GrantContext, Issued, TokenRequest } from './token-response.ts';
 
 /**
  * Issues a token to the client itself, for the one server it belongs to. There is no refresh token, because the
@@ -19,9 +18,9 @@ import type { GrantContext, TokenResponse } from './token-response.ts';
  */
 export function clientCredentialsGrant(
   { client }: IdentifiedClient,
-  form: Form,
+  { form }: TokenRequest,
   { tokens, clock, endpointUrl }: GrantContext,
-): TokenResponse {
+): Issued {
   assert(client.serverPath !== undefined, 'only clients of a server can use this grant');
   const audience = endpointUrl(client.serverPath);
   const resource = form.get('resource');
@@ -40,9 +39,11 @@ export function clientCredentialsGrant(
     expiresAt: issuedAt + accessTokenLifeSeconds,
   });
   return {
-    access_token: accessToken,
-    token_type: 'Bearer',
-    expires_in: accessTokenLifeSeconds,
-    scope: formatScopes(scopes),
+    tokens: {
+      access_token: accessToken,
+      token_type: 'Bearer',
+      expires_in: accessTokenLifeSeconds,
+      scope: formatScopes(scopes),
+    },
   };
 }

@@ -8,10 +8,9 @@ import {
   type IdentifiedClient,
 } from './client-authentication.ts';
 import { clientCredentialsGrant } from './client-credentials-grant.ts';
-import type { Form } from './forms.ts';
 import { OAuthError } from './oauth-error.ts';
 import { refreshTokenGrant } from './refresh-token-grant.ts';
-import type { GrantContext, TokenResponse } from './token-response.ts';
+import type { GrantContext, Issued, TokenRequest } from './token-response.ts';
 
 interface Grant {
   /** Whether clients that registered or described themselves may use it. */
@@ -20,9 +19,9 @@ interface Grant {
   readonly authenticated: boolean;
   readonly exchange: (
     from: IdentifiedClient,
-    form: Form,
+    request: TokenRequest,
     context: GrantContext,
-  ) => Awaitable<TokenResponse>;
+  ) => Awaitable<Issued>;
 }
 
 /**
@@ -62,10 +61,10 @@ export interface TokenEndpointContext extends GrantContext {
  * @throws {OAuthError} any of its codes
  */
 export function tokenEndpoint(
-  form: Form,
-  authorization: string | undefined,
+  request: TokenRequest,
   context: TokenEndpointContext,
-): Awaitable<TokenResponse> {
+): Awaitable<Issued> {
+  const { form, headers } = request;
   const grantType = form.get('grant_type');
   if (grantType === undefined) throw new OAuthError('invalid_request', 'grant_type is missing');
   if (!isGrantType(grantType)) {
@@ -73,14 +72,14 @@ export function tokenEndpoint(
     throw new OAuthError('unsupported_grant_type', `grant_type must be one of ${known}`);
   }
   const grant: Grant = grants[grantType];
-  return whenReady(identifyClient(form, authorization, context), (from) => {
+  return whenReady(identifyClient(form, headers.authorization, context), (from) => {
     if (grant.authenticated && !from.authenticated) throw notAuthenticated();
     if (!grant.selfRegistered && from.client.serverId === undefined) {
       throw new OAuthError('unauthorized_client', 'this client can act only on behalf of people');
     }
-    return whenReady(grant.exchange(from, form, context), (response) => {
+    return whenReady(grant.exchange(from, request, context), (issued) => {
       context.used({ type: 'client', id: from.client.id }, context.clock.now());
-      return response;
+      return issued;
     });
   });
 }

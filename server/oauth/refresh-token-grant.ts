@@ -4,7 +4,6 @@ import { insertAuditEvent } from '#db/audit';
 import { findRefreshToken, revokeGrant, spendRefreshToken, type NamedGrant } from '#db/grants';
 import { transaction } from '#db/transaction';
 import { notAuthenticated, type IdentifiedClient } from './client-authentication.ts';
-import type { Form } from './forms.ts';
 import { masterKey } from '#secrets/master-key';
 import { OAuthError } from './oauth-error.ts';
 import { notPermittedWords, permittedScopes, requestedScopes } from './permitted-scopes.ts';
@@ -15,7 +14,8 @@ import {
   idleLifeSeconds,
   grantedToken,
   type GrantContext,
-  type TokenResponse,
+  type Issued,
+  type TokenRequest,
 } from './token-response.ts';
 
 const graceSeconds = 30;
@@ -33,9 +33,9 @@ const graceSeconds = 30;
  */
 export async function refreshTokenGrant(
   { client, authenticated }: IdentifiedClient,
-  form: Form,
+  { form }: TokenRequest,
   ports: GrantContext,
-): Promise<TokenResponse> {
+): Promise<Issued> {
   const { db, clock, endpointUrl } = ports;
   const presented = form.get('refresh_token');
   if (presented === undefined) {

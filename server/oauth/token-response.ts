@@ -1,18 +1,40 @@
+import type { IncomingHttpHeaders } from 'node:http';
+
 import type { RequestSource } from '#db/audit';
 import type { NamedGrant } from '#db/grants';
 import { accessTokenLifeSeconds, type AccessTokens } from './access-tokens.ts';
 import type { ClientContext } from './client-authentication.ts';
+import type { Form } from './forms.ts';
 import { formatScopes, type Scope } from '#model/scopes';
 import { randomBase62 } from '#secrets/secrets';
 
-/** The token endpoint's answer. RFC 6749 §5.1 */
+/** A request to the token endpoint, as grants see it. */
+export interface TokenRequest {
+  readonly form: Form;
+  readonly method: 'POST';
+  /** The URL that clients send it to. */
+  readonly url: string;
+  /** By lower-case name. */
+  readonly headers: Readonly<IncomingHttpHeaders>;
+}
+
+/** The token endpoint's answer. RFC 6749 §5.1, RFC 8693 §2.2.1, RFC 9449 §5 */
 export interface TokenResponse {
   readonly access_token: string;
-  readonly token_type: 'Bearer';
+  readonly token_type: 'Bearer' | 'DPoP' | 'N_A';
   /** In seconds. */
   readonly expires_in: number;
   readonly scope: string;
   readonly refresh_token?: string;
+  /** What the token is, if it was exchanged for another. */
+  readonly issued_token_type?: string;
+}
+
+/** What a grant issues. */
+export interface Issued {
+  readonly tokens: TokenResponse;
+  /** Headers of the answer in addition to those of every answer. */
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** A grant expires after 180 days, even if it is refreshed. */
@@ -37,7 +59,7 @@ export function grantedToken(
   grant: Granted,
   { scopes, refreshToken }: { scopes: readonly Scope[]; refreshToken: string },
   { tokens, clock, endpointUrl }: GrantContext,
-): TokenResponse {
+): Issued {
   const issuedAt = clock.now();
   // The token carries the expiry of the grant, so that a call need not look it up.
   const expiresAt = Math.min(issuedAt + accessTokenLifeSeconds, grant.expiresAt);
@@ -52,10 +74,12 @@ export function grantedToken(
     expiresAt,
   });
   return {
-    access_token: accessToken,
-    token_type: 'Bearer',
-    expires_in: expiresAt - issuedAt,
-    scope: formatScopes(scopes),
-    refresh_token: refreshToken,
+    tokens: {
+      access_token: accessToken,
+      token_type: 'Bearer',
+      expires_in: expiresAt - issuedAt,
+      scope: formatScopes(scopes),
+      refresh_token: refreshToken,
+    },
   };
 }

@@ -40,7 +40,7 @@ export interface AuthorizationServer extends AsyncDisposable {
   readonly base: string;
   readonly clock: FakeClock;
   readonly stores: OpenStores;
-  readonly ports: Parameters<typeof tokenEndpoint>[2];
+  readonly ports: Parameters<typeof tokenEndpoint>[1];
   readonly client: { readonly id: string; readonly secret: string };
   readonly redirectUri: string;
 
@@ -104,7 +104,12 @@ export async function authorizationServer(): Promise<AuthorizationServer> {
     const form = new Map(
       Object.entries(fields).filter((entry): entry is [string, string] => entry[1] !== undefined),
     );
-    return signedIn(await tokenEndpoint(form, undefined, ports));
+    const url = `${base}/api/oauth/token`;
+    const { tokens: issued } = await tokenEndpoint(
+      { form, method: 'POST', url, headers: {} },
+      ports,
+    );
+    return signedIn(issued);
   };
   const claims = async (accessToken: string) => {
     const verdict = await tokens.verify(accessToken);

@@ -35,15 +35,19 @@ async function ask(but: Record<string, string | undefined> = {}) {
     Object.entries(right).filter((pair): pair is [string, string] => pair[1] !== undefined),
   );
   const endpointUrl = (serverPath: string) => `${base}/mcp/${serverPath}`;
-  return tokenEndpoint(form, undefined, {
-    ...database,
-    base,
-    clock,
-    tokens,
-    endpointUrl,
-    source: { address: undefined, requestId: undefined },
-    used,
-  });
+  const { tokens: answer } = await tokenEndpoint(
+    { form, method: 'POST', url: `${base}/api/oauth/token`, headers: {} },
+    {
+      ...database,
+      base,
+      clock,
+      tokens,
+      endpointUrl,
+      source: { address: undefined, requestId: undefined },
+      used,
+    },
+  );
+  return answer;
 }
 
 test('client credentials give a bearer token for an hour with all scopes of the client', async () => {
