@@ -48,6 +48,18 @@ export async function openAccount(
       const { readPrivateKeyFile } = await import('#auth/client-authentication');
       return readPrivateKeyFile(path, env['LATCHKEY_PRIVATE_KEY_PASSPHRASE']);
     },
+    async provider() {
+      if (credentials.kind !== 'authorization_code') return undefined;
+      const { managedProvider } = await import('#config/managed-file');
+      const named = credentials.identityProvider ?? (await managedProvider(url, host));
+      if (named?.clientSecret === undefined) return named;
+      const { readReference } = await import('#auth/client-authentication');
+      return { ...named, clientSecret: await readReference(named.clientSecret, env) };
+    },
+    async readAssertion(reference) {
+      const { readReference } = await import('#auth/client-authentication');
+      return readReference(reference, env);
+    },
     async listen(address) {
       const { redirectListener } = await import('#auth/redirect-listener');
       return redirectListener(address, async (ms) => clock.sleep(ms));

@@ -1,3 +1,4 @@
+import type { ClientCredentials, PersonCredentials } from '#config/connection';
 import type { Log } from '#log/log';
 import type { TokenSource } from '#transport/credential';
 import type { Account } from './account.ts';
@@ -14,21 +15,54 @@ export type AccountTokensOptions = {
 export function accountTokens(account: Account, options: AccountTokensOptions): TokenSource {
   const { connection, vault, lock, clock } = account;
   const { url, credentials } = connection;
-  const common = { vault, lock, clock, log: options.log, readAhead: options.readAhead };
-  if (credentials.kind === 'client_credentials') {
-    const grant: Grant = async (known) => {
+  const { log, readAhead, signIn } = options;
+  const common = { vault, lock, clock, log, readAhead };
+  return credentials.kind === 'client_credentials'
+    ? new StoredTokenSource({ ...common, grant: ownGrant(account, { url, credentials }) })
+    : new StoredTokenSource({
+        ...common,
+        grant: personalGrant(account, { url, credentials }, log),
+        signIn,
+      });
+}
+
+/** For a client or a workload itself. */
+export function ownGrant(
+  account: Account,
+  subject: { url: string; credentials: ClientCredentials },
+  rebind = false,
+): Grant {
+  if (subject.credentials.assertion === undefined)
+    return async (known) => {
       const { clientGrant } = await import('./grants.ts');
-      return clientGrant({ url, credentials }, known, account);
+      return clientGrant(subject, known, account, rebind);
     };
-    return new StoredTokenSource({ ...common, grant });
-  }
-  const grant: Grant = async (known) => {
+  const refused = new Map();
+  return async (known) => {
+    const { workloadGrant } = await import('./workload-grant.ts');
+    return workloadGrant(subject, known, { ...account, refused });
+  };
+}
+
+/** For a person: by the company sign-in if there is one that the server accepts, otherwise by the refresh token of the server. */
+function personalGrant(
+  account: Account,
+  subject: { url: string; credentials: PersonCredentials },
+  log: Log,
+): Grant {
+  return async (known) => {
+    const provider = await account.provider();
+    if (provider) {
+      const { managedGrant, unsupportedSentence } = await import('./managed-authorization.ts');
+      const outcome = await managedGrant({ ...subject, provider }, known, account);
+      if ('granted' in outcome) return outcome.granted;
+      log.warn(unsupportedSentence(account.connection, provider, outcome.unsupported));
+    }
     const [{ personGrant }, { registeredClients }] = await Promise.all([
       import('./grants.ts'),
       import('./client-registration.ts'),
     ]);
     const clients = registeredClients(account.store);
-    return personGrant({ url, credentials }, known, { ...account, clients });
+    return personGrant(subject, known, { ...account, clients });
   };
-  return new StoredTokenSource({ ...common, grant, signIn: options.signIn });
 }

@@ -1,5 +1,6 @@
 import type { Clock } from '#clock/clock';
 import type { ClientCredentials, Connection, PersonCredentials } from '#config/connection';
+import type { IdentityProvider } from '#config/identity-provider';
 import type { SecretStore } from '#keychain/secret-store';
 import type { HttpClient } from '#transport/http-client';
 import type { ConfiguredClientPorts } from './client-authentication.ts';
@@ -25,6 +26,10 @@ export type Account = {
   /** Deletes the cached answers for this account, and the detected kind of server. */
   forgetCached: () => Promise<void>;
   readPrivateKey: ConfiguredClientPorts['readPrivateKey'];
+  /** The identity provider of the company that the connection, or the administrators of this computer, name. */
+  provider: () => Promise<IdentityProvider | undefined>;
+  /** Reads what `assertion` of the connection refers to. */
+  readAssertion: (reference: string) => Promise<string>;
   listen: (options: RedirectListenerOptions) => Promise<RedirectListener>;
 };
 

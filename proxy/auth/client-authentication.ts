@@ -208,3 +208,36 @@ export async function readPrivateKeyFile(
 function unusable(path: string, why: string, cause: unknown): OAuthError {
   return new OAuthError('client', `privateKeyFile ${path} ${why}`, { endpoint: path }, { cause });
 }
+
+/** A projected token of Kubernetes has some 1,500 characters. */
+const maxReferenceLength = 32_768;
+
+/**
+ * The text that `file:PATH` or `env:NAME` refers to.
+ *
+ * @throws {OAuthError} `client`, without any of the text
+ */
+export async function readReference(
+  reference: string,
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<string> {
+  const { text, why } = await read(reference, env);
+  const trimmed = text?.trim() ?? '';
+  if (/^[\x21-\x7e]+$/.test(trimmed) && trimmed.length <= maxReferenceLength) return trimmed;
+  const remedy = 'check that the file or variable exists and contains the token';
+  const problem = why ?? (trimmed === '' ? 'is empty' : 'is not a token');
+  throw new OAuthError('client', `${reference} ${problem}`, { endpoint: reference, remedy });
+}
+
+async function read(
+  reference: string,
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<{ text?: string | undefined; why?: string }> {
+  if (reference.startsWith('env:')) return { text: env[reference.slice(4)] };
+  try {
+    return { text: await readFile(reference.slice('file:'.length), 'utf8') };
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown reason';
+    return { why: `cannot be read (${code})` };
+  }
+}

@@ -2,7 +2,7 @@ import { type JsonObject } from 'latchkey-mcp/json-value';
 import type { HttpClient } from '#transport/http-client';
 import { requestParameters, type OAuthSettings } from '#config/oauth-fields';
 import { innerOf, mayName, networkOfHost, type Network } from '#transport/networks';
-import { webUrl } from '#transport/web-url';
+import { isWithin, webUrl } from '#transport/web-url';
 import { OAuthError } from './errors.ts';
 import { fetchJson, refusedUrl } from './fetch-json.ts';
 
@@ -221,7 +221,8 @@ async function metadataAt(
 function readResourceMetadata(document: JsonObject, url: URL, from: URL): ProtectedResource {
   const endpoint = from.href;
   const { resource, authorization_servers: servers, scopes_supported: scopes } = document;
-  if (typeof resource !== 'string' || !covers(resource, url))
+  // It may be a prefix of the URL, if several paths share their metadata.
+  if (typeof resource !== 'string' || !isWithin(url.href, resource))
     throw new OAuthError('metadata', `${endpoint} describes ${String(resource)}, not ${url.href}`, {
       endpoint,
     });
@@ -233,14 +234,6 @@ function readResourceMetadata(document: JsonObject, url: URL, from: URL): Protec
     authorizationServers,
     ...(Array.isArray(scopes) && { scopesSupported: stringsOf(scopes) }),
   };
-}
-
-/** The identifier of a resource may be its URL, or a prefix of it if several paths share their metadata. */
-function covers(resource: string, url: URL): boolean {
-  const described = URL.parse(resource);
-  if (described?.origin !== url.origin) return false;
-  const tree = described.pathname.endsWith('/') ? described.pathname : `${described.pathname}/`;
-  return `${url.pathname}/`.startsWith(tree);
 }
 
 function stringsOf(value: unknown): string[] {
@@ -264,6 +257,10 @@ export type AuthorizationServer = {
   /** Whether an https URL may be a client id. OAuth Client ID Metadata Document §5 */
   takesMetadataUrls: boolean;
   serverScopesSupported?: string[];
+  /** The grant types that it announces. RFC 8414 §2 */
+  grantTypes?: string[];
+  /** The profiles of grants that it announces. draft-ietf-oauth-identity-assertion-authz-grant §7 */
+  grantProfiles?: string[];
   /** URLs in its metadata must not lead further into a private network than this. */
   within: Network;
 };
@@ -357,6 +354,8 @@ function readServerMetadata(
   const revocationEndpoint = optional('revocation_endpoint');
   const userinfoEndpoint = optional('userinfo_endpoint');
   const serverScopesSupported = strings(document['scopes_supported']);
+  const grantTypes = strings(document['grant_types_supported']);
+  const grantProfiles = strings(document['authorization_grant_profiles_supported']);
   return {
     issuer,
     tokenEndpoint,
@@ -370,6 +369,8 @@ function readServerMetadata(
     sendsIssuer: document['authorization_response_iss_parameter_supported'] === true,
     takesMetadataUrls: document['client_id_metadata_document_supported'] === true,
     ...(serverScopesSupported && { serverScopesSupported }),
+    ...(grantTypes && { grantTypes }),
+    ...(grantProfiles && { grantProfiles }),
     within,
   };
 }

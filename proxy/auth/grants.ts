@@ -10,7 +10,7 @@ import {
   type OAuthClient,
 } from './client-authentication.ts';
 import type { RegisteredClients } from './client-registration.ts';
-import { discover } from './discovery.ts';
+import { discover, type Discovery } from './discovery.ts';
 import { OAuthError, TokenError } from './errors.ts';
 import {
   clientCredentialsGrant,
@@ -75,7 +75,6 @@ export async function fetchClientToken(
   { url, client, credentials, challenge, previous, wider = false }: FetchClientTokenInput,
   { http, clock }: { http: HttpClient; clock: Clock },
 ): Promise<FetchedToken> {
-  const { issuer, scopes } = credentials;
   const discovery = await discover(
     {
       url,
@@ -85,21 +84,37 @@ export async function fetchClientToken(
     },
     http,
   );
-  if (previous && issuer === undefined && previous.issuer !== discovery.issuer)
-    throw new OAuthError(
-      'issuer',
-      `${url} now trusts ${discovery.issuer}; until now it trusted ${previous.issuer}`,
-      { endpoint: url },
-    );
-  const before = [...(scopes ?? []), ...(previous?.scope?.split(' ') ?? [])];
-  const requestedScopes = wider
-    ? [...new Set([...before, ...(discovery.challengedScopes ?? [])])]
-    : scopes;
-  const granted = await clientCredentialsGrant({ client, scopes: requestedScopes }, discovery, {
-    http,
-    clock,
-  });
+  refuseOtherIssuer(url, credentials, previous, discovery);
+  const scopes = clientScopes(credentials, { previous, wider }, discovery);
+  const granted = await clientCredentialsGrant({ client, scopes }, discovery, { http, clock });
   return tokenOf(granted, discovery, clock.now());
+}
+
+/**
+ * Unless the user configured the authorization server, it is the same as last time.
+ *
+ * @throws {OAuthError} `issuer`
+ */
+export function refuseOtherIssuer(
+  url: string,
+  credentials: OAuthSettings,
+  previous: Pick<FetchedToken, 'issuer'> | undefined,
+  { issuer }: Discovery,
+): void {
+  if (!previous || credentials.issuer !== undefined || previous.issuer === issuer) return;
+  const message = `${url} now trusts ${issuer}; until now it trusted ${previous.issuer}`;
+  throw new OAuthError('issuer', message, { endpoint: url });
+}
+
+/** The configured scopes; if the challenge requires more, those too and the ones of the previous token. */
+export function clientScopes(
+  { scopes }: OAuthSettings,
+  { previous, wider }: { previous?: Pick<FetchedToken, 'scope'> | undefined; wider: boolean },
+  { challengedScopes = [] }: Discovery,
+): readonly string[] | undefined {
+  if (!wider) return scopes;
+  const before = [...(scopes ?? []), ...(previous?.scope?.split(' ') ?? [])];
+  return [...new Set([...before, ...challengedScopes])];
 }
 
 export type PersonGrantPorts = ConfiguredClientPorts & {

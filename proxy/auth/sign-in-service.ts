@@ -1,7 +1,7 @@
 import type { SignInMode } from '#config/options';
 import type { Account } from './account.ts';
 import type { SignInMarks } from './sign-in-marks.ts';
-import type { AuthorizationPage } from './sign-in.ts';
+import type { AuthorizationPage } from './authorization-page.ts';
 import { TokenError } from './errors.ts';
 import type { IsAcceptable, Known, SignIn } from './token-source.ts';
 import { isExpired, type TokenRecord } from './token-vault.ts';
@@ -56,8 +56,9 @@ export class SignInService {
   readonly #policy: SignIn;
   readonly #onPage = new Set<() => void>();
   #attempt: Attempt | undefined;
-  /** The access token that was stored when a sign-in became necessary. */
+  /** The access token that was stored when a sign-in became necessary, and when that was. */
   #lost: string | undefined;
+  #lostAt = Number.POSITIVE_INFINITY;
   #starting: Promise<SignInPage | undefined> | undefined;
 
   constructor(account: Account, options: SignInServiceOptions) {
@@ -77,6 +78,7 @@ export class SignInService {
   /** For a request that needs a person: opens the browser if `--sign-in` allows it. */
   readonly signIn: SignIn = async (known, isAcceptable) => {
     this.#lost = known.previous?.accessToken;
+    this.#lostAt = this.#account.clock.now();
     return this.#policy(known, isAcceptable);
   };
 
@@ -113,9 +115,14 @@ export class SignInService {
     return this.#starting;
   }
 
-  /** Whether a person has signed in since `signIn` was last called. Reads the keychain once. */
+  /** Whether a person has signed in since `signIn` was last called, here or at the provider of the company. */
   async signedIn(): Promise<boolean> {
-    const { vault, marks, clock } = this.#account;
+    const { vault, marks, clock, store } = this.#account;
+    const provider = await this.#account.provider();
+    if (provider) {
+      const { hasSignedInSince } = await import('./provider-sign-in.ts');
+      if (await hasSignedInSince(provider, this.#lostAt, store)) return true;
+    }
     if (!marks.signedInBefore()) return false;
     const token = await vault.access();
     if (!token || token.accessToken === this.#lost) return false;

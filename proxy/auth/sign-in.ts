@@ -3,33 +3,17 @@ import type { PersonCredentials } from '#config/connection';
 import { isInKeychain } from '#config/secret';
 import type { HttpClient } from '#transport/http-client';
 import type { Account } from './account.ts';
+import { throughPage, type ShowPage } from './authorization-page.ts';
 import { authorizationRequest, readRedirect, wantedScopes } from './authorization-request.ts';
 import { bindSecret } from './client-authentication.ts';
 import { chooseClient, registeredClients, type ChooseClientPorts } from './client-registration.ts';
 import { discover, type Discovery } from './discovery.ts';
 import { LoopbackError, OAuthError } from './errors.ts';
 import { fetchJson } from './fetch-json.ts';
-import { clientGrant } from './grants.ts';
-import type { Redirect } from './redirect-listener.ts';
+import { ownGrant } from './account-tokens.ts';
 import { authorizationCodeGrant, tokenOf } from './token-request.ts';
 import type { Known } from './token-source.ts';
 import type { Granted, TokenRecord } from './token-vault.ts';
-
-/** The page on which a person signs in. */
-export type AuthorizationPage = {
-  /** The page itself: only for this user, and for a browser on another computer. */
-  url: URL;
-  /** Creates a one-time address on this host that redirects to the page, as {@link RedirectListener} does. */
-  link: () => URL;
-};
-
-/** Shows a page until `over` aborts. Resolves to the query of a redirect that the person pasted, or to `undefined`. */
-export type ShowPage = (
-  page: AuthorizationPage,
-  redirectUri: string,
-  isOurs: (query: URLSearchParams) => boolean,
-  over: AbortSignal,
-) => Promise<URLSearchParams | undefined>;
 
 export type SignInPorts = ChooseClientPorts & {
   clock: Clock;
@@ -56,12 +40,6 @@ export type SignInInput = {
   timeoutMs: number;
   signal: AbortSignal;
 };
-
-const done = (signedInAs: string | undefined, next = 'You can close this page.') => ({
-  status: 200,
-  title: signedInAs === undefined ? 'You are signed in' : `You are signed in as ${signedInAs}`,
-  text: next,
-});
 
 /**
  * Lets a person sign in with the browser, and stores the token. The page shows success only after the token was stored.
@@ -107,38 +85,26 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
     const assistant = chosen.hasOwnDocument ? input.assistant : undefined;
     const parameters = { clientId, redirectUri, scopes, authorizeParams, assistant };
     const request = authorizationRequest(parameters, discovery);
-    const isOurs = (query: URLSearchParams) => query.get('state') === request.state;
-    // Listens before the browser opens, so that no redirect is missed.
-    const redirected = listener.redirect(isOurs, { timeoutMs, signal });
-    const page = { url: request.url, link: () => listener.linkTo(request.url) };
-    const over = new AbortController();
-    const pasted = show(page, redirectUri, isOurs, over.signal).then((query) =>
-      query ? byHand(query) : redirected,
+    return await throughPage(
+      { request, listener, show, next: input.next, timeoutMs, signal },
+      async (query) => {
+        const code = readRedirect(query, request.state, discovery);
+        const { codeVerifier } = request;
+        const redeemed = { client, code, codeVerifier, redirectUri };
+        const granted = await authorizationCodeGrant(redeemed, discovery, { http, clock });
+        const { refreshToken } = granted;
+        const scope = granted.scope ?? scopes?.join(' ');
+        const signedInAs = await accountName(discovery, granted.accessToken, http);
+        const record = await save({
+          ...tokenOf(granted, discovery, clock.now()),
+          ...(scope !== undefined && { scope }),
+          ...(signedInAs !== undefined && { signedInAs }),
+          ...(refreshToken !== undefined && { refresh: { refreshToken, clientId } }),
+        });
+        if (isInKeychain(credentials.clientSecret)) await bindSecret(url, client, issuer, store);
+        return record;
+      },
     );
-    redirected.catch(() => undefined);
-    pasted.catch(() => undefined);
-    const redirect = await Promise.race([redirected, pasted]).finally(() => over.abort());
-    try {
-      const code = readRedirect(redirect.query, request.state, discovery);
-      const { codeVerifier } = request;
-      const redeemed = { client, code, codeVerifier, redirectUri };
-      const granted = await authorizationCodeGrant(redeemed, discovery, { http, clock });
-      const { refreshToken } = granted;
-      const scope = granted.scope ?? scopes?.join(' ');
-      const signedInAs = await accountName(discovery, granted.accessToken, http);
-      const record = await save({
-        ...tokenOf(granted, discovery, clock.now()),
-        ...(scope !== undefined && { scope }),
-        ...(signedInAs !== undefined && { signedInAs }),
-        ...(refreshToken !== undefined && { refresh: { refreshToken, clientId } }),
-      });
-      if (isInKeychain(credentials.clientSecret)) await bindSecret(url, client, issuer, store);
-      await redirect.answer(done(signedInAs, input.next));
-      return record;
-    } catch (error) {
-      await redirect.answer({ status: 400, title: 'You are not signed in', text: reason(error) });
-      throw error;
-    }
   } finally {
     await listener.close();
   }
@@ -149,17 +115,6 @@ function refuseForeign(known: string | undefined, issuer: string): void {
   throw new OAuthError('issuer', `the client ID belongs to ${known}, not to ${issuer}`, {
     endpoint: issuer,
   });
-}
-
-function byHand(query: URLSearchParams): Redirect {
-  return { query, answer: () => Promise.resolve() };
-}
-
-function reason(error: unknown): string {
-  const known = error instanceof OAuthError || error instanceof LoopbackError;
-  const why = known ? error.message : 'the token could not be stored on this computer';
-  if (error instanceof OAuthError && error.code === 'denied') return `${why}. Nothing was stored.`;
-  return `${why}. Nothing was stored. Start again, or contact the administrator of the server.`;
 }
 
 /**
@@ -199,19 +154,31 @@ export type SignInAccountOptions = {
   assistant?: string | undefined;
   /** The next step, which the page names, if there is one. */
   next?: string | undefined;
+  /** Tells the person why the company sign-in that is configured is not used. */
+  tell?: ((sentence: string) => void) | undefined;
 };
 
-/** Signs in to a connection, as a person or as the client itself, and stores the token. */
+/** Signs in to a connection, as a person or as the client or workload itself, and stores the token. */
 export async function signInAccount(
   account: Account,
-  { show, signal, known = { wider: false }, rebind = false, assistant, next }: SignInAccountOptions,
+  { known = { wider: false }, rebind = false, tell, ...page }: SignInAccountOptions,
 ): Promise<TokenRecord> {
   const { connection, vault, lock, marks, store } = account;
   const { url, credentials } = connection;
-  if (credentials.kind === 'client_credentials')
-    return lock.hold(vault.account, async () =>
-      vault.save(await clientGrant({ url, credentials }, { wider: false }, account, rebind)),
-    );
+  if (credentials.kind === 'client_credentials') {
+    const grant = ownGrant(account, { url, credentials }, rebind);
+    return lock.hold(vault.account, async () => vault.save(await grant({ wider: false })));
+  }
+  const { show, signal, assistant, next } = page;
+  const provider = await account.provider();
+  if (provider) {
+    const { managedSignIn } = await import('./managed-authorization.ts');
+    const stored = known.previous ?? (await vault.access());
+    const current = { ...known, ...(stored && { previous: stored }) };
+    const how = { show, signal, next, known: current, rebind, tell };
+    const record = await managedSignIn(account, provider, how);
+    if (record) return record;
+  }
   const save = async (granted: Granted) => {
     const record = await lock.hold(vault.account, async () => vault.save(granted));
     await marks.rememberSignedIn();

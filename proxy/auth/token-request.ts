@@ -13,28 +13,43 @@ export type GrantedToken = {
   expiresInSeconds?: number;
   scope?: string;
   refreshToken?: string;
+  /** OpenID Connect Core 1.0 §3.1.3.3 */
+  idToken?: string;
+  /** RFC 8693 §2.2.1 */
+  issuedTokenType?: string;
 };
+
+/** What a token request needs to know about an authorization server. */
+export type TokenServer = Pick<
+  AuthorizationServer,
+  'issuer' | 'tokenEndpoint' | 'tokenEndpointAuthMethods' | 'within'
+>;
+
+export const jwtBearer = 'urn:ietf:params:oauth:grant-type:jwt-bearer';
 
 export type OAuthPorts = { http: HttpClient; clock: Clock };
 
+/** Parameters that no message may quote. */
+const secretParameters = ['code', 'code_verifier', 'refresh_token', 'subject_token', 'assertion'];
+
 /**
- * Sends a request to a token endpoint, authenticated as `client`.
+ * Sends a request to a token endpoint, authenticated as `client`. Without one, the grant itself says who asks.
  *
  * RFC 6749 §3.2, §5
  *
  * @throws {OAuthError}
  */
 export async function tokenRequest(
-  client: OAuthClient,
-  server: Pick<
-    AuthorizationServer,
-    'issuer' | 'tokenEndpoint' | 'tokenEndpointAuthMethods' | 'within'
-  >,
+  client: OAuthClient | undefined,
+  server: TokenServer,
   grant: Record<string, string>,
   { http, clock }: OAuthPorts,
+  tokenType = 'Bearer',
 ): Promise<GrantedToken> {
   const endpoint = server.tokenEndpoint;
-  const proof = await authenticateClient(client, server, clock.now());
+  const proof = client
+    ? await authenticateClient(client, server, clock.now())
+    : { form: {}, headers: {} };
   const answer = await fetchJson(http, {
     url: new URL(endpoint),
     within: server.within,
@@ -46,16 +61,22 @@ export async function tokenRequest(
     },
     body: Buffer.from(new URLSearchParams({ ...grant, ...proof.form }).toString()),
   });
-  const { clientSecret = '' } = client;
-  const { code = '', code_verifier: verifier = '', refresh_token: refreshToken = '' } = grant;
-  const assertion = proof.form['client_assertion'] ?? '';
-  return readToken(answer, endpoint, [clientSecret, code, verifier, refreshToken, assertion]);
+  const { client_assertion: clientAssertion = '' }: Record<string, string> = proof.form;
+  const secrets = [
+    client?.clientSecret ?? '',
+    clientAssertion,
+    ...secretParameters.map((name) => grant[name] ?? ''),
+  ];
+  return readToken(answer, { endpoint, tokenType, secrets });
 }
 
 function readToken(
   { status, json }: JsonAnswer,
-  endpoint: string,
-  secrets: readonly string[],
+  {
+    endpoint,
+    tokenType,
+    secrets,
+  }: { endpoint: string; tokenType: string; secrets: readonly string[] },
 ): GrantedToken {
   if (status !== 200) throw refusal(status, json, endpoint, secrets);
   const {
@@ -64,20 +85,19 @@ function readToken(
     expires_in: seconds,
     scope,
     refresh_token: refreshToken,
+    id_token: idToken,
+    issued_token_type: issuedTokenType,
   } = json ?? {};
   if (typeof accessToken !== 'string' || !/^[\x21-\x7e]+$/.test(accessToken))
     throw new OAuthError('metadata', `${endpoint} answered without an access token`, {
       endpoint,
       status,
     });
-  if (typeof type === 'string' && type.toLowerCase() !== 'bearer')
+  if (typeof type === 'string' && type.toLowerCase() !== tokenType.toLowerCase())
     throw new OAuthError(
       'metadata',
-      `${endpoint} issues ${redact(type)} tokens instead of Bearer tokens`,
-      {
-        endpoint,
-        status,
-      },
+      `${endpoint} issues ${redact(type)} tokens instead of ${tokenType} tokens`,
+      { endpoint, status },
     );
   const expiresInSeconds = lifetimeOf(seconds);
   return {
@@ -85,6 +105,8 @@ function readToken(
     ...(expiresInSeconds !== undefined && { expiresInSeconds }),
     ...(typeof scope === 'string' && { scope }),
     ...(typeof refreshToken === 'string' && refreshToken !== '' && { refreshToken }),
+    ...(typeof idToken === 'string' && { idToken }),
+    ...(typeof issuedTokenType === 'string' && { issuedTokenType }),
   };
 }
 
@@ -181,12 +203,42 @@ export async function clientCredentialsGrant(
  */
 export async function refreshTokenGrant(
   { client, refreshToken }: { client: OAuthClient; refreshToken: string },
-  discovery: Discovery,
+  server: TokenServer & Pick<Discovery, 'parameters'>,
   ports: OAuthPorts,
 ): Promise<GrantedToken> {
   const form = {
     grant_type: 'refresh_token',
     refresh_token: refreshToken,
+    ...server.parameters,
+  };
+  return tokenRequest(client, server, form, ports);
+}
+
+/**
+ * Exchanges an assertion of another issuer for an access token: of a company's provider, about a person, or of a platform, about
+ * a workload. Without `client`, the assertion itself names who asks.
+ *
+ * RFC 7523 §2.1, RFC 8707 §2
+ *
+ * @throws {OAuthError}
+ */
+export async function jwtBearerGrant(
+  {
+    client,
+    assertion,
+    scopes = [],
+  }: {
+    client?: OAuthClient | undefined;
+    assertion: string;
+    scopes?: readonly string[] | undefined;
+  },
+  discovery: Discovery,
+  ports: OAuthPorts,
+): Promise<GrantedToken> {
+  const form = {
+    grant_type: jwtBearer,
+    assertion,
+    ...(scopes.length > 0 && { scope: scopes.join(' ') }),
     ...discovery.parameters,
   };
   return tokenRequest(client, discovery, form, ports);
@@ -207,7 +259,7 @@ export type RevokedToken = {
  */
 export async function revokeToken(
   { client, token, hint }: RevokedToken,
-  discovery: Discovery,
+  discovery: TokenServer & Pick<AuthorizationServer, 'revocationEndpoint'>,
   { http, clock }: OAuthPorts,
 ): Promise<void> {
   const endpoint = discovery.revocationEndpoint;

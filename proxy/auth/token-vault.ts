@@ -16,12 +16,16 @@ export type TokenRecord = {
   scope?: string;
   /** The account that a person signed in with, if the authorization server names it. */
   signedInAs?: string;
+  /** By the company sign-in: the issuer of the provider, and the client that the token was issued to. */
+  provider?: string;
+  clientId?: string;
 };
 
 /** Parses a record; `undefined` if an older version or another program wrote something else. */
 export function parseTokenRecord(text: string | undefined): TokenRecord | undefined {
-  const { accessToken, obtainedAt, expiresAt, issuer, published, scope, signedInAs } =
+  const { accessToken, obtainedAt, expiresAt, issuer, published, ...optional } =
     parseObject(text) ?? {};
+  const { scope, signedInAs, provider, clientId } = optional;
   if (typeof accessToken !== 'string' || typeof obtainedAt !== 'number') return undefined;
   if (typeof issuer !== 'string' || typeof published !== 'boolean') return undefined;
   const record = {
@@ -31,6 +35,8 @@ export function parseTokenRecord(text: string | undefined): TokenRecord | undefi
     published,
     ...(typeof scope === 'string' && { scope }),
     ...(typeof signedInAs === 'string' && { signedInAs }),
+    ...(typeof provider === 'string' && { provider }),
+    ...(typeof clientId === 'string' && { clientId }),
   };
   return typeof expiresAt === 'number' ? { ...record, expiresAt } : record;
 }

@@ -1,4 +1,4 @@
-import type { ShowPage } from '#auth/sign-in';
+import type { ShowPage } from '#auth/authorization-page';
 import { pastedRedirect } from '#auth/authorization-request';
 import type { Connection } from '#config/connection';
 import type { Connections } from '#connections/connections';
@@ -88,7 +88,11 @@ export async function login(
   const what = scopes === undefined ? '' : `, for ${scopes.join(' ')}`;
   terminal.print(`signed in to ${name} (${url}) at ${issuer}${what}`);
   if (credentials.kind === 'client_credentials')
-    terminal.print(`signed in as the OAuth client ${credentials.clientId}`);
+    terminal.print(
+      credentials.assertion === undefined
+        ? `signed in as the OAuth client ${credentials.clientId}`
+        : `signed in as the workload of ${credentials.assertion}`,
+    );
   else if (signedInAs !== undefined) terminal.print(`signed in as ${signedInAs}`);
   else terminal.print('the server does not name the signed-in account');
 }

@@ -34,7 +34,8 @@ export type ToolSettings = {
 export const transports = ['http-first', 'sse-first', 'http-only', 'sse-only'] as const;
 type Transport = (typeof transports)[number];
 
-export type ClientCredentials = OAuthSettings & { kind: 'client_credentials'; clientId: string };
+/** A client with a secret or a key, or a workload with an assertion of its platform. */
+export type ClientCredentials = OAuthSettings & { kind: 'client_credentials' };
 export type PersonCredentials = OAuthSettings & { kind: 'authorization_code' };
 
 export type Credentials =

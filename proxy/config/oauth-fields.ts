@@ -1,5 +1,6 @@
 import { isObject, type JsonObject } from 'latchkey-mcp/json-value';
 import { resolve } from 'node:path';
+import { isReference, readIdentityProvider } from './identity-provider.ts';
 import { readSecret, type Secret } from './secret.ts';
 
 type Complain = (problem: string) => void;
@@ -132,6 +133,27 @@ export const oauthFields = {
     doc: 'accept this authorization server only',
     flag: { name: 'issuer', value: 'URL', doc: 'accept this authorization server only' },
     identity: 'or empty',
+  }),
+  identityProvider: field({
+    read: readIdentityProvider,
+    doc: 'the identity provider of your company, `"CLIENT_ID@ISSUER"`, for servers that accept [its sign-in](company-sign-in.md#one-sign-in-for-all-servers)',
+    flag: {
+      name: 'identity-provider',
+      value: 'CLIENT_ID@ISSUER',
+      doc: 'the identity provider of your company, for servers that accept its sign-in',
+    },
+    env: 'LATCHKEY_IDENTITY_PROVIDER',
+  }),
+  assertion: field({
+    read: checkedText(isReference, 'is neither file:PATH nor env:NAME'),
+    doc: 'where the platform of a workload puts its JWT, read again for each token: `file:PATH` or `env:NAME`',
+    flag: {
+      name: 'assertion',
+      value: 'file:PATH|env:NAME',
+      doc: 'where the platform of this workload puts its JWT, instead of a client and a secret',
+    },
+    env: 'LATCHKEY_ASSERTION',
+    identity: 'or omitted',
   }),
 };
 

@@ -40,18 +40,24 @@ export function readCredentials(
     return noCredentials;
   }
   const values: JsonObject = { ...oauth, ...(clientSecret !== undefined && { clientSecret }) };
-  const { clientId, ...settings } = readOAuthFields(values, complain);
-  const { clientSecret: secret, privateKeyFile } = settings;
-  const grant =
-    values['grant'] || ((secret ?? privateKeyFile) ? 'client_credentials' : 'authorization_code');
+  const settings = readOAuthFields(values, complain);
+  const { clientId, clientSecret: secret, privateKeyFile, assertion, identityProvider } = settings;
+  const proof = secret ?? privateKeyFile ?? assertion;
+  const isOwn = proof !== undefined && identityProvider === undefined;
+  const grant = values['grant'] || (isOwn ? 'client_credentials' : 'authorization_code');
   if (grant !== 'client_credentials' && grant !== 'authorization_code')
     complain('grant', 'must be client_credentials or authorization_code');
-  if (grant === 'client_credentials' && secret === undefined && privateKeyFile === undefined)
+  if (grant === 'client_credentials' && proof === undefined)
     complain('clientSecret', 'is missing; set it here or in LATCHKEY_CLIENT_SECRET');
-  if (clientId === undefined && grant === 'client_credentials')
+  if (clientId === undefined && grant === 'client_credentials' && assertion === undefined)
     complain('clientId', 'is missing; the dashboard shows it as client_…');
   if (secret !== undefined && privateKeyFile !== undefined)
     complain('privateKeyFile', 'and clientSecret cannot be combined; remove one');
-  if (grant === 'client_credentials') return { kind: grant, clientId: clientId ?? '', ...settings };
-  return { kind: 'authorization_code', ...(clientId !== undefined && { clientId }), ...settings };
+  if (assertion !== undefined && (secret ?? privateKeyFile) !== undefined)
+    complain('assertion', 'replaces clientSecret and privateKeyFile; remove those');
+  if (assertion !== undefined && grant === 'authorization_code')
+    complain('assertion', 'is for a workload, which no person signs in to; remove grant');
+  return grant === 'client_credentials'
+    ? { kind: grant, ...settings }
+    : { kind: 'authorization_code', ...settings };
 }

@@ -1,7 +1,8 @@
 // The user's connections: the operations that the commands and the tray app share. Each loads what it needs.
 import { join, resolve } from 'node:path';
 import { signsIn, type Account } from '#auth/account';
-import type { ShowPage, SignedIn, SignInProgress } from '#auth/sign-in';
+import type { ShowPage } from '#auth/authorization-page';
+import type { SignedIn, SignInProgress } from '#auth/sign-in';
 import { fileMarks } from '#auth/sign-in-marks';
 import type { SignedOut } from '#auth/sign-out';
 import { assistantFile, assistantFiles } from '#config/assistants';

@@ -26,6 +26,17 @@ export function clientSecretAccount(url: string, clientId: string): string {
   return shortened('client secret', [url, clientId]);
 }
 
+/** The account of a person's sign-in at a company's identity provider, which all connections that name that provider share. */
+export function providerAccount({
+  issuer,
+  clientId,
+}: {
+  issuer: string;
+  clientId: string;
+}): string {
+  return shortened('identity provider', [issuer, clientId]);
+}
+
 /** Whether the account is that of a client's secret, which all connections by that client share. */
 export function isClientSecretAccount(account: string): boolean {
   return account.startsWith('client secret ');

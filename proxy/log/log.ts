@@ -92,7 +92,7 @@ const secrets: [RegExp, string][] = [
   [/eyJ[0-9A-Za-z_-]{5,}\.[0-9A-Za-z_-]+(?:\.[0-9A-Za-z_-]*)*/g, 'eyJ…'],
   [/\b(Bearer|Basic)\s+[^\s"',;]+/gi, '$1 …'],
   [
-    /((?:client_secret|access_token|refresh_token|client_assertion)["']?\s*[=:]\s*["']?)[^\s"'&,]+/gi,
+    /((?:client_secret|access_token|refresh_token|id_token|subject_token|(?:client_)?assertion)["']?\s*[=:]\s*["']?)[^\s"'&,]+/gi,
     '$1…',
   ],
 ];

@@ -14,6 +14,14 @@ export function webUrl(text: string): URL | undefined {
   return url.protocol === 'http:' && isLoopback(url) ? url : undefined;
 }
 
+/** Whether `url` is `base`, or below it on the same origin. */
+export function isWithin(url: string, base: string): boolean {
+  const [inner, outer] = [URL.parse(url), URL.parse(base)];
+  if (!inner || outer?.origin !== inner.origin) return false;
+  const folder = outer.pathname.endsWith('/') ? outer.pathname : `${outer.pathname}/`;
+  return `${inner.pathname}/`.startsWith(folder);
+}
+
 /** What is wrong with an URL that `webUrl` refuses, for the person who entered it. */
 export function webUrlProblem(text: string): string {
   const url = URL.parse(text);

@@ -38,6 +38,8 @@ const introduced: Record<string, Revision | 'extension'> = {
   'auth/metadata-issuer-mismatch': '2026-07-28',
   'auth/client-credentials-jwt': 'extension',
   'auth/client-credentials-basic': 'extension',
+  'auth/enterprise-managed-authorization': 'extension',
+  'auth/wif-jwt-bearer': 'extension',
 };
 
 /** Of the older era alone. */

@@ -10,6 +10,9 @@ import { StdioClientTransport as ModernTransport } from '@modelcontextprotocol/c
 import { Client as LegacyClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport as LegacyTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
+import { readIdToken } from '#proxy/auth/provider-sign-in';
+import { fileSecretStore } from '#proxy/keychain/file-secret-store';
+import { providerAccount } from '#proxy/keychain/secret-accounts';
 import { rememberedServer } from '#proxy/pipeline/detect-server';
 import { inherited } from '#support/programs';
 import { launcher } from '#support/proxy-process';
@@ -20,6 +23,11 @@ type Context = {
   client_id?: string;
   client_secret?: string;
   private_key_pem?: string;
+  idp_client_id?: string;
+  idp_id_token?: string;
+  idp_issuer?: string;
+  idp_token_endpoint?: string;
+  valid_jwt?: string;
   toolCalls?: ToolCall[];
 };
 
@@ -41,6 +49,14 @@ async function settings(): Promise<Record<string, unknown>> {
   }
   if (scenario === 'auth/basic-cimd')
     return { clientMetadataUrl: 'https://conformance-test.local/client-metadata.json' };
+  if (context.valid_jwt !== undefined) {
+    const file = join(folder.path, 'projected-token');
+    await writeFile(file, context.valid_jwt, { mode: 0o600 });
+    return { assertion: `file:${file}` };
+  }
+  const { idp_issuer: issuer, idp_client_id: providerClientId } = context;
+  if (issuer !== undefined)
+    return { clientId, clientSecret, identityProvider: { issuer, clientId: providerClientId } };
   if (clientSecret === undefined) return {};
   const grant = scenario === 'auth/pre-registration' ? 'authorization_code' : 'client_credentials';
   return { clientId, clientSecret, grant };
@@ -49,6 +65,26 @@ async function settings(): Promise<Record<string, unknown>> {
 // An assistant may start the proxy twice, to probe and to work, so tokens outlive the process.
 const keyFile = join(folder.path, 'key');
 await writeFile(keyFile, 'k'.repeat(44), { mode: 0o600 });
+
+// The suite has no page of its provider: the person has signed in there before, in another session.
+const { idp_issuer: issuer, idp_id_token: idToken, idp_token_endpoint: tokenEndpoint } = context;
+if (issuer !== undefined && idToken !== undefined) {
+  const clientId = context.idp_client_id ?? '';
+  const { platform } = process;
+  const store = fileSecretStore({
+    directory: join(folder.path, 'secrets'),
+    keyFile,
+    platform,
+  });
+  const now = Math.floor(Date.now() / 1000);
+  const record = {
+    server: { issuer, tokenEndpoint, tokenEndpointAuthMethods: ['none'], within: 'loopback' },
+    ...readIdToken(idToken, { issuer, clientId }),
+    idToken,
+    obtainedAt: now,
+  };
+  await store.set(providerAccount({ issuer, clientId }), JSON.stringify(record));
+}
 
 const server = {
   command: process.execPath,

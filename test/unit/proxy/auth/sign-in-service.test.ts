@@ -49,6 +49,8 @@ function opened({ signedInBefore = true, held = Promise.resolve() } = {}) {
     },
     forgetCached: () => Promise.resolve(),
     readPrivateKey: () => Promise.reject(new Error('no key')),
+    provider: () => Promise.resolve(undefined),
+    readAssertion: () => Promise.reject(new Error('no assertion')),
     listen: () => Promise.reject(new Error('no port')),
   };
   const service = new SignInService(account, {

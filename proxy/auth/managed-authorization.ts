@@ -1,0 +1,284 @@
+// Enterprise-managed authorization: the person signs in once at the identity provider of the company, which then vouches for them at each
+// server with an assertion (ID-JAG). Neither a consent page nor a refresh token of the server is needed.
+import type { PersonCredentials } from '#config/connection';
+import type { IdentityProvider } from '#config/identity-provider';
+import { isInKeychain } from '#config/secret';
+import { providerAccount } from '#keychain/secret-accounts';
+import type { OAuthConnection, Account } from './account.ts';
+import { wantedScopes } from './authorization-request.ts';
+import type { ShowPage } from './authorization-page.ts';
+import {
+  bindSecret,
+  configuredClient,
+  type ConfiguredClient,
+  type ConfiguredClientPorts,
+} from './client-authentication.ts';
+import { clientMetadataDocument } from './client-registration.ts';
+import { discover, type Discovery } from './discovery.ts';
+import { OAuthError, TokenError } from './errors.ts';
+import {
+  currentSignIn,
+  signInAtProvider,
+  type ProviderPorts,
+  type ProviderSignIn,
+} from './provider-sign-in.ts';
+import { jwtBearer, jwtBearerGrant, tokenOf, tokenRequest } from './token-request.ts';
+import type { Known } from './token-source.ts';
+import type { Granted, TokenRecord } from './token-vault.ts';
+
+const idJagProfile = 'urn:ietf:params:oauth:grant-profile:id-jag';
+const idJagType = 'urn:ietf:params:oauth:token-type:id-jag';
+const idTokenType = 'urn:ietf:params:oauth:token-type:id_token';
+
+/** `unsupported`: why the person has to sign in to the server itself. A refusal is never that. */
+export type ManagedOutcome = { granted: Granted } | { unsupported: string };
+
+export type ManagedInput = {
+  url: string;
+  credentials: PersonCredentials;
+  provider: IdentityProvider;
+  /** Whether the user allows another issuer than before. */
+  rebind?: boolean;
+};
+
+export type ManagedPorts = ProviderPorts & ConfiguredClientPorts;
+
+/**
+ * Fetches a token by the company sign-in, without a page.
+ *
+ * io.modelcontextprotocol/enterprise-managed-authorization §4–5, RFC 8693, RFC 7523
+ *
+ * @throws {TokenError} `signed_out` if the person has to sign in at the provider
+ * @throws {OAuthError} `refused` if the provider or the server gives the person no access
+ */
+export async function managedGrant(
+  { url, credentials, provider, rebind = false }: ManagedInput,
+  { challenge, previous, wider }: Known,
+  ports: ManagedPorts,
+): Promise<ManagedOutcome> {
+  const { http, clock, store } = ports;
+  const discovery = await discover(
+    {
+      url,
+      credentials,
+      ...(challenge !== undefined && { challenge }),
+      publishedBefore: previous?.published ?? false,
+    },
+    http,
+  );
+  const { issuer } = discovery;
+  if (!offersIdJag(discovery)) return { unsupported: `${issuer} does not offer it` };
+  const client = await clientFor(url, credentials, previous, discovery, ports);
+  if (!client) return { unsupported: `${issuer} knows no client of this program` };
+  const known =
+    client.boundIssuer ?? (credentials.issuer === undefined ? previous?.issuer : issuer);
+  if (!rebind && known !== undefined && known !== issuer)
+    throw new OAuthError('issuer', `${url} now trusts ${issuer}; until now it trusted ${known}`, {
+      endpoint: issuer,
+    });
+  const before = wider ? [previous?.scope, ...(discovery.challengedScopes ?? [])] : [];
+  const more = before.flatMap((scope) => scope?.split(' ') ?? []).filter(Boolean);
+  const wanted = wantedScopes(credentials.scopes, discovery, more);
+  // For a refresh token, which this grant does not give.
+  const scopes = wanted?.filter((scope) => scope !== 'offline_access');
+  const asked = { url, provider, scopes };
+  try {
+    const { assertion, signedInAs } = await exchanged(asked, discovery, ports);
+    const given = await jwtBearerGrant({ client, assertion, scopes }, discovery, ports).catch(
+      (error: unknown) => {
+        throw accessRefusal(error, issuer, url);
+      },
+    );
+    if (isInKeychain(credentials.clientSecret)) await bindSecret(url, client, issuer, store);
+    const scope = given.scope ?? scopes?.join(' ');
+    return {
+      granted: {
+        ...tokenOf(given, discovery, clock.now()),
+        ...(scope !== undefined && { scope }),
+        ...(signedInAs !== undefined && { signedInAs }),
+        provider: provider.issuer,
+        clientId: client.clientId,
+      },
+    };
+  } catch (error) {
+    if (!(error instanceof OAuthError && unsupported.has(error.details.error ?? ''))) throw error;
+    return { unsupported: error.message };
+  }
+}
+
+/** What a server says that does not have this grant at all. Every other refusal is about this person or client. */
+const unsupported = new Set(['unsupported_grant_type', 'unsupported_token_type']);
+
+function offersIdJag({ grantProfiles, grantTypes = [] }: Discovery): boolean {
+  // Without the newer list, the grant type itself is the announcement.
+  return grantProfiles?.includes(idJagProfile) ?? grantTypes.includes(jwtBearer);
+}
+
+/** The client at the server: the configured one, the one of last time, or a metadata document. None is registered: nobody asked. */
+async function clientFor(
+  url: string,
+  credentials: PersonCredentials,
+  previous: TokenRecord | undefined,
+  discovery: Discovery,
+  ports: ManagedPorts,
+): Promise<ConfiguredClient | undefined> {
+  const configured = await configuredClient(url, credentials, ports);
+  if (configured) return configured;
+  const { clientMetadataUrl } = credentials;
+  if (clientMetadataUrl !== undefined && discovery.takesMetadataUrls)
+    return { clientId: clientMetadataUrl };
+  if (previous?.provider !== undefined && previous.clientId !== undefined)
+    return { clientId: previous.clientId };
+  const document = await clientMetadataDocument(discovery, ports.http);
+  return document && { clientId: document.clientId };
+}
+
+type Asked = { url: string; provider: IdentityProvider; scopes: readonly string[] | undefined };
+type Exchanged = { assertion: string; signedInAs?: string | undefined };
+
+/** What a provider answers if it does not accept the ID token any more. RFC 8693 §2.2.2 has the second code for that. */
+const aboutSubject = new Set(['invalid_grant', 'invalid_request', 'invalid_token']);
+/** The provider requires the person. RFC 9470 §3, OpenID Connect Core 1.0 §3.1.2.6 */
+const aboutPerson = new Set([
+  'insufficient_user_authentication',
+  'interaction_required',
+  'login_required',
+]);
+
+/** The provider's assertion about the person, for one server. An ID token that it does not accept is renewed once. */
+async function exchanged(
+  asked: Asked,
+  discovery: Discovery,
+  ports: ManagedPorts,
+): Promise<Exchanged> {
+  const { provider, url } = asked;
+  const signedIn = await currentSignIn(provider, undefined, ports);
+  try {
+    return await exchange(signedIn, asked, discovery, ports);
+  } catch (error) {
+    if (!(error instanceof OAuthError) || error.code !== 'refused') throw error;
+    const { error: code = '' } = error.details;
+    if (aboutPerson.has(code))
+      throw new TokenError('signed_out', `${provider.issuer} requires you to sign in again`, {
+        cause: error,
+      });
+    if (!aboutSubject.has(code) || isNew(signedIn, ports))
+      throw accessRefusal(error, provider.issuer, url);
+  }
+  const renewed = await currentSignIn(provider, signedIn.idToken, ports);
+  return exchange(renewed, asked, discovery, ports).catch((error: unknown) => {
+    throw accessRefusal(error, provider.issuer, url);
+  });
+}
+
+/** So young that the provider refuses something else than its age. */
+const newSeconds = 60;
+
+function isNew({ obtainedAt }: ProviderSignIn, { clock }: ManagedPorts): boolean {
+  return clock.now() - obtainedAt < newSeconds;
+}
+
+async function exchange(
+  { idToken, server, signedInAs }: ProviderSignIn,
+  { provider, scopes = [] }: Asked,
+  { issuer, parameters }: Discovery,
+  ports: ManagedPorts,
+): Promise<Exchanged> {
+  const form = {
+    grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
+    requested_token_type: idJagType,
+    audience: issuer,
+    subject_token: idToken,
+    subject_token_type: idTokenType,
+    ...(scopes.length > 0 && { scope: scopes.join(' ') }),
+    ...parameters,
+  };
+  // No access token of anyone: RFC 8693 §2.2.1 calls such a token N_A.
+  const granted = await tokenRequest(provider, server, form, ports, 'N_A');
+  if (granted.issuedTokenType === idJagType) return { assertion: granted.accessToken, signedInAs };
+  const endpoint = server.tokenEndpoint;
+  throw new OAuthError('metadata', `${endpoint} issued another token than an ID-JAG`, { endpoint });
+}
+
+/** A refusal in words that say who gives no access, and who can. Any other error stays as it is. */
+function accessRefusal(error: unknown, who: string, url: string): unknown {
+  if (!(error instanceof OAuthError) || error.code !== 'refused') return error;
+  if (unsupported.has(error.details.error ?? '')) return error;
+  const { error: code, errorDescription } = error.details;
+  const reason = [code, errorDescription].filter(Boolean).join(': ');
+  const message = `${who} gives you no access to ${url}${reason && ` (${reason})`}`;
+  const remedy = 'ask the administrators of your company for access';
+  return new OAuthError('refused', message, { ...error.details, remedy }, { cause: error });
+}
+
+/** Long enough for a person to find a password and a second factor. */
+const timeoutMs = 10 * 60_000;
+
+export type ManagedSignInOptions = {
+  show: ShowPage;
+  signal: AbortSignal;
+  known: Known;
+  rebind: boolean;
+  next?: string | undefined;
+  /** Tells the person why the company sign-in is not used. */
+  tell?: ((sentence: string) => void) | undefined;
+};
+
+/**
+ * Signs in to a connection by the company sign-in. Only the first connection of a provider opens a page. `undefined` if the person
+ * has to sign in to the server itself.
+ */
+export async function managedSignIn(
+  account: Account,
+  provider: IdentityProvider,
+  { show, signal, known, rebind, next, tell }: ManagedSignInOptions,
+): Promise<TokenRecord | undefined> {
+  const { connection, vault, lock, signInLock, marks } = account;
+  const { url, credentials } = connection;
+  if (credentials.kind !== 'authorization_code') return undefined;
+  const { redirectPort: port, redirectHost: host, redirectPath: path } = credentials;
+  const address = {
+    port,
+    ...(host !== undefined && { host }),
+    ...(path !== undefined && { path }),
+  };
+  const attempt = async () => managedGrant({ url, credentials, provider, rebind }, known, account);
+  const withPage = async () => {
+    await signInAtProvider(provider, { address, next, timeoutMs, signal }, { ...account, show });
+    return attempt();
+  };
+  // Of several proxies that need the person, one opens a page, and the others use that sign-in. A person's own request does not wait.
+  const outcome = await orElse(attempt, async () =>
+    rebind
+      ? withPage()
+      : signInLock.hold(`sign in ${providerAccount(provider)}`, async () =>
+          orElse(attempt, withPage),
+        ),
+  );
+  if ('unsupported' in outcome) {
+    tell?.(unsupportedSentence(connection, provider, outcome.unsupported));
+    return undefined;
+  }
+  const record = await lock.hold(vault.account, async () => vault.save(outcome.granted));
+  await marks.rememberSignedIn();
+  return record;
+}
+
+/** Without the person, or `then` with them. */
+async function orElse<T>(silently: () => Promise<T>, then: () => Promise<T>): Promise<T> {
+  try {
+    return await silently();
+  } catch (error) {
+    if (!(error instanceof TokenError && error.code === 'signed_out')) throw error;
+    return then();
+  }
+}
+
+/** Why a connection is signed in to as if there were no company sign-in. */
+export function unsupportedSentence(
+  { name }: Pick<OAuthConnection, 'name'>,
+  { issuer }: IdentityProvider,
+  why: string,
+): string {
+  return `${name} cannot use the company sign-in of ${issuer}: ${why}; sign in to the server itself`;
+}

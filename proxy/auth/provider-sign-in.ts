@@ -1,0 +1,335 @@
+// The person's sign-in at the identity provider of the company. All connections that name the provider share it: one entry of the
+// keychain, which one process at a time renews.
+import { randomBytes } from 'node:crypto';
+import { membersOf, parseObject, type JsonObject } from 'latchkey-mcp/json-value';
+import type { EpochSeconds } from '#clock/clock';
+import type { IdentityProvider } from '#config/identity-provider';
+import { providerAccount } from '#keychain/secret-accounts';
+import type { SecretStore } from '#keychain/secret-store';
+import { throughPage, type ShowPage } from './authorization-page.ts';
+import { authorizationRequest, readRedirect } from './authorization-request.ts';
+import { authorizationServer, type AuthorizationServer, type Discovery } from './discovery.ts';
+import { OAuthError, TokenError } from './errors.ts';
+import type { RedirectListener, RedirectListenerOptions } from './redirect-listener.ts';
+import type { RefreshLock } from './refresh-lock.ts';
+import {
+  authorizationCodeGrant,
+  refreshTokenGrant,
+  type OAuthPorts,
+  type TokenServer,
+} from './token-request.ts';
+
+/** Stored with the sign-in, so that no later request asks the provider for its metadata again. */
+type ProviderServer = TokenServer & Pick<AuthorizationServer, 'revocationEndpoint'>;
+
+export type ProviderSignIn = {
+  server: ProviderServer;
+  subject: string;
+  idToken: string;
+  /** As the ID token says, by the clock of the provider. */
+  expiresAt: EpochSeconds;
+  obtainedAt: EpochSeconds;
+  refreshToken?: string;
+  /** The account, if the provider names it. */
+  signedInAs?: string;
+};
+
+/** Why there is no sign-in, if it has ended. */
+export type EndedSignIn = { ended: string; endedAt: EpochSeconds };
+
+export type ProviderPorts = OAuthPorts & { store: SecretStore; lock: RefreshLock };
+
+/** The stored sign-in; `undefined` if there has been none, or another program wrote something else. */
+export async function storedSignIn(
+  provider: IdentityProvider,
+  store: SecretStore,
+): Promise<ProviderSignIn | EndedSignIn | undefined> {
+  const record = parseObject(await store.get(providerAccount(provider)));
+  if (!record) return undefined;
+  const { ended, endedAt } = record;
+  if (typeof ended === 'string' && typeof endedAt === 'number') return { ended, endedAt };
+  const { server, subject, idToken, expiresAt, obtainedAt, refreshToken, signedInAs } = record;
+  if (typeof subject !== 'string' || typeof idToken !== 'string') return undefined;
+  if (typeof expiresAt !== 'number' || typeof obtainedAt !== 'number') return undefined;
+  const known = parseServer(server, provider);
+  return (
+    known && {
+      server: known,
+      subject,
+      idToken,
+      expiresAt,
+      obtainedAt,
+      ...(typeof refreshToken === 'string' && { refreshToken }),
+      ...(typeof signedInAs === 'string' && { signedInAs }),
+    }
+  );
+}
+
+function parseServer(value: unknown, { issuer }: IdentityProvider): ProviderServer | undefined {
+  const { issuer: named, tokenEndpoint, revocationEndpoint, within } = membersOf(value);
+  const { tokenEndpointAuthMethods: methods } = membersOf(value);
+  if (named !== issuer || typeof tokenEndpoint !== 'string') return undefined;
+  if (within !== 'public' && within !== 'private' && within !== 'loopback') return undefined;
+  return {
+    issuer,
+    tokenEndpoint,
+    tokenEndpointAuthMethods: Array.isArray(methods) ? methods.map(String) : [],
+    within,
+    ...(typeof revocationEndpoint === 'string' && { revocationEndpoint }),
+  };
+}
+
+export const isSignedIn = (
+  stored: ProviderSignIn | EndedSignIn | undefined,
+): stored is ProviderSignIn => stored !== undefined && 'idToken' in stored;
+
+/** Whether the person has signed in at the provider, with any connection, at `at` or later. */
+export async function hasSignedInSince(
+  provider: IdentityProvider,
+  at: EpochSeconds,
+  store: SecretStore,
+): Promise<boolean> {
+  const stored = await storedSignIn(provider, store);
+  return isSignedIn(stored) && stored.obtainedAt >= at;
+}
+
+/** An ID token that expires sooner may do so on its way. */
+const marginSeconds = 60;
+
+/** Whether the provider may have to be asked for a new ID token first, which only a refresh token allows. */
+export function isCurrent({ expiresAt, obtainedAt }: ProviderSignIn, now: EpochSeconds): boolean {
+  // If the clock of this computer is wrong, a new ID token may look expired.
+  return now < expiresAt - marginSeconds || Math.abs(now - obtainedAt) < marginSeconds;
+}
+
+/**
+ * The sign-in with an ID token that the provider still accepts. It renews an expired one, or one that is `refused`, once for all
+ * processes.
+ *
+ * OpenID Connect Core 1.0 §12
+ *
+ * @throws {TokenError} `signed_out` if the person has to sign in there again
+ * @throws {OAuthError}
+ */
+export async function currentSignIn(
+  provider: IdentityProvider,
+  refused: string | undefined,
+  ports: ProviderPorts,
+): Promise<ProviderSignIn> {
+  const { store, lock, clock } = ports;
+  const account = providerAccount(provider);
+  const isGood = (stored: ProviderSignIn) =>
+    stored.idToken !== refused && isCurrent(stored, clock.now());
+  const first = await storedSignIn(provider, store);
+  if (isSignedIn(first) && isGood(first)) return first;
+  return lock.hold(account, async () => {
+    for (let tried: string | undefined; ;) {
+      const stored = await storedSignIn(provider, store);
+      if (!isSignedIn(stored)) throw signedOut(provider, stored?.ended);
+      if (isGood(stored)) return stored;
+      const { refreshToken } = stored;
+      if (refreshToken === undefined || refreshToken === tried)
+        throw await endSignIn(
+          provider,
+          stored,
+          refreshToken && `${provider.issuer} ended it`,
+          ports,
+        );
+      try {
+        return await renew(provider, stored, refreshToken, ports);
+      } catch (error) {
+        if (!(error instanceof OAuthError && error.details.error === 'invalid_grant')) throw error;
+        // A process that does not use our lock may have renewed it first.
+        tried = refreshToken;
+      }
+    }
+  });
+}
+
+async function renew(
+  provider: IdentityProvider,
+  stored: ProviderSignIn,
+  refreshToken: string,
+  ports: ProviderPorts,
+): Promise<ProviderSignIn> {
+  const { server, subject } = stored;
+  const granted = await refreshTokenGrant(
+    { client: provider, refreshToken },
+    { ...server, parameters: {} },
+    ports,
+  );
+  const { idToken } = granted;
+  if (idToken === undefined)
+    throw new OAuthError('metadata', `${server.tokenEndpoint} renewed no ID token`, {
+      endpoint: server.tokenEndpoint,
+    });
+  const claims = readIdToken(idToken, provider);
+  if (claims.subject !== subject)
+    throw new OAuthError(
+      'metadata',
+      `${server.tokenEndpoint} renewed the sign-in of another person`,
+      {
+        endpoint: server.tokenEndpoint,
+      },
+    );
+  const next: ProviderSignIn = {
+    ...stored,
+    ...claims,
+    idToken,
+    obtainedAt: ports.clock.now(),
+    refreshToken: granted.refreshToken ?? refreshToken,
+  };
+  await keep(provider, next, ports.store);
+  return next;
+}
+
+async function keep(
+  provider: IdentityProvider,
+  record: ProviderSignIn | EndedSignIn,
+  store: SecretStore,
+): Promise<void> {
+  await store.set(providerAccount(provider), JSON.stringify(record));
+}
+
+/** Stores that the sign-in is over, and returns the error that says so. */
+async function endSignIn(
+  provider: IdentityProvider,
+  { signedInAs }: ProviderSignIn,
+  why: string | undefined,
+  { store, clock }: ProviderPorts,
+): Promise<TokenError> {
+  const who = signedInAs === undefined ? '' : ` of ${signedInAs}`;
+  const reason = `the company sign-in${who} is over: ${why ?? 'it expired, and the provider renews none'}`;
+  await keep(provider, { ended: reason, endedAt: clock.now() }, store);
+  return signedOut(provider, reason);
+}
+
+function signedOut({ issuer }: IdentityProvider, reason: string | undefined): TokenError {
+  return new TokenError('signed_out', reason ?? `you are not signed in at ${issuer}`);
+}
+
+export type ProviderPagePorts = ProviderPorts & {
+  listen: (options: RedirectListenerOptions) => Promise<RedirectListener>;
+  show: ShowPage;
+};
+
+export type ProviderPageOptions = {
+  /** Where the redirect arrives, if the provider knows a fixed address. */
+  address: RedirectListenerOptions;
+  /** What the page says once the person is signed in. */
+  next?: string | undefined;
+  timeoutMs: number;
+  signal: AbortSignal;
+};
+
+/**
+ * The metadata of the provider, which the company chose and which may therefore be in any network.
+ *
+ * @throws {OAuthError}
+ */
+export async function providerServer(
+  { issuer }: IdentityProvider,
+  { http }: Pick<OAuthPorts, 'http'>,
+): Promise<AuthorizationServer> {
+  const server = await authorizationServer({ issuer, network: 'public', chosen: true }, http);
+  if (server) return server;
+  throw new OAuthError('metadata', `${issuer} does not publish its metadata`, { endpoint: issuer });
+}
+
+/**
+ * Lets the person sign in at the provider with the browser, and stores the sign-in for all connections.
+ *
+ * OpenID Connect Core 1.0 §3.1, RFC 8252, RFC 7636
+ *
+ * @throws {OAuthError} {@link LoopbackError} or what the secret store rejects with
+ */
+export async function signInAtProvider(
+  provider: IdentityProvider,
+  { address, next, timeoutMs, signal }: ProviderPageOptions,
+  ports: ProviderPagePorts,
+): Promise<ProviderSignIn> {
+  const { listen, show, store, lock, clock } = ports;
+  const { issuer, clientId } = provider;
+  const server = await providerServer(provider, ports);
+  // Microsoft Entra ID supports PKCE with S256, and does not announce it.
+  const discovery: Discovery = { ...server, takesS256: true, parameters: {}, published: true };
+  const offline = server.serverScopesSupported?.includes('offline_access') ?? true;
+  const scopes = ['openid', 'email', ...(offline ? ['offline_access'] : [])];
+  const nonce = randomBytes(24).toString('base64url');
+  const listener = await listen(address);
+  try {
+    const { redirectUri } = listener;
+    const request = authorizationRequest(
+      { clientId, redirectUri, scopes, authorizeParams: { nonce } },
+      discovery,
+    );
+    return await throughPage(
+      { request, listener, show, next, timeoutMs, signal },
+      async (query) => {
+        const code = readRedirect(query, request.state, discovery);
+        const { codeVerifier } = request;
+        const redeemed = { client: provider, code, codeVerifier, redirectUri };
+        const { idToken, refreshToken } = await authorizationCodeGrant(redeemed, discovery, ports);
+        if (idToken === undefined)
+          throw new OAuthError('metadata', `${issuer} answered without an ID token`, {
+            endpoint: server.tokenEndpoint,
+          });
+        const { tokenEndpoint, tokenEndpointAuthMethods, revocationEndpoint, within } = server;
+        const signedIn: ProviderSignIn = {
+          server: {
+            issuer,
+            tokenEndpoint,
+            tokenEndpointAuthMethods,
+            within,
+            ...(revocationEndpoint !== undefined && { revocationEndpoint }),
+          },
+          ...readIdToken(idToken, provider, nonce),
+          idToken,
+          obtainedAt: clock.now(),
+          ...(refreshToken !== undefined && { refreshToken }),
+        };
+        await lock.hold(providerAccount(provider), async () => keep(provider, signedIn, store));
+        return signedIn;
+      },
+    );
+  } finally {
+    await listener.close();
+  }
+}
+
+/**
+ * What an ID token says about the person. It comes from the token endpoint of its issuer over TLS, which stands in for its signature; the
+ * provider itself checks it again when it is exchanged.
+ *
+ * OpenID Connect Core 1.0 §3.1.3.7
+ *
+ * @throws {OAuthError} `metadata` if it is not for us
+ */
+export function readIdToken(
+  idToken: string,
+  { issuer, clientId }: IdentityProvider,
+  nonce?: string,
+): Pick<ProviderSignIn, 'subject' | 'expiresAt' | 'signedInAs'> {
+  const claims = payloadOf(idToken);
+  const { iss, aud, sub, exp } = claims;
+  const refuse = (problem: string) =>
+    new OAuthError('metadata', `${issuer} sent an ID token ${problem}`, { endpoint: issuer });
+  if (iss !== issuer) throw refuse('of another issuer');
+  if (aud !== clientId && !(Array.isArray(aud) && aud.includes(clientId)))
+    throw refuse('for another client');
+  if (nonce !== undefined && claims['nonce'] !== nonce) throw refuse('of another sign-in');
+  if (typeof sub !== 'string' || sub === '' || typeof exp !== 'number')
+    throw refuse('without a subject or an expiry');
+  const names = [claims['email'], claims['preferred_username']];
+  const name = names.find((one) => typeof one === 'string' && one.trim() !== '');
+  return {
+    subject: sub,
+    expiresAt: Math.floor(exp),
+    ...(typeof name === 'string' && { signedInAs: name.trim().slice(0, 200) }),
+  };
+}
+
+function payloadOf(jwt: string): JsonObject {
+  const [, payload = ''] = jwt.split('.');
+  return parseObject(Buffer.from(payload, 'base64url').toString()) ?? {};
+}

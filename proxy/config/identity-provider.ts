@@ -1,0 +1,45 @@
+import { isAbsolute } from 'node:path';
+import { membersOf } from 'latchkey-mcp/json-value';
+import { webUrl } from '#transport/web-url';
+
+/** The identity provider of a company, and this program's client there. */
+export type IdentityProvider = {
+  issuer: string;
+  clientId: string;
+  /** In a configuration: where it is, as {@link isReference} accepts it. */
+  clientSecret?: string;
+};
+
+/** Whether a text says where a secret is, and is not the secret itself: `file:` with an absolute path, or `env:` with a name. */
+export function isReference(text: string): boolean {
+  return /^env:[A-Za-z_]\w*$/.test(text) || (text.startsWith('file:') && isAbsolute(text.slice(5)));
+}
+
+/**
+ * Reads `CLIENT_ID@ISSUER`, or an object with `issuer`, `clientId` and a reference to the `clientSecret`, if the provider requires one.
+ * The issuer is https, or http on this computer.
+ */
+export function readIdentityProvider(
+  value: unknown,
+  complain: (problem: string) => void,
+): IdentityProvider | undefined {
+  if (value === '') return undefined;
+  const given = typeof value === 'string' ? membersOfText(value) : membersOf(value);
+  const { issuer, clientId, clientSecret } = given;
+  const url = typeof issuer === 'string' && webUrl(issuer);
+  if (!url || url.search || url.hash || typeof clientId !== 'string' || clientId === '') {
+    complain('is not CLIENT_ID@ISSUER, with an https URL as the issuer');
+    return undefined;
+  }
+  if (clientSecret === undefined) return { issuer, clientId };
+  if (typeof clientSecret === 'string' && isReference(clientSecret))
+    return { issuer, clientId, clientSecret };
+  complain('has a clientSecret that is neither file:PATH nor env:NAME');
+  return undefined;
+}
+
+/** A client id may be a URL, and contain an `@`. An issuer has no user information. */
+function membersOfText(text: string): Record<string, unknown> {
+  const at = text.lastIndexOf('@http');
+  return { clientId: text.slice(0, Math.max(0, at)), issuer: text.slice(at + 1) };
+}
