@@ -60,23 +60,7 @@ export function openActivity(
   { db, masterKey: sealing }: { readonly db: Db; readonly masterKey: MasterKey },
   closers: Closers,
 ): OpenActivity | undefined {
-  if (isOwner) {
-    const failed = (err: unknown) => log.error({ err }, 'old calls not deleted');
-    const retention = new CallRetention({ db, clock, failed });
-    closers.push(() => retention.close());
-    const indexing = new CallIndexing({
-      db,
-      nowMs: () => Date.now(),
-      failed: (err) => log.error({ err }, 'calls not indexed yet'),
-    });
-    closers.push(() => indexing.close());
-    const pseudonyms = new Pseudonyms({
-      db,
-      nowMs: () => Date.now(),
-      failed: (err) => log.error({ err }, 'people not pseudonymized yet'),
-    });
-    closers.push(() => pseudonyms.close());
-  }
+  const indexing = isOwner ? openUpkeep({ clock, log }, db, closers) : undefined;
   if (!callLog || callLog.mode === 'off') return undefined;
   const nowMs = () => Date.now();
   const contentMemory = new ContentMemory();
@@ -94,6 +78,7 @@ export function openActivity(
   const calls = new CallLog({
     write: async (writes) => {
       await writeCalls(db, writes);
+      indexing?.wrote(writes);
       await output?.add(writes);
     },
     contents,
@@ -105,6 +90,23 @@ export function openActivity(
   });
   closers.push(() => calls.close());
   return { calls, contentMemory, output };
+}
+
+/** Opens what deletes, indexes and pseudonymizes recorded calls. */
+function openUpkeep(
+  { clock, log }: Pick<RecordOptions, 'clock' | 'log'>,
+  db: Db,
+  closers: Closers,
+): CallIndexing {
+  const nowMs = () => Date.now();
+  const failed = (what: string) => (err: unknown) => log.error({ err }, what);
+  const retention = new CallRetention({ db, clock, failed: failed('old calls not deleted') });
+  closers.push(() => retention.close());
+  const indexing = new CallIndexing({ db, nowMs, failed: failed('calls not indexed yet') });
+  closers.push(() => indexing.close());
+  const pseudonyms = new Pseudonyms({ db, nowMs, failed: failed('people not pseudonymized yet') });
+  closers.push(() => pseudonyms.close());
+  return indexing;
 }
 
 /** Opens the output of recorded calls as lines of JSON, if the operator wants one. It closes after the record of calls. */

@@ -1,54 +1,20 @@
 import { setImmediate as afterOtherWork } from 'node:timers/promises';
 
-import { type RawBuilder, type Selectable, sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 
-import { callIdAt, callQuarterMs, writtenAtMs } from './calls.ts';
-import type { Schema } from './schema.ts';
+import { indexedColumns, SubjectSeconds } from './call-seconds.ts';
+import { callIdAt, callIdLetters, callQuarterMs, ownCallLetters, writtenAtMs } from './calls.ts';
 import { inParts, isPostgres, quickTransaction, type Db } from './transaction.ts';
 
-// The index of recorded calls. Once a quarter of an hour is over, `indexQuarter` reads its rows and writes for each subject, such as a
-// person or a tool, in which seconds it has calls. `find-calls.ts` reads only the rows of seconds that all subjects of its filter have.
-
-/** What calls are found by, and the column that has it. */
-export const indexedKinds = {
-  person: 'person_id',
-  credential: 'credential_id',
-  application: 'application',
-  endpoint: 'endpoint_id',
-  target: 'target_id',
-  name: 'subject',
-  error: 'error',
-  end: 'outcome',
-} as const satisfies Readonly<Record<string, keyof Schema['call_record']>>;
-export type IndexedKind = keyof typeof indexedKinds;
-
-const kindColumns = Object.entries(indexedKinds);
+// The index of recorded calls. Once a quarter of an hour is over, `indexQuarter` writes for each subject, such as a person or a tool, in
+// which seconds it has calls. `find-calls.ts` reads only the rows of seconds that all subjects of its filter have.
 
 /** The rows of a quarter that are read at once: SQLite blocks the process meanwhile. */
 const rowsAtOnce = 1000;
-/** Subjects of one kind in a quarter that are written down; the others share the subject `anySubject`. */
-const maxSubjects = 2000;
-/** The subject of those that are not written down. */
-export const anySubject = '';
+/** The rows that are counted at once. */
+const countedAtOnce = 5000;
 /** A process that has claimed a quarter and not indexed it by then has ended. */
 const claimValidMs = 600_000;
-
-/** The seconds of a subject that has calls in more than half of those that have any: looking for them saves little. */
-export const allSeconds = '*';
-const letters = 2;
-export const quarterSeconds = callQuarterMs / 1000;
-
-/** Seconds of a quarter, ascending, as text: two letters each, a number to the base 36. */
-export function secondsText(seconds: readonly number[]): string {
-  return seconds.map((second) => second.toString(36).padStart(letters, '0')).join('');
-}
-
-/** @param text not `allSeconds` */
-export function secondsOf(text: string): number[] {
-  return Array.from({ length: text.length / letters }, (_, place) =>
-    Number.parseInt(text.slice(place * letters, (place + 1) * letters), 36),
-  );
-}
 
 /** A quarter of an organization. */
 export interface CallQuarter {
@@ -120,30 +86,29 @@ export async function claimQuarters(
   return rows.map(({ quarter }) => ({ organizationId, quarter, claimedAtMs: nowMs }));
 }
 
+/** Ids from `low` (inclusive) to `high` (exclusive). */
+interface IdRange {
+  readonly low: string;
+  readonly high: string;
+}
+
 /**
  * Writes the index of a claimed quarter. If a call of it ends meanwhile, the quarter stays without index until it is claimed again.
  * Reads and writes in small steps.
+ *
+ * @param noted what this process has written of the quarter. If that is all that the quarter has of this process, only the rows of other
+ * processes are read.
  */
-export async function indexQuarter(db: Db, claimed: CallQuarter): Promise<void> {
+export async function indexQuarter(
+  db: Db,
+  claimed: CallQuarter,
+  noted?: SubjectSeconds,
+): Promise<void> {
   const { organizationId, quarter, claimedAtMs } = claimed;
-  const subjects = new SubjectSeconds();
-  let low = callIdAt(quarter * callQuarterMs);
-  const high = callIdAt((quarter + 1) * callQuarterMs);
-  for (;;) {
-    const rows = await db
-      .selectFrom('call_record')
-      .select(['id', ...kindColumns.map(([, column]) => column)])
-      .where('organization_id', '=', organizationId)
-      .where('id', '>=', low)
-      .where('id', '<', high)
-      .orderBy('id')
-      .limit(rowsAtOnce)
-      .execute();
-    for (const row of rows) subjects.note(row, quarter);
-    const last = rows.at(-1);
-    if (!last || rows.length < rowsAtOnce) break;
-    low = `${last.id}0`;
-    await afterOtherWork();
+  const others = noted && (await partsOfOthers(db, claimed, noted.calls));
+  const subjects = (others && noted) ?? new SubjectSeconds(quarter);
+  for (const part of others ?? [rangeOf(claimed)]) {
+    await noteRows(db, { organizationId, ...part, isOfOthers: others !== undefined }, subjects);
   }
   // What is lost in a power failure is indexed again.
   for (const part of inParts(subjects.entries())) {
@@ -169,50 +134,68 @@ export async function indexQuarter(db: Db, claimed: CallQuarter): Promise<void> 
   });
 }
 
-type IndexedRow = Pick<
-  Selectable<Schema['call_record']>,
-  'id' | (typeof indexedKinds)[keyof typeof indexedKinds]
->;
+function rangeOf({ quarter }: CallQuarter): IdRange {
+  return {
+    low: callIdAt(quarter * callQuarterMs),
+    high: callIdAt((quarter + 1) * callQuarterMs),
+  };
+}
 
-/** In which seconds of a quarter each subject has calls. */
-class SubjectSeconds {
-  readonly #kinds = kindColumns.map(([kind, column]) => ({
-    kind,
-    column,
-    /** Seconds, ascending, by subject. */
-    subjects: new Map<string, number[]>(),
-  }));
-  calls = 0;
-  busySeconds = 0;
-  #last = -1;
+/** Whether this process wrote a row. */
+const isOwn = sql<boolean>`substr(id, ${sql.lit(callIdLetters - ownCallLetters.length + 1)}) = ${ownCallLetters}`;
 
-  /** Rows come in the order of their ids. */
-  note(row: IndexedRow, quarter: number): void {
-    const second = Math.floor((writtenAtMs(row.id) - quarter * callQuarterMs) / 1000);
-    this.calls += 1;
-    if (second !== this.#last) this.busySeconds += 1;
-    this.#last = second;
-    for (const { column, subjects } of this.#kinds) {
-      const subject = row[column];
-      if (subject === null) continue;
-      let seconds = subjects.get(subject);
-      if (!seconds) {
-        const kept = subjects.size < maxSubjects ? subject : anySubject;
-        seconds = subjects.get(kept) ?? [];
-        subjects.set(kept, seconds);
-      }
-      if (seconds.length <= quarterSeconds / 2 && seconds.at(-1) !== second) seconds.push(second);
-    }
+/** The parts of a quarter with rows of other processes; `undefined` if it has not this many rows of this process. */
+async function partsOfOthers(
+  db: Db,
+  claimed: CallQuarter,
+  ownCalls: number,
+): Promise<readonly IdRange[] | undefined> {
+  const parts: IdRange[] = [];
+  const { high } = rangeOf(claimed);
+  let { low } = rangeOf(claimed);
+  let own = 0;
+  for (;;) {
+    const { rows } = await sql<{ calls: number; own: number | null; last: string | null }>`
+      select count(*) as calls, sum(case when ${isOwn} then 1 else 0 end) as own, max(id) as last from (
+        select id from call_record
+        where organization_id = ${claimed.organizationId} and id >= ${low} and id < ${high}
+        order by id limit ${countedAtOnce}) as part`.execute(db);
+    const [part] = rows;
+    if (!part || part.last === null) break;
+    const end = `${part.last}0`;
+    own += part.own ?? 0;
+    if (part.calls > (part.own ?? 0)) parts.push({ low, high: end });
+    if (own > ownCalls) return undefined;
+    if (part.calls < countedAtOnce) break;
+    low = end;
+    await afterOtherWork();
   }
+  return own === ownCalls ? parts : undefined;
+}
 
-  /** Kind, subject and seconds as text. */
-  entries(): (readonly [string, string, string])[] {
-    return this.#kinds.flatMap(({ kind, subjects }) =>
-      [...subjects].map(([subject, seconds]) => {
-        const text = seconds.length > this.busySeconds / 2 ? allSeconds : secondsText(seconds);
-        return [kind, subject, text] as const;
-      }),
-    );
+/** Notes the rows of a part: all of them, or those of other processes. */
+async function noteRows(
+  db: Db,
+  part: IdRange & { readonly organizationId: string; readonly isOfOthers: boolean },
+  subjects: SubjectSeconds,
+): Promise<void> {
+  let { low } = part;
+  for (;;) {
+    const rows = await db
+      .selectFrom('call_record')
+      .select(['id', ...indexedColumns])
+      .where('organization_id', '=', part.organizationId)
+      .where('id', '>=', low)
+      .where('id', '<', part.high)
+      .$if(part.isOfOthers, (query) => query.where(sql<boolean>`not ${isOwn}`))
+      .orderBy('id')
+      .limit(rowsAtOnce)
+      .execute();
+    for (const row of rows) subjects.noteRow(row);
+    const last = rows.at(-1);
+    if (!last || rows.length < rowsAtOnce) break;
+    low = `${last.id}0`;
+    await afterOtherWork();
   }
 }
 

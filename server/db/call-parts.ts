@@ -1,14 +1,14 @@
 import { sql, type Expression, type SqlBool } from 'kysely';
 
-import { type CallEnd, callEnds } from '#model/calls';
+import { type CallEnd, callEnds, type UpstreamAccount } from '#model/calls';
 import {
   allSeconds,
   anySubject,
   indexedKinds,
   type IndexedKind,
+  markSeconds,
   quarterSeconds,
-  secondsOf,
-} from './call-index.ts';
+} from './call-seconds.ts';
 import { callIdAt, callIdLetters, callQuarterMs, callQuarterOf, writtenAtMs } from './calls.ts';
 import type { Schema } from './schema.ts';
 import { type Db, isPostgres } from './transaction.ts';
@@ -31,6 +31,8 @@ export interface CallFilter {
   /** Names of tools or prompts, or URIs of resources; `*` stands for any text. */
   readonly names?: readonly string[] | undefined;
   readonly error?: string | undefined;
+  /** What the call was sent with. */
+  readonly account?: UpstreamAccount | undefined;
   /** `failed`: all ends but `ok` and `cancelled`. */
   readonly end?: CallEnd | 'failed' | undefined;
   /** Rows of one call that needed several rounds. */
@@ -56,11 +58,48 @@ export interface CallSearch {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** About how many rows one query reads: SQLite blocks the process meanwhile, for a few milliseconds. */
-const rowsAStep = 4000;
-const partsAStep = 250;
 /** Quarters whose index is read at once: at first, and at most. */
 const quartersAtOnce = { first: 16, most: 384 };
+/** About how many rows one query reads: at first, at least and at most. */
+const rowsAStep = { first: 1000, least: 250, most: 4000 };
+/** For each part that one query reads. */
+const rowsAPartOfStep = 16;
+/** SQLite blocks the process while it reads: a step that takes less is followed by a larger one, and one that takes more by a smaller one. */
+const stepMs = { least: 4, most: 8 };
+
+/** How much of the calls a search reads at once, by how long that takes. PostgreSQL blocks nothing, and every query has its price. */
+export class Pace {
+  readonly #isFixed: boolean;
+  rows: number;
+  quarters: number = quartersAtOnce.first;
+
+  constructor(db: Db) {
+    this.#isFixed = isPostgres(db);
+    this.rows = this.#isFixed ? rowsAStep.most : rowsAStep.first;
+  }
+
+  /** How many parts one query reads. */
+  get parts(): number {
+    return Math.ceil(this.rows / rowsAPartOfStep);
+  }
+
+  /** Rows were read. */
+  tookForRows(ms: number): void {
+    if (this.#isFixed) return;
+    this.rows = Math.min(rowsAStep.most, Math.max(rowsAStep.least, this.rows * factorOf(ms)));
+  }
+
+  /** The index of quarters was read. */
+  tookForQuarters(ms: number): void {
+    const factor = this.#isFixed ? 2 : factorOf(ms);
+    this.quarters = Math.min(quartersAtOnce.most, Math.max(1, this.quarters * factor));
+  }
+}
+
+function factorOf(ms: number): number {
+  return ms < stepMs.least ? 2 : ms > stepMs.most ? 0.5 : 1;
+}
+
 /** Beginning another part costs about as much as reading this many rows. */
 const rowsAPart = 5;
 
@@ -108,18 +147,18 @@ export interface Step {
 }
 
 /** Divides what a search reads into steps of a few thousand rows. */
-export async function* stepsOf(db: Db, search: CallSearch): AsyncGenerator<Step> {
-  for await (const { range, parts } of partsOf(db, search)) {
+export async function* stepsOf(db: Db, search: CallSearch, pace: Pace): AsyncGenerator<Step> {
+  for await (const { range, parts } of partsOf(db, search, pace)) {
     if (parts.length === 0) yield { cursor: cursorOf(search, range), parts };
     for (let rest = parts; rest[0];) {
       const [first] = rest;
       const cursor = cursorOf(search, first);
-      const count = countOfStep(rest);
+      const count = countOfStep(rest, pace);
       if (count > 0) {
         yield { cursor, parts: rest.slice(0, count) };
         rest = rest.slice(count);
       } else {
-        const [begin, others] = await cutPart(db, search, first);
+        const [begin, others] = await cutPart(db, search, first, pace.rows);
         yield { cursor, parts: [begin] };
         rest = [...others, ...rest.slice(1)];
       }
@@ -128,11 +167,11 @@ export async function* stepsOf(db: Db, search: CallSearch): AsyncGenerator<Step>
 }
 
 /** How many of the first parts one query reads; 0 if the first one may have too many rows. */
-function countOfStep(parts: readonly Part[]): number {
+function countOfStep(parts: readonly Part[], pace: Pace): number {
   let [rows, count] = [0, 0];
-  for (const part of parts.slice(0, partsAStep)) {
+  for (const part of parts.slice(0, pace.parts)) {
     rows += part.rows ?? Infinity;
-    if (rows > rowsAStep) break;
+    if (rows > pace.rows) break;
     count += 1;
   }
   return count;
@@ -143,6 +182,7 @@ async function cutPart(
   db: Db,
   search: CallSearch,
   part: Part,
+  rows: number,
 ): Promise<readonly [Part, readonly Part[]]> {
   const cut = await db
     .selectFrom('call_record')
@@ -152,7 +192,7 @@ async function cutPart(
     .where('id', '<', part.high)
     .orderBy('id', isUp(search) ? 'asc' : 'desc')
     .limit(1)
-    .offset(rowsAStep)
+    .offset(rows)
     .executeTakeFirst();
   if (!cut) return [part, []];
   const upper = { low: isUp(search) ? idAfter(cut.id) : cut.id, high: part.high, rows: part.rows };
@@ -167,7 +207,7 @@ interface Stretch {
 }
 
 /** Goes through the range in growing stretches, and looks up in the index which parts of each have to be read. */
-async function* partsOf(db: Db, search: CallSearch): AsyncGenerator<Stretch> {
+async function* partsOf(db: Db, search: CallSearch, pace: Pace): AsyncGenerator<Stretch> {
   const range = await rangeWithCalls(db, search);
   if (!range) return;
   const wanted = wantedSubjects(search.filter);
@@ -179,16 +219,17 @@ async function* partsOf(db: Db, search: CallSearch): AsyncGenerator<Stretch> {
   }
   const first = callQuarterOf(writtenAtMs(range.low));
   const last = callQuarterOf(writtenAtMs(range.high));
-  let count = quartersAtOnce.first;
   for (let done = 0; done <= last - first;) {
-    const length = Math.min(count, last - first + 1 - done);
+    const length = Math.min(pace.quarters, last - first + 1 - done);
     const from = isUp(search) ? first + done : last - done - length + 1;
     const stretch = within(range, {
       low: callIdAt(from * callQuarterMs),
       high: callIdAt((from + length) * callQuarterMs),
     });
     if (stretch) {
+      const begunMs = performance.now();
       const parts = await partsOfQuarters(db, search, { from, to: from + length - 1, wanted });
+      pace.tookForQuarters(performance.now() - begunMs);
       const inside = parts.flatMap((part) => {
         const cut = within(range, part);
         return cut ? [{ ...part, ...cut }] : [];
@@ -196,7 +237,6 @@ async function* partsOf(db: Db, search: CallSearch): AsyncGenerator<Stretch> {
       yield { range: stretch, parts: isUp(search) ? inside : inside.toReversed() };
     }
     done += length;
-    count = Math.min(2 * count, quartersAtOnce.most);
   }
 }
 
@@ -233,7 +273,7 @@ const failedEnds = callEnds.filter((end) => end !== 'ok' && end !== 'cancelled')
 
 /** What a filter selects by kinds of subjects. */
 function wantedSubjects(filter: CallFilter): readonly WantedSubjects[] {
-  const { person, credential, application, endpoint, target, names, error, end } = filter;
+  const { person, credential, application, endpoint, target, names, error, end, account } = filter;
   const one = (subject: string | undefined) => (subject === undefined ? undefined : [subject]);
   const values: Readonly<Record<IndexedKind, readonly string[] | undefined>> = {
     error: one(error),
@@ -244,6 +284,7 @@ function wantedSubjects(filter: CallFilter): readonly WantedSubjects[] {
     target: one(target),
     endpoint: one(endpoint),
     application: one(application),
+    account: one(account),
   };
   return Object.entries(values).flatMap(([kind, subjects]) =>
     subjects ? [{ kind: kind as IndexedKind, subjects }] : [],
@@ -292,39 +333,51 @@ async function partsOfQuarters(
     } else if (seconds === allSeconds) {
       parts.push({ ...rangeOfSeconds(quarter, 0, quarterSeconds), rows: calls });
     } else if (seconds) {
-      parts.push(...partsOfSeconds(quarter, [...seconds], calls / Math.max(1, busy ?? 0)));
+      parts.push(...partsOfSeconds(quarter, seconds, calls / Math.max(1, busy ?? 0)));
     }
   }
   return parts;
 }
 
-type Seconds = ReadonlySet<number> | typeof allSeconds;
+/** A mark for each second of a quarter. */
+type Seconds = Uint8Array | typeof allSeconds;
 
-type SubjectRow = Pick<Schema['call_subject'], 'quarter' | 'seconds'>;
+type SubjectRow = Pick<Schema['call_subject'], 'quarter' | 'subject' | 'seconds'>;
 
-/** The seconds in which any of these subjects has calls, by quarter. */
+/**
+ * The seconds in which any of these subjects has calls, by quarter. An earlier version indexed no accounts: all seconds of a quarter that
+ * knows of none may have the account.
+ */
 async function secondsOfSubjects(
   db: Db,
   organizationId: string,
   quarters: readonly number[],
   { kind, subjects }: WantedSubjects,
 ): Promise<ReadonlyMap<number, Seconds>> {
-  const isSubject = isOneOf(db, 'subject', [...subjects, anySubject], patternKinds.has(kind));
+  const isOfAccounts = kind === 'account';
+  const isSubject = isOfAccounts
+    ? sql`1 = 1`
+    : isOneOf(db, 'subject', [...subjects, anySubject], patternKinds.has(kind));
   // SQLite gets the order of the loops: of a list of quarters and a list of subjects, it would look up only the quarters.
   const query = isPostgres(db)
-    ? sql<SubjectRow>`select quarter, seconds from call_subject where organization_id = ${organizationId}
+    ? sql<SubjectRow>`select quarter, subject, seconds from call_subject where organization_id = ${organizationId}
         and quarter = any(${quarters}::bigint[]) and kind = ${kind} and ${isSubject}`
-    : sql<SubjectRow>`select quarter, seconds from json_each(${JSON.stringify(quarters)}) as given
+    : sql<SubjectRow>`select quarter, subject, seconds from json_each(${JSON.stringify(quarters)}) as given
         cross join call_subject where organization_id = ${organizationId} and quarter = given.value
         and kind = ${kind} and ${isSubject}`;
   const { rows } = await query.execute(db);
-  const found = new Map<number, Set<number> | typeof allSeconds>();
-  for (const { quarter, seconds } of rows) {
-    const known = found.get(quarter);
-    if (known === allSeconds) continue;
-    if (seconds === allSeconds) found.set(quarter, allSeconds);
-    else if (!known) found.set(quarter, new Set(secondsOf(seconds)));
-    else for (const second of secondsOf(seconds)) known.add(second);
+  const found = new Map<number, Seconds>();
+  for (const { quarter, subject, seconds } of rows) {
+    const known = found.get(quarter) ?? new Uint8Array(quarterSeconds);
+    if (isOfAccounts && !subjects.includes(subject)) found.set(quarter, known);
+    else if (known === allSeconds || seconds === allSeconds) found.set(quarter, allSeconds);
+    else {
+      markSeconds(seconds, known);
+      found.set(quarter, known);
+    }
+  }
+  if (isOfAccounts) {
+    for (const quarter of quarters) if (!found.has(quarter)) found.set(quarter, allSeconds);
   }
   return found;
 }
@@ -342,20 +395,17 @@ function inCommon(
       common.set(quarter, seconds === allSeconds ? other : seconds);
       continue;
     }
-    const both = new Set([...seconds].filter((second) => other.has(second)));
-    if (both.size > 0) common.set(quarter, both);
+    const both = seconds.map((isMarked, second) => isMarked & (other[second] ?? 0));
+    if (both.includes(1)) common.set(quarter, both);
   }
   return common;
 }
 
 /** @param rows a second, where there are any */
-function partsOfSeconds(
-  quarter: number,
-  seconds: readonly number[],
-  rows: number,
-): readonly Part[] {
+function partsOfSeconds(quarter: number, seconds: Uint8Array, rows: number): readonly Part[] {
   const runs: [number, number][] = [];
-  for (const second of seconds.toSorted((one, other) => one - other)) {
+  for (const [second, isMarked] of seconds.entries()) {
+    if (isMarked === 0) continue;
     const run = runs.at(-1);
     if (run && (second - run[1]) * rows <= rowsAPart) run[1] = second + 1;
     else runs.push([second, second + 1]);
@@ -402,7 +452,7 @@ function isOneOf(
 export function matches(db: Db, filter: CallFilter): Expression<SqlBool> {
   const parts = wantedSubjects(filter).map(
     ({ kind, subjects }) =>
-      sql`${isOneOf(db, indexedKinds[kind], subjects, patternKinds.has(kind))}`,
+      sql`${isOneOf(db, indexedKinds[kind].column, subjects, patternKinds.has(kind))}`,
   );
   if (filter.callId !== undefined) parts.push(sql`call_id = ${filter.callId}`);
   if (filter.personName !== undefined) parts.push(sql`lower(person_name) = ${filter.personName}`);

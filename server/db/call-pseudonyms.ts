@@ -62,6 +62,17 @@ export async function duePseudonyms(db: Db, nowMs: number): Promise<readonly Pse
   }));
 }
 
+/** Whether anyone's calls in this organization are getting a pseudonym. */
+export async function hasPseudonymRequests(db: Db, organizationId: string): Promise<boolean> {
+  const request = await db
+    .selectFrom('call_pseudonym')
+    .select('person_id')
+    .where('organization_id', '=', organizationId)
+    .limit(1)
+    .executeTakeFirst();
+  return request !== undefined;
+}
+
 /** Notes that all calls were gone through. Without a time for the next round, the request is done. */
 export async function endRound(
   db: Db,

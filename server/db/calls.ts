@@ -18,8 +18,8 @@ export const callIdLetters = 24;
 let lastId = 0;
 let lastMs = Number.NaN;
 let lastBeginning = '';
-/** Distinguishes the ids of processes. */
-const ownLetters = randomBytes(4).toString('hex');
+/** What the ids of this process end with. */
+export const ownCallLetters = randomBytes(4).toString('hex');
 
 /** An id that sorts by the time at which a row is written and, within a process, by order of creation. 24 letters. */
 export function newCallRecordId(nowMs: number): string {
@@ -27,7 +27,7 @@ export function newCallRecordId(nowMs: number): string {
   // Most rows of a batch are made in the same millisecond.
   if (nowMs !== lastMs) lastBeginning = callIdAt(nowMs);
   lastMs = nowMs;
-  return `${lastBeginning}${lastId.toString(16).padStart(4, '0')}${ownLetters}`;
+  return `${lastBeginning}${lastId.toString(16).padStart(4, '0')}${ownCallLetters}`;
 }
 
 /** When a row was written, in milliseconds since 1970. */

@@ -5,13 +5,13 @@ import { type Selectable, sql } from 'kysely';
 import { callEnds, type CallRecord, credentialTypes, upstreamAccounts } from '#model/calls';
 import type { EpochSeconds } from '#model/clock';
 import { elementsOf } from './call-index.ts';
-import { type CallSearch, isUp, matches, type Part, stepsOf } from './call-parts.ts';
+import { type CallSearch, isUp, matches, Pace, type Part, stepsOf } from './call-parts.ts';
 import type { Schema } from './schema.ts';
 import { type Db, isPostgres } from './transaction.ts';
 
 export type { CallFilter, CallSearch } from './call-parts.ts';
 
-// Finding recorded calls. A search reads in steps of a few thousand rows, after each of which it can stop. `call-parts.ts` decides what
+// Finding recorded calls. A search reads in steps of at most a few thousand rows, after each of which it can stop. `call-parts.ts` decides what
 // it reads.
 
 /** Calls that a search found, newest first. */
@@ -31,6 +31,7 @@ export function watermarkAt(now: EpochSeconds): number {
 }
 
 const defaultBudgetMs = 1500;
+
 /** The call with this id, in this organization only. */
 export async function findCall(
   db: Db,
@@ -53,12 +54,15 @@ export async function searchCalls(db: Db, search: CallSearch): Promise<FoundCall
   const found: CallRecord[] = [];
   let hasRead = false;
   let stoppedAt: string | undefined;
-  for await (const step of stepsOf(db, search)) {
+  const pace = new Pace(db);
+  for await (const step of stepsOf(db, search, pace)) {
     if (hasRead && (signal?.aborted === true || performance.now() > endAt)) {
       stoppedAt = step.cursor;
       break;
     }
+    const begunMs = performance.now();
     const rows = await readParts(db, search, step.parts, limit + 1 - found.length);
+    pace.tookForRows(performance.now() - begunMs);
     found.push(...rows.map(readCall));
     hasRead = true;
     if (found.length > limit) break;
