@@ -30,7 +30,7 @@ import {
 import { knownPerson } from '#accounts/hashing-queue';
 import { invitationPage, resetPage, setUpPage } from './sign-in.ts';
 
-/** `/set-up/{token}`, which makes the first owner, and `/reset/{token}`, which sets a new password. */
+/** `/set-up/{token}`, which creates the first owner, and `/reset/{token}`, which sets a new password. */
 export function linkRoutes(guard: AccountGuards['visitor']): void {
   guard.get('/set-up/:linkToken', showSetUp);
   guard.post('/set-up/:linkToken', createOwner);
@@ -54,8 +54,8 @@ export function invitationRoutes(
 const showSetUp: SignInPage = async (request, reply, options) => {
   const { linkToken = '' } = request.params;
   if (!(await isSetUpOpen(linkToken, options.people))) throw new AccountRefusal('set_up_expired');
-  const typed = { email: '', organization: options.firstOrganization ?? '' };
-  return sendSetUp(request, reply, typed, [], options);
+  const entered = { email: '', organization: options.firstOrganization ?? '' };
+  return sendSetUp(request, reply, entered, [], options);
 };
 
 const createOwner: SignInForm = async (form, request, reply, options) => {
@@ -64,7 +64,7 @@ const createOwner: SignInForm = async (form, request, reply, options) => {
   if (!(await isSetUpOpen(linkToken, people))) throw new AccountRefusal('set_up_expired');
   const title = firstOrganization ?? form.get('organization')?.trim() ?? '';
   const organization = slugOf(title);
-  const { email, password, kept, errors } = typedAccount(form);
+  const { email, password, validPassword, errors } = readAccount(form);
   if (organization === '' || title.length > 200) {
     errors.unshift({
       field: 'organization',
@@ -73,8 +73,8 @@ const createOwner: SignInForm = async (form, request, reply, options) => {
     });
   }
   if (errors.length > 0) {
-    const typed = { email, organization: title, password: kept };
-    return sendSetUp(request, reply, typed, errors, options);
+    const entered = { email, organization: title, password: validPassword };
+    return sendSetUp(request, reply, entered, errors, options);
   }
   const chosen = { email, password, organization, ...(title !== organization && { title }) };
   const owner = await setUp(linkToken, chosen, visitOf(request), people);
@@ -85,18 +85,18 @@ const createOwner: SignInForm = async (form, request, reply, options) => {
 function sendSetUp(
   request: PageRequest,
   reply: FastifyReply,
-  typed: { email: string; organization: string; password?: string | undefined },
+  entered: { email: string; organization: string; password?: string | undefined },
   errors: readonly FieldError[],
   { base, firstOrganization }: PeopleRoutesOptions,
 ) {
   const action = `/set-up/${request.params['linkToken'] ?? ''}`;
   const asksOrganization = firstOrganization === undefined;
-  const data = { ...typed, action, asksOrganization, errors };
+  const data = { ...entered, action, asksOrganization, errors };
   return sendPage(reply, setUpPage, data, { csrfToken: browserCsrfToken(request, reply, base) });
 }
 
-/** The address and password of a new account, and what is wrong with them. */
-function typedAccount(form: Form) {
+/** Reads the e-mail address and password of a new account, and finds errors in them. */
+function readAccount(form: Form) {
   const email = form.get('email')?.trim() ?? '';
   const password = form.get('password') ?? '';
   const errors: FieldError[] = [];
@@ -109,7 +109,7 @@ function typedAccount(form: Form) {
   const problem = passwordProblem(password, form.get('repeated') ?? '', email);
   if (problem !== undefined) errors.push({ field: 'password', message: problem });
   // A valid password is shown again beside the error of another field.
-  return { email, password, kept: problem === undefined ? password : undefined, errors };
+  return { email, password, validPassword: problem === undefined ? password : undefined, errors };
 }
 
 const showReset: SignInPage = async (request, reply, { base, people }) =>
@@ -125,7 +125,7 @@ const resetPassword: SignInForm = async (form, request, reply, options) => {
   if (message !== undefined) {
     return sendReset(request, reply, user, [{ field: 'password', message }], base);
   }
-  // Before the transaction, because hashing waits for its turn and can be refused.
+  // Hashes before the transaction, because hashing waits for its turn and can be refused.
   const hash = await people.hashing.hash(password, knownPerson(user));
   // One transaction, so that the link stays valid if the password cannot be stored.
   await transaction(db, async (tx) => {
@@ -163,8 +163,8 @@ const joinSignedIn: AccountForm = async (person, _form, request, reply, options)
   const { base, people } = options;
   const { linkToken = '' } = request.params;
   const { organization } = await openInvitation(linkToken, people);
-  const taken = await join(linkToken, { id: person.user.id }, visitOf(request), people);
-  if (taken === 'done') return sendOnward(reply, `/dashboard/${organization}`, base);
+  const outcome = await join(linkToken, { id: person.user.id }, visitOf(request), people);
+  if (outcome === 'done') return sendOnward(reply, `/dashboard/${organization}`, base);
   const message = `You are already a member of ${organization}. Another person can still use the invitation.`;
   return sendInvitation(request, reply, { errors: [{ field: '', message }] }, options);
 };
@@ -173,16 +173,16 @@ const joinWithNewAccount: SignInForm = async (form, request, reply, options) => 
   const { base, people } = options;
   const { linkToken = '' } = request.params;
   const { organization } = await openInvitation(linkToken, people);
-  const { email, password, kept, errors } = typedAccount(form);
+  const { email, password, validPassword, errors } = readAccount(form);
   if (errors.length > 0) {
-    return sendInvitation(request, reply, { email, password: kept, errors }, options);
+    return sendInvitation(request, reply, { email, password: validPassword, errors }, options);
   }
-  // Limited for the organization rather than the invitation, because it may have issued very many invitations.
+  // The limit is per organization rather than per invitation, because an organization can have very many invitations.
   const whose = { known: `invited to ${organization}` };
   const passwordHash = await people.hashing.hash(password, whose);
   const made = { id: newUserId(), email, createdAt: people.clock.now(), passwordHash };
-  const taken = await join(linkToken, made, visitOf(request), people);
-  if (taken !== 'done') {
+  const outcome = await join(linkToken, made, visitOf(request), people);
+  if (outcome !== 'done') {
     const message = 'An account with this address already exists. If it is yours, sign in instead.';
     const refused = [{ field: 'email', message }];
     return sendInvitation(request, reply, { email, password, errors: refused }, options);
@@ -202,7 +202,7 @@ const joinWithProvider =
     return sendPage(reply, redirectPage, { heading: `To ${provider.name}`, path: href });
   };
 
-interface TypedInvitee {
+interface InvitationInput {
   readonly email?: string;
   readonly password?: string | undefined;
   readonly errors?: readonly FieldError[];
@@ -211,7 +211,7 @@ interface TypedInvitee {
 async function sendInvitation(
   request: PageRequest,
   reply: FastifyReply,
-  { email = '', password, errors = [] }: TypedInvitee,
+  { email = '', password, errors = [] }: InvitationInput,
   { base, people }: PeopleRoutesOptions,
 ) {
   const { linkToken = '' } = request.params;

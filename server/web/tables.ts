@@ -13,7 +13,7 @@ export type Cell =
       readonly text: string;
       readonly href?: string;
       readonly badges?: readonly Badge[];
-      /** More about it, on a line below. */
+      /** More about the row, on a line below its name. */
       readonly note?: string | undefined;
     }
   /** An organization or a server, with a link if there is one. */
@@ -23,7 +23,7 @@ export type Cell =
       readonly href?: string;
       readonly badges?: readonly Badge[];
     }
-  /** A text, such as a number with a link to what it counts; `label` is the link for screen readers. */
+  /** A text, such as a number that links to what it counts. `label` is the text of the link for screen readers. */
   | {
       readonly kind: 'text';
       readonly text: string;
@@ -58,7 +58,7 @@ export function timeCell(at: EpochSeconds | null | undefined, otherwise = '') {
 interface RowAction extends Link {
   /** The resource that it acts on, for screen readers that read links out of context. */
   readonly of: string;
-  /** Whether it destroys something: it leads to a confirmation, in a dialog if scripts run. */
+  /** Whether the action is destructive. It then leads to a confirmation, in a dialog if scripts run. */
   readonly danger?: boolean;
 }
 
@@ -138,7 +138,7 @@ function columnCell(
   return html`<td data-label="${label}" class="${className}">${cell(content, now)}</td>`;
 }
 
-/** How many characters without a space stay on one line, enough for most e-mail addresses. */
+/** How many characters without a space stay on one line. Most e-mail addresses are shorter. */
 const longestWord = 40;
 
 function cell(content: Cell, now: EpochSeconds): Html {
@@ -235,12 +235,12 @@ export function copyable(text: string, name: string): Html {
   return html`<p class="copied"><code>${text}</code>${copyButton(text, name)}</p>`;
 }
 
-/** Hidden until our script finds that the browser can copy. */
+/** A button that copies `text`. It is hidden until our script finds that the browser can copy. */
 export function copyButton(text: string, name: string): Html {
   return html`<button type="button" data-copy="${text}" aria-label="Copy ${name}" hidden>Copy</button>`;
 }
 
-/** Which part of a list is shown, as the URL says. */
+/** The part of a list that its URL requests. */
 export interface ListFrame {
   /** Path of the list, without a query. */
   readonly path: string;
@@ -248,7 +248,7 @@ export interface ListFrame {
   readonly filter: string;
   /** States to choose from, such as active or revoked. */
   readonly states: readonly Choice[];
-  /** Parameters to keep in a search: the order. */
+  /** Parameters of the URL that a search keeps: the sort order. */
   readonly hidden: Readonly<Record<string, string>>;
   /** Such as `1–50 of 312`. */
   readonly range: string;

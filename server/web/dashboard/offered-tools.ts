@@ -10,17 +10,18 @@ import type { DashboardVisit } from './guard.ts';
 import type { DashboardPorts } from './ports.ts';
 
 const freshSeconds = 60;
-/** A server that did not answer is asked again sooner. */
+/** An upstream that did not answer is asked again after this time. */
 const retrySeconds = 5;
-const mostKept = 200;
-const mostTextKept = 16 * 1024 * 1024;
+const mostCached = 200;
+const mostTextCached = 16 * 1024 * 1024;
 
 /**
- * Returns a function that asks a server's upstream for its tools as the person who looks at the page, at most once a minute.
- * `undefined` for people who may not use the server, and for a disabled one.
+ * Returns a function that asks a server's upstream for its tools, as the person who opens the page. It returns the last result
+ * for a minute, or for five seconds if the upstream did not answer. It returns `undefined` for a disabled server, and for
+ * people who may neither use nor manage the server.
  */
 export function toolInspections({ db, clock, inspectTools }: DashboardPorts) {
-  const kept = new LimitedMap<string, Kept>(mostKept);
+  const cache = new LimitedMap<string, CachedInspection>(mostCached);
 
   return async (
     { organization, person, may }: DashboardVisit,
@@ -32,23 +33,23 @@ export function toolInspections({ db, clock, inspectTools }: DashboardPorts) {
     const isAllowed = await mayUseServer(db, userId, `${organization}/${name}`);
     if (!isAllowed && !may('server.manage')) return undefined;
     const key = keyOf(server, userId);
-    const known = kept.get(key);
+    const known = cache.get(key);
     const seconds = known?.found.outcome === 'connected' ? freshSeconds : retrySeconds;
     if (known && known.at > clock.now() - seconds) return known.found;
     const found = await inspectTools(server, userId);
-    kept.set(key, { at: clock.now(), found, length: lengthOf(found) });
-    for (const [oldest] of kept) {
-      if (sumOf(kept) <= mostTextKept) break;
-      kept.delete(oldest);
+    cache.set(key, { at: clock.now(), found, length: lengthOf(found) });
+    for (const [oldest] of cache) {
+      if (sumOf(cache) <= mostTextCached) break;
+      cache.delete(oldest);
     }
     return found;
   };
 }
 
-interface Kept {
+interface CachedInspection {
   readonly at: EpochSeconds;
   readonly found: Inspection;
-  /** Of what upstreams wrote in it, in characters of JSON. */
+  /** The length of the tools in it, in characters of JSON. */
   readonly length: number;
 }
 
@@ -57,8 +58,8 @@ function lengthOf(found: Inspection): number {
   return JSON.stringify(tools ?? []).length;
 }
 
-function sumOf(kept: ReadonlyMap<string, Kept>): number {
-  return [...kept.values()].reduce((sum, { length }) => sum + length, 0);
+function sumOf(cache: ReadonlyMap<string, CachedInspection>): number {
+  return [...cache.values()].reduce((sum, { length }) => sum + length, 0);
 }
 
 function keyOf({ target: { id, upstream } }: ServerRecord, userId: string): string {
@@ -74,8 +75,8 @@ export interface ListedTool extends ToolDescription {
 }
 
 /**
- * The tools that the upstream offers now, those that it offered before, and hidden ones. Without an answer, they are as they were
- * last seen.
+ * The tools that the upstream offers, and those that it no longer offers but that are hidden or whose change no administrator
+ * has accepted. If the upstream was not called or did not answer, the tools are as they were last seen.
  */
 export function listedTools(
   inspection: Inspection | undefined,
@@ -99,7 +100,7 @@ export function listedTools(
         isChanged: known.some((tool) => tool.name === name && tool.changed !== null),
         isOffered: offered && isOffered.has(name),
       }))
-      // Of those that are gone, only what still has an effect matters.
+      // A tool that is no longer offered is listed only while it is hidden or has a change to accept.
       .filter((tool) => tool.isOffered !== false || tool.isHidden || tool.isChanged)
       .toSorted((a, b) => (a.name < b.name ? -1 : 1))
   );
@@ -112,7 +113,7 @@ function seenTool({ name, accepted, changed }: ToolView): ToolDescription {
     const described: unknown = JSON.parse(changed?.seen ?? accepted);
     return describedTool({ ...Object(described), name }) ?? { ...nothing, name };
   } catch {
-    // A very long definition is stored cut off.
+    // A very long definition is stored truncated, so it is not valid JSON.
     return { ...nothing, name };
   }
 }

@@ -36,7 +36,10 @@ import { webhooksPath } from './webhooks.ts';
 
 const newForm = formFor(organizationCreate);
 
-/** `/dashboard`, which redirects to the person's organization; `/organizations`; and `/new-organization`, which creates one. */
+/**
+ * `/dashboard`, which redirects to the person's first organization; `/organizations`, which lists them; and
+ * `/new-organization`, which creates one.
+ */
 export function organizationRoutes(
   forMember: MemberGuard<DashboardOptions>,
   forPerson: PersonGuard<DashboardOptions>,
@@ -68,9 +71,10 @@ const showOrganizations: MemberPageHandler = async (person, _request, reply, { p
   };
   const columns = [{ text: 'Name' }, { text: 'Your role' }];
   const table = { caption: 'Organizations', columns, rows, empty, now: clock.now() };
-  const isWhole = person.session.through === undefined;
-  const mayCreate = isWhole && memberships.some(({ role }) => role === 'owner');
-  const hasNodes = isWhole && ports.listNodes && (await ownsEveryOrganization(db, person.user.id));
+  const seesAllOrganizations = person.session.through === undefined;
+  const mayCreate = seesAllOrganizations && memberships.some(({ role }) => role === 'owner');
+  const hasNodes =
+    seesAllOrganizations && ports.listNodes && (await ownsEveryOrganization(db, person.user.id));
   const nodes = hasNodes ? '/nodes' : undefined;
   return sendPage(reply, organizationsPage, { table, mayCreate, nodes }, { person });
 };
@@ -207,10 +211,10 @@ const saveSettings: FormHandler = async (visit, sent, _request, reply, { ports }
   return seeOther(reply, `${home}?done=saved`);
 };
 
-/** The form field that says that the person has seen the consequences and confirmed them. */
+/** The form field by which the person confirms the consequences. */
 const confirmed = 'confirmed';
 
-/** Asks before applications lose access, and keeps what was entered. */
+/** Asks for confirmation before applications lose access. The form keeps what was entered. */
 function settingsQuestion(
   action: string,
   { stopped, entered }: { readonly stopped: readonly string[]; readonly entered: Entered },
@@ -232,7 +236,7 @@ function settingsQuestion(
   };
 }
 
-/** How many people use such applications now, for the help text of a setting. */
+/** A sentence for the help of a setting: how many people use the applications that it concerns. */
 function usedNow({ people, connections }: ConnectedApps): string {
   if (people === 0) return 'No one uses them now.';
   return `Now: ${counted(people, 'person', 'people')} with ${counted(connections, 'connection')}.`;

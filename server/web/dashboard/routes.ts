@@ -36,7 +36,7 @@ import { upstreamAccessRoutes } from './upstream-access.ts';
 import { usageRoutes } from './usage.ts';
 import { webhookRoutes } from './webhooks.ts';
 
-/** The navigation of an organization's pages in its order, and with each entry the pages that belong to it. */
+/** The entries of an organization's navigation, in order, each with the routes of the pages that belong to it. */
 export const navigation: readonly NavigationEntry[] = [
   { text: 'Overview', path: '', routes: [overviewRoutes] },
   {
@@ -68,7 +68,7 @@ export const navigation: readonly NavigationEntry[] = [
 
 const maxFormBytes = 128 * 1024;
 
-/** The dashboard: every page by which people manage an organization. */
+/** Registers all pages of the dashboard: those of organizations, nodes and personal tokens. */
 export function dashboardRoutes(app: FastifyInstance, options: DashboardOptions): void {
   const { base, ports } = options;
   takeRawBodies(app, maxFormBytes);
