@@ -24,13 +24,13 @@ import {
 import { lockDataFolder } from './stores.ts';
 import { Supervisor, WorkerStartError, workerProcess } from './supervisor.ts';
 
-/** What the server takes from the process that it runs in. */
+/** The parts of its process that the server uses. */
 export interface StartHost {
   readonly own: NodeJS.Process;
   readonly version: string;
   /** The folder of the program's main file. */
   readonly here: URL;
-  /** Whether the files there are those of a build, and not the sources. */
+  /** Whether the files there are those of a build rather than the sources. */
   readonly isBuilt: boolean;
   readonly clock: Clock;
   readonly out: (line: string) => void;
@@ -43,8 +43,8 @@ export interface StartHost {
 /**
  * `latchkey-server start`: listens, until a signal stops it.
  *
- * @throws {UsageError} when it is typed wrong
- * @throws {CommandError} when it cannot be done
+ * @throws {UsageError} if the command line or an option is wrong
+ * @throws {CommandError} if the server cannot start
  */
 export async function start(argv: readonly string[], program: StartHost): Promise<void> {
   const { own, clock, fail } = program;
@@ -99,7 +99,8 @@ export async function start(argv: readonly string[], program: StartHost): Promis
   if (server.metricsUrl !== undefined) out(`metrics: ${server.metricsUrl}`);
   if (worker) worker.ready();
   else out(listening);
-  // Otherwise the compiled code is written only at a clean exit, so that a server that is always killed compiles at every start.
+  // Otherwise the compiled code would be written only at a clean exit, and a server that is always killed would compile it at
+  // every start.
   flushCompileCache();
 }
 
@@ -111,7 +112,7 @@ function removeAtExit(
   if (socket) own.on('exit', () => isDue() && removeOwnerSocket(socket));
 }
 
-/** Stops the server on a signal, once. @returns a function that stops it without a signal */
+/** Stops the server at the first SIGTERM or SIGINT, and ends the process. @returns a function that does so without a signal */
 function stopOnSignal(
   { own, fail }: Pick<StartHost, 'own' | 'fail'>,
   server: { close(): Promise<void> },
@@ -129,7 +130,7 @@ function stopOnSignal(
   return stop;
 }
 
-/** Traces, if the environment names a collector; only then is their code loaded. */
+/** Starts tracing if the environment names a collector, and loads the code for it only then. */
 async function tracingOf(
   log: Log,
   { own, version }: Pick<StartHost, 'own' | 'version'>,
@@ -153,7 +154,7 @@ function lockUntilExit(own: NodeJS.Process, folder: string): void {
   own.once('exit', () => lock.close());
 }
 
-/** Package and bundle of the proxy lie beside the files of a build. In a source tree, scripts make them. */
+/** Where the proxy's package and bundle are: a build has them beside its files; in a source tree, scripts make them. */
 function proxySource({ version, here, isBuilt }: StartHost): ServeOptions['proxy'] {
   const path = (relative: string) => fileURLToPath(new URL(relative, here));
   const name = `latchkey-${version}`;
@@ -170,7 +171,7 @@ function proxySource({ version, here, isBuilt }: StartHost): ServeOptions['proxy
   return { version, source };
 }
 
-/** The port itself, or a free one for 0: the public URL must be known before anything listens. */
+/** Returns `port`, or a free port for 0, because the public URL must be known before anything listens. */
 async function freePort(host: string, port: number): Promise<number> {
   if (port !== 0) return port;
   const probe = createServer();

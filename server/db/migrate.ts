@@ -36,13 +36,13 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '0010-identity-providers': { up: identityProviders },
 };
 
-/** What a database at the newest schema has in `kysely_migration`, oldest first. */
+/** The names in `kysely_migration` of a database with the newest schema, oldest first. */
 export const migrationNames: readonly string[] = Object.keys(migrations);
 
 /**
- * Migrates the database to the newest schema, in one transaction and under a lock: processes that start at the same time
- * do it once, and a migration that fails changes nothing. On PostgreSQL, a database with newer migrations is used as it is if all of
- * them are additive.
+ * Migrates the database to the newest schema, in one transaction and under a lock: of processes that start at the same time,
+ * one migrates, and a migration that fails changes nothing. On PostgreSQL, a database with newer migrations is used as it is
+ * if all of them are additive.
  *
  * @throws {Error} when the database is from a newer Latchkey, or from before the first release
  */
@@ -52,7 +52,7 @@ export async function migrate(db: Db, known = migrations): Promise<void> {
     await advisoryLock(tx, 'migrations');
     const installed = await installedMigrations(tx);
     await refuseOthers(tx, installed, known);
-    // Kysely accepts no migration that it does not know, and there is nothing to do.
+    // A newer version has migrated this database: there is nothing to do, and Kysely fails on migrations that it does not know.
     if (installed.some((name) => !Object.hasOwn(known, name))) return;
     const provider = { getMigrations: () => Promise.resolve({ ...known }) };
     const { error } = await new Migrator({ db: tx, provider }).migrateToLatest();

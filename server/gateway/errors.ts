@@ -5,7 +5,7 @@ import { accountError } from './connect-account.ts';
 import type { GatewayRefusal } from './gateway-refusal.ts';
 import type { GatewayAnswer } from './request.ts';
 
-/** What an error answer needs to know about its request. */
+/** The properties of a request that its error answer depends on. */
 export interface FailedRequest {
   readonly base: string;
   readonly serverPath: string;
@@ -29,7 +29,7 @@ export function errorAnswer(refusal: GatewayRefusal, request: FailedRequest): Ga
   const retryAfter = refusal.details.retryAfterSeconds;
   const error = JSON.stringify({ code, message, ...(data && { data }) });
   return {
-    // A message without an id gets no response, so only the status says that it was refused.
+    // Without an id, clients cannot match the error to a request, so the status must show that it was refused.
     status: status === 200 && request.id === 'null' ? 400 : status,
     headers: {
       'Content-Type': 'application/json',

@@ -2,20 +2,20 @@ import type { RepeatableRefusal } from '#audit/counted-refusals';
 import type { ServerRecord } from '#model/endpoints';
 import type { Scope } from '#model/scopes';
 
-/** Why an MCP server did not answer, or what it answered could not be used. */
+/** Why the MCP server did not answer, or why its answer could not be used. */
 const upstreamFailures = [
   /** There is no connection. */
   'upstream_unreachable',
   'upstream_unknown_host',
-  /** The address may be in a private network, or the host name is unknown: no error says which. */
+  /** The host is in a private network, or unknown. The error does not say which, so as not to reveal which private names exist. */
   'upstream_not_public',
   'upstream_tls_failed',
-  /** Its agent is connected, but its configuration does not have this server. */
+  /** Its agent is connected, but does not have this server in its configuration. */
   'upstream_not_served',
   /** No answer in time, or the answer ended early. */
   'upstream_timeout',
   'upstream_broke_off',
-  /** HTTP 401 or 403. The recorded account says whose credentials it refused. */
+  /** HTTP 401 or 403. The record of the call names the account whose credentials it refused. */
   'upstream_refused_credentials',
   /** HTTP 404 or 410, and 405. */
   'upstream_not_found',
@@ -31,7 +31,7 @@ const upstreamFailures = [
   'upstream_unreadable',
   'upstream_too_large',
   'unreadable_tools',
-  /** All else, such as a handshake that it refuses. */
+  /** Any other failure, such as a refused handshake. */
   'upstream_failed',
 ] as const;
 
@@ -65,7 +65,7 @@ export type RefusalCode =
   | 'unknown_tool'
   /** To its caller, the tool is unknown. */
   | 'hidden_tool'
-  /** Closed until an administrator accepts its changed definition. To its caller, the tool is unknown. */
+  /** Withheld until an administrator accepts its changed definition. To its caller, the tool is unknown. */
   | 'withheld_tool'
   | 'bad_params'
   | 'bad_meta'
@@ -106,11 +106,11 @@ export interface RefusalDetails {
   readonly retryAfterSeconds?: number;
   /** For `not_connected`, `upstream_scope`, `upstream_token`: the page on which a person connects their account. */
   readonly page?: string;
-  /** Whether the caller said that it can show a URL. MCP "URL mode elicitation" */
+  /** Whether the caller declared that it can show URLs to a person. MCP "URL mode elicitation" */
   readonly showsUrls?: boolean;
   /** The MCP server may have executed the request, or a part of it. */
   readonly isOutcomeUnknown?: boolean;
-  /** For `suspended`: who calls. */
+  /** For `suspended`: the caller. */
   readonly principal?: string;
   /** For `suspended`: which credential calls which endpoint. */
   readonly suspended?: SuspendedCall;

@@ -17,7 +17,7 @@ export class HeldAnswers {
   readonly #endCall: GiveUp;
   /** The bodies that may count. */
   #bodies: Set<HeldBody> | undefined;
-  /** The part that is being sent to the caller, as far as it does not already count in `#bodies`. */
+  /** Counts bytes of the part that is being sent to the caller, beyond those that `#bodies` count. */
   #passing: HeldBody | undefined;
   #isKept = false;
   #isOver = false;
@@ -43,7 +43,7 @@ export class HeldAnswers {
     return this.#memory.body(this.#holder, giveUp);
   }
 
-  /** Ends the call, because others need the memory that it holds. What is being sent to its caller is cut off. */
+  /** Ends the call, because others need the memory that it holds. An answer that is being sent to its caller breaks off. */
   readonly giveUp: GiveUp = (refusal) => {
     this.#end();
     this.#endCall(refusal);
@@ -68,19 +68,19 @@ export class HeldAnswers {
     if (counted + freeBytes < bytes) this.#passing.take(bytes - counted);
   }
 
-  /** The part was sent. */
+  /** Ends what `pass` began: the part was sent, and no longer counts. */
   passed(): void {
     this.#passing?.letGo();
   }
 
-  /** Makes everything count until the returned function is called, rather than until `over`; `undefined` if nothing counts. */
+  /** Keeps everything counted after `over`, until the returned function is called. Returns `undefined` if nothing counts. */
   keep(): (() => void) | undefined {
     if (this.#counted === 0) return undefined;
     this.#isKept = true;
     return () => this.#end();
   }
 
-  /** The call is over. */
+  /** The call has ended: nothing counts any more, unless `keep` was called. */
   over(): void {
     if (!this.#isKept) this.#end();
   }

@@ -37,7 +37,7 @@ export async function* live(
   }
 }
 
-/** The next value, or `undefined` if nothing arrived within `ms`; then call again with the same promise. */
+/** Resolves to the next value, or to `undefined` if nothing arrived within `ms`: then call it again with the same promise. */
 export async function orSilence<Coming>(
   coming: Promise<Coming>,
   ms: number,
@@ -56,19 +56,19 @@ export async function orSilence<Coming>(
 const steadyMs = 30_000;
 
 /**
- * The pauses before a stream that ended is opened again. Only a stream that stayed open for half a minute resets them: that a
- * stream opens does not mean that it lasts.
+ * The growing pauses before a stream that ended is opened again. They start over after a stream that stayed open for half a
+ * minute; one that merely opened may end again immediately.
  */
 export class ReopenPauses {
   #ended = 0;
   #openedAt: number | undefined;
 
-  /** The stream is open. */
+  /** Call it when the stream is open. */
   opened(): void {
     this.#openedAt = performance.now();
   }
 
-  /** The stream has ended, or was not opened: waits until it may be opened again, or until `signal` aborts. */
+  /** Call it when the stream has ended or could not be opened. Waits until it may be opened again, or until `signal` aborts. */
   async pause(signal: EndSignal): Promise<void> {
     const wasSteady =
       this.#openedAt !== undefined && performance.now() - this.#openedAt >= steadyMs;

@@ -1,6 +1,6 @@
 /**
- * The setting that refuses a valid credential: the server is disabled, or the organization does not let its members
- * connect applications that registered themselves, or Latchkey's own proxy.
+ * The setting that suspends a valid credential: the server is disabled, or the organization does not accept
+ * self-registered applications, or does not accept Latchkey's own proxy.
  */
 export type Suspension = 'server' | 'self_registered' | 'latchkey_proxy';
 
@@ -11,8 +11,8 @@ export const suspensionWords = {
 } as const satisfies Record<Suspension, string>;
 
 /**
- * What the holder of a suspended credential is told. It begins with the word by which the proxy knows that its tokens
- * will be valid again.
+ * The error message for a suspended credential. The proxy recognizes `suspended: ` at its start, and keeps its tokens,
+ * because they can become valid again.
  */
 export function suspended(by: Suspension): string {
   return `suspended: ${suspensionWords[by]}`;

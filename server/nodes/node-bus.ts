@@ -4,7 +4,7 @@ export interface BusRequest {
   readonly respond: (data: Uint8Array) => void;
 }
 
-/** Carries bytes between nodes. It neither stores nor repeats them, and does not authenticate the sender. */
+/** Carries messages between nodes. It neither stores nor repeats them, and does not authenticate their senders. */
 export interface NodeBus {
   /** Called when the connection is lost. */
   onLost: () => void;
@@ -15,7 +15,7 @@ export interface NodeBus {
   publish(subject: string, data: Uint8Array): void;
   /** Calls `receive` with every message of a subject. Returns a function that ends the subscription. */
   subscribe(subject: string, receive: (message: BusRequest) => void): () => void;
-  /** The first answer to a message. @throws {NodeLinkError} `gone` when nothing listens, `unreachable` */
+  /** Sends a message and resolves to its first answer. @throws {NodeLinkError} `gone` when nothing listens, `unreachable` */
   request(subject: string, data: Uint8Array): Promise<Uint8Array>;
   close(): Promise<void>;
 }

@@ -30,7 +30,7 @@ const mostAtOnce = 8;
 const mostATurn = 50;
 const pauseAfterFaultSeconds = 30;
 const mostRemembered = 10_000;
-/** Longer than the time limit of a request. After it, another process sends the event that a dead process had claimed. */
+/** Longer than a request may take. After this time, another process sends an event that a dead process had claimed. */
 const claimSeconds = 15;
 
 interface WebhookDeliveriesPorts extends DeliverNextPorts {
@@ -41,17 +41,17 @@ interface WebhookDeliveriesPorts extends DeliverNextPorts {
 
 /**
  * Sends audit events to webhooks: one after the other to each webhook, and to a few webhooks concurrently. It looks for work
- * when any process has written to the database or a retry is due, and keeps only the requests in memory.
+ * when any process has written to the database or a retry is due. Events wait in the database, not in memory.
  */
 export class WebhookDeliveries {
   readonly #ports: WebhookDeliveriesPorts;
   readonly #timer: NodeJS.Timeout;
   readonly #ending = new AbortController();
   readonly #running = new Map<string, Promise<void>>();
-  /** The number of the last turn of each webhook. */
+  /** The turn in which each webhook was last served, counted by `#turn`. The one that has waited longest is next. */
   readonly #turns = new LimitedMap<string, number>(mostRemembered);
   #turn = 0;
-  /** Until when each webhook pauses after an internal error; '' for all of them. */
+  /** When the pause of each webhook after an internal error ends. The key '' is the pause of all webhooks. */
   readonly #rests = new LimitedMap<string, EpochSeconds>(mostRemembered);
   #changeToken: string | undefined;
   #dueAt: EpochSeconds = 0;
@@ -72,7 +72,7 @@ export class WebhookDeliveries {
     return this.#looking;
   }
 
-  /** Aborts the requests in progress; the next process sends them again. */
+  /** Aborts the requests in progress. The next process sends their events again. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     this.#ending.abort();
@@ -126,7 +126,7 @@ export class WebhookDeliveries {
     }
   }
 
-  /** Pauses a webhook after an internal error, which would otherwise recur every half second. */
+  /** Pauses a webhook, or all of them if `id` is '', after an internal error that would otherwise recur every half second. */
   #rest(id: string, error: unknown): void {
     this.#ports.failed(error);
     this.#rests.set(id, this.#ports.clock.now() + pauseAfterFaultSeconds);
@@ -206,11 +206,12 @@ function disabledBy(
   return failingSince !== undefined && now - failingSince >= giveUpSeconds ? 'failing' : undefined;
 }
 
-/** The result of sending a message: a predicate whose subject is "it". */
+/** The result of sending a message. */
 export interface SendOutcome {
   readonly isDelivered: boolean;
   /** The receiver's status, if it answered. */
   readonly status: number | undefined;
+  /** What the receiver did, as the end of a sentence: `answered 500`. */
   readonly words: string;
   /** The receiver's `Retry-After`. */
   readonly retryAfterSeconds?: number | undefined;
@@ -263,7 +264,7 @@ function statusWords(status: number): string {
   return `answered ${status}`;
 }
 
-/** Describes a network error: a predicate whose subject is "it". */
+/** Describes a network error, as `words` of `SendOutcome`. */
 export function outboundWords({ code }: OutboundError): string {
   switch (code) {
     case 'forbidden':

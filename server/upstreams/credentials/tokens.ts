@@ -50,7 +50,7 @@ export function isUsable({ expiresAt }: UpstreamTokens, now: EpochSeconds): bool
   return expiresAt === undefined || expiresAt > now + minimumSeconds;
 }
 
-/** Longer than a token request takes. A claim of a process that died ends after this time. */
+/** Longer than a token request may take, so a claim expires only if its process has died. */
 const claimSeconds = 30;
 const timeoutMs = 20_000;
 const pauseMs = 50;
@@ -114,7 +114,11 @@ export class PersonTokens {
     );
   }
 
-  /** `undefined` means that another caller is renewing the tokens: look them up again. With a valid token left, it does not wait. */
+  /**
+   * Renews the tokens and returns the new access token. Returns `undefined` if another caller is renewing them, if the renewal
+   * failed while the old token is still valid, or if the connection has ended. Waits for another caller only if the old token is
+   * no longer valid.
+   */
   async #renewOnce(
     access: UpstreamAccess,
     connection: UpstreamConnection,
@@ -125,7 +129,7 @@ export class PersonTokens {
     const { id, version } = connection;
     const known = this.#renewing.get(id);
     if (known) {
-      // The caller that renews reports the failure.
+      // The caller that renews the tokens reports a failure.
       if (!hasValidToken) await known.catch(() => undefined);
       return undefined;
     }
@@ -178,7 +182,7 @@ function notConnected(): UpstreamAccessError {
   return new UpstreamAccessError('not_connected', 'no account is connected');
 }
 
-/** Tokens of an access that has ended or changed. They must be revoked. */
+/** Tokens of an upstream access that was removed or changed. They must be revoked. */
 export interface EndedTokens {
   readonly access: UpstreamAccess;
   readonly tokens: UpstreamTokens;
@@ -211,7 +215,7 @@ export interface ServerTokensOptions {
 export class ServerTokens {
   readonly #options: ServerTokensOptions;
   readonly #cache = new Map<string, CachedTokens>();
-  /** Tokens of accesses that have changed since. */
+  /** Tokens of upstream accesses that have changed since the tokens were issued. */
   readonly #outdated: CachedTokens[] = [];
 
   constructor(options: ServerTokensOptions) {
@@ -242,7 +246,7 @@ export class ServerTokens {
     return tokens.accessToken;
   }
 
-  /** Removes and returns the still valid tokens of accesses that no server uses any more. */
+  /** Removes the tokens of upstream accesses that have changed or that no server uses any more. Returns those still valid. */
   async takeEnded(): Promise<EndedTokens[]> {
     const removed = this.#outdated.splice(0);
     for (const [id, cached] of this.#cache) {
