@@ -11,7 +11,7 @@ export type WriteOptions = {
 
 const ownersMode = 0o600;
 
-/** A name, beside `path`, for a temporary file that is to replace it. */
+/** The path of a temporary file in the same folder, which will replace the file at `path`. */
 export function temporaryName(path: string): string {
   return `${path}.${randomBytes(6).toString('hex')}.tmp`;
 }
@@ -54,7 +54,7 @@ export async function writeNew(
   await chmod(path, mode);
 }
 
-/** Syncs a folder: a rename in it is durable only after that. Windows has no such call and needs none. */
+/** Syncs a folder, so that a rename in it survives a crash. Does nothing where folders cannot be synced, as on Windows. */
 export async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, 'r').catch(() => undefined);
   await handle?.sync().catch(() => undefined);

@@ -2,7 +2,10 @@ import { dirname } from 'node:path';
 import { checkStore, SecretStoreError, type SecretStore } from '#keychain/secret-store';
 import { webUrl } from '#transport/web-url';
 
-/** Why an agent cannot start (`key`, `server`: its key or the server's URL is missing or invalid) or be installed (`service`). */
+/**
+ * An agent cannot start or be installed. `key`: its key is missing, invalid or cannot be stored. `server`: the server's
+ * URL is missing or invalid. `service`: the service file cannot be written or removed.
+ */
 export class AgentError extends Error {
   override readonly name = 'AgentError';
   readonly code: 'key' | 'server' | 'service';
@@ -37,7 +40,7 @@ export function serverBase(text: string | undefined): string {
   return url.href.replace(/\/+$/, '');
 }
 
-/** The URL that agents connect to. `docs/tunnel.md`, "Dialling" */
+/** The URL that agents connect to. `docs/tunnel.md`, "Connecting" */
 export function tunnelUrl(base: string): URL {
   return new URL(`${base.replace(/^http/, 'ws')}/api/agents/connect`);
 }
@@ -53,9 +56,9 @@ export type AgentKeyPorts = {
 const shape = /^pk_live_[0-9A-Za-z]{36}$/;
 
 /**
- * Before a person types the key.
+ * Checks that the key can be stored, before the user types it.
  *
- * @throws {AgentError} `key`, if there is no keychain
+ * @throws {AgentError} `key`, if no secret store is available
  */
 export async function checkKeyStore(store: SecretStore, base: string): Promise<void> {
   try {
@@ -88,8 +91,8 @@ export async function readAgentKey(
   if (keyFile !== undefined) return checkAgentKey(await keyInFile(keyFile, ports), keyFile);
   const given = env['LATCHKEY_AGENT_KEY'];
   if (given) return checkAgentKey(given, 'LATCHKEY_AGENT_KEY');
-  const kept = await (await store()).get(agentKeyAccount(base));
-  if (kept !== undefined) return checkAgentKey(kept, 'the keychain');
+  const stored = await (await store()).get(agentKeyAccount(base));
+  if (stored !== undefined) return checkAgentKey(stored, 'the keychain');
   throw new AgentError('key', `no agent key for ${base} in the keychain`, {
     remedy: `save one with latchkey agent login --server-url ${base}, or name a file with --key-file`,
   });
@@ -107,13 +110,20 @@ export function replaceAgentKey(keyFile: string | undefined, env: AgentKeyPorts[
     : `create a key in the dashboard and put it into ${keyFile}`;
 }
 
-/** A systemd credential is readable by its service only, through an access list that the mode shows as group permissions. systemd.exec(5), Credentials */
+/**
+ * Whether systemd passed the key file as a credential. Only the service can read such a file, although its mode may include
+ * group permissions, which reflect an access list. systemd.exec(5), "Credentials"
+ */
 function isCredential(path: string, env: AgentKeyPorts['env']): boolean {
   const folder = env['CREDENTIALS_DIRECTORY'];
   return folder !== undefined && dirname(path) === folder;
 }
 
-/** @throws {AgentError} `key` if it is not an agent key; the message does not repeat it */
+/**
+ * Returns the key without surrounding white space.
+ *
+ * @throws {AgentError} `key`, if it is not an agent key; the message does not contain it
+ */
 export function checkAgentKey(text: string, source: string): string {
   const secret = text.trim();
   if (shape.test(secret)) return secret;

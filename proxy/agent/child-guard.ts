@@ -19,8 +19,8 @@ export function guardWords(node: string): readonly [string, ...string[]] {
 }
 
 /**
- * A small process in a session of its own, so that it survives us. It starts with the first child. A child that leaves its
- * process group escapes the guard; on Windows, so do the processes that a child starts.
+ * Starts a small guard process with the first child. The guard has a session of its own, so that it survives this process. A
+ * child that leaves its process group escapes the guard; on Windows, so do the processes that a child starts.
  */
 export function childGuard([command, ...words]: readonly [string, ...string[]]): ChildGuard {
   const watched = new Set<number>();
@@ -73,9 +73,9 @@ type GuardProcess = {
 };
 
 /**
- * Runs in the guard process. Reads lines of `+PID` and `-PID`. When its input ends, the process that started it is gone;
- * it then ends the process groups that remain: with SIGTERM, and half a second later with SIGKILL. `guardWords` passes the
- * text of this function to Node, so it must not use anything outside itself.
+ * Runs in the guard process and reads lines of `+PID` and `-PID`. Its input ends when the process that started it has
+ * ended. The guard then ends the process groups that remain: with SIGTERM, and half a second later with SIGKILL.
+ * `guardWords` passes the text of this function to Node, so it must not use anything outside itself.
  */
 export async function guardChildren(guard: GuardProcess): Promise<void> {
   const left = new Set<number>();

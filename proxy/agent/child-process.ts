@@ -27,7 +27,10 @@ export interface Child {
   /** Resolves when another line can be written. */
   write(line: Buffer): Promise<void>;
 
-  /** Asks the child to end, then kills it. Resolves when neither it nor any process that it started is left. */
+  /**
+   * Closes the child's input. If the child does not end then, terminates it, and finally kills it. Resolves when the
+   * child has ended. On POSIX, the processes left in its group are killed, too.
+   */
   end(): Promise<void>;
 }
 
@@ -54,8 +57,8 @@ const inherited: Readonly<Record<'posix' | 'windows', readonly string[]>> = {
 };
 
 /**
- * The environment of a child: the variables for programs, home and language, and those configured for it.
- * Any other variable of ours may be a secret, so none is passed on.
+ * The environment of a child: basic variables such as `PATH`, `HOME` and `LANG`, and those that are configured for it.
+ * Other variables of this process are not passed on, because any of them may contain a secret.
  */
 export function childEnvironment(
   ours: Readonly<Record<string, string | undefined>>,
@@ -77,7 +80,7 @@ export type StartChildPorts = {
   clock: Clock;
   log: Log;
   platform: NodeJS.Platform;
-  /** The longest line. */
+  /** The length of the longest line that is read. */
   maxMessageBytes: number;
 };
 
@@ -187,7 +190,7 @@ async function whenStarted(
   return { pid: started.pid ?? 0 };
 }
 
-/** Reads everything and keeps the last line, in which programs usually say why they fail. */
+/** Reads `stderr` to its end. The returned function gives the last line so far, in which programs usually say why they fail. */
 function lastWords(stderr: Readable, secrets: readonly string[]): () => string {
   let kept = '';
   stderr.setEncoding('utf8').on('data', (text: string) => {

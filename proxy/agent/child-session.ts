@@ -59,7 +59,7 @@ export class ChildSession {
   #listener: AnswerStream | undefined;
   readonly #held: Message[] = [];
   #heldBytes = 0;
-  /** Of all streams of this child. */
+  /** What all streams of this child have queued, together. */
   readonly #backlog: Backlog = { bytes: 0 };
   /** Requests of the child that wait for the caller's answer. */
   readonly #pending = new Set<string>();
@@ -88,7 +88,7 @@ export class ChildSession {
     return this.#link.openCount > 0 || this.#listener !== undefined;
   }
 
-  /** When it was last used. While anything is open: now. */
+  /** When the session was last used: now, while a request or a listener is open. */
   usedAt(): EpochSeconds {
     if (this.isBusy) this.#noteUse();
     return this.#usedAt;
@@ -135,7 +135,7 @@ export class ChildSession {
         stream.fail(error);
       },
     });
-    // Also after the answer, which may not have been read.
+    // This listener stays after the answer, because the answer may still be unread.
     signal.addEventListener('abort', () => stream.close(), { once: true });
     if (signal.aborted) stop();
     else signal.addEventListener('abort', stop, { once: true });
@@ -177,7 +177,10 @@ export class ChildSession {
     this.#usedAt = this.#options.clock.now();
   }
 
-  /** Delivers to the only open request; otherwise to the listener; otherwise to the latest request. */
+  /**
+   * Delivers a message that belongs to no request: to the only open request if there is just one, otherwise to the
+   * listener, otherwise to the latest open request. Without any of them, holds it for the next listener.
+   */
   #takeUnsolicited(message: Message): void {
     if (message.kind === 'request') {
       const id = message.id ?? 'null';
@@ -204,7 +207,7 @@ export class ChildSession {
 
   #drop(message: Message | undefined): void {
     this.#heldBytes -= message?.bytes.length ?? 0;
-    // Without an answer to its request, the call that made it would never end.
+    // A child that waits for an answer to its request may never answer the call in which it sent the request.
     if (message?.kind !== 'request' || !this.#pending.delete(idKey(message.id ?? 'null'))) return;
     this.#link.send(errorAnswer(message.id ?? 'null', tooManyRequests));
   }
@@ -223,16 +226,16 @@ function statusOf(request: Message, answer: Message): number {
 
 /** A request that a child has not answered yet. */
 type OpenRequest = {
-  /** Receives what belongs to this request: its progress, its subscription. */
+  /** Receives the notifications of this request: its progress, or those of its subscription. */
   onMessage: (message: Message) => void;
   /** Receives the answer, under the caller's id; `undefined` if the request was cancelled. */
   onAnswer: (answer: Message | undefined) => void;
-  /** Called instead of `onAnswer` when there is no answer that could be passed on. */
+  /** Called instead of `onAnswer` if the child ends first, or its answer is too long. */
   onFailure: (error: LocalServerError) => void;
 };
 
 type ChildLinkOptions = {
-  /** Receives what belongs to no request in particular. */
+  /** Receives requests of the child, and notifications that refer to no request. */
   onUnsolicited: (message: Message) => void;
   log: Log;
   maxMessageBytes: number;
@@ -297,7 +300,7 @@ class ChildLink {
     const theirs = textAt(message, 'params', 'requestId');
     if (theirs === undefined || !/^["\d-]/.test(theirs)) return;
     const key = idKey(theirs);
-    // If a caller used an id twice, the latest request.
+    // If a caller has used an id twice, this cancels the latest request.
     const found = [...this.#open].findLast(([, { id }]) => idKey(id) === key);
     if (found) this.#cancel(found[0], message);
   }
@@ -374,7 +377,7 @@ class ChildLink {
     this.#take(ours)?.onAnswer(undefined);
   }
 
-  /** The open request of that id, which is over now. */
+  /** Removes and returns the open request with this id. */
   #take(ours: string): Entry | undefined {
     const entry = this.#open.get(ours);
     this.#open.delete(ours);
@@ -386,7 +389,7 @@ class ChildLink {
   }
 }
 
-/** The id of an answer that is too long to be read. Ours are numbers, near the start or at the very end. */
+/** The id of an answer that is too long to be read. Our ids are numbers; a server writes them near the start or at the very end. */
 function longAnswerId(line: LongLine): string | undefined {
   if (identify(line) !== undefined) return undefined;
   const front = /^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+)\s*,/;

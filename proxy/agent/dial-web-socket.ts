@@ -14,7 +14,7 @@ export type DialOptions = {
   /** Called for every connection, because the key may change. @throws {TunnelError} */
   readKeySecret: () => Promise<string>;
   settings: NetworkSettings;
-  /** How to replace a refused key, for messages. */
+  /** How to replace a refused key; part of an error message. */
   newKey: string;
 };
 
@@ -23,7 +23,7 @@ const closingMs = 2_000;
 /** How much the socket may buffer before senders wait. */
 const backlogBytes = 1024 * 1024;
 
-/** Connects to the server over WebSocket. Redirects are not followed. `docs/tunnel.md`, "Dialling" */
+/** Connects to the server over WebSocket. Redirects are not followed. `docs/tunnel.md`, "Connecting" */
 export function dialWebSocket({ url, readKeySecret, settings, newKey }: DialOptions): Dial {
   let trustsSystem = false;
 
@@ -113,10 +113,15 @@ async function opened(
   };
 }
 
-/** A frame that cannot be sent any more is lost with its tunnel; `close` follows. */
+/** Ignores that a frame could not be sent: its tunnel is lost, too, which `close` reports. */
 function ignoreError(): void {}
 
-/** A pong arrives after everything sent before it, in both directions. RFC 6455 §5.5.3 */
+/**
+ * Resolves when the server has answered a ping, or the socket has closed. With the answer, the server has
+ * received all frames that were sent before the ping, and all frames that it sent before the pong have arrived.
+ *
+ * RFC 6455 §5.5.3
+ */
 async function answeredPing(socket: WebSocket): Promise<void> {
   const mark = randomBytes(8);
   await new Promise<void>((resolve) => {

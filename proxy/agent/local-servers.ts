@@ -21,7 +21,7 @@ export type LocalServerSettings = { tools?: ToolRules } & (
       kind: 'stdio';
       command: string;
       args?: readonly string[];
-      /** Its environment, besides `PATH`, `HOME` and the like; other variables of ours are not passed on. */
+      /** Variables of its environment, in addition to `PATH`, `HOME` and the like. No others are inherited. */
       env?: Readonly<Record<string, string>>;
       cwd?: string;
     }
@@ -34,7 +34,7 @@ export type LocalServerHost = {
   platform: NodeJS.Platform;
   /** The path of the Node that runs this process, for the guard of the children. */
   node: string;
-  /** The command line that starts the guard, where this program is not plain Node. */
+  /** The command line that starts the guard. Required if `node` is not plain Node. */
   guard?: readonly [string, ...string[]];
   clock: Clock;
   log: Log;
@@ -42,8 +42,8 @@ export type LocalServerHost = {
 };
 
 /**
- * Opens local servers that share one guard of their children. This file is `latchkey/agent`: the stdio upstreams of the
- * server are opened here, too.
+ * Returns a function that opens local servers. They share one guard of their children. This file is exported as
+ * `latchkey/agent`, because the server opens its stdio upstreams with it, too.
  */
 export function localServers(
   host: LocalServerHost,
@@ -54,7 +54,7 @@ export function localServers(
   return (settings) => {
     if (settings.kind === 'http') {
       const { url, headerSecrets = {}, caFile, tools = {} } = settings;
-      // Never through the company proxy of the environment: the server is in this network.
+      // A local server is in this network, so requests to it do not go through the company proxy of the environment.
       const http = httpClient(() => ({ env: {}, ...(caFile !== undefined && { caFile }) }));
       return narrowedServer(
         new HttpLocalServer({ url, headerSecrets, http }),

@@ -16,7 +16,7 @@ export type RunAgentPorts = {
   /** The server's URL, for messages. */
   base: string;
   version: string;
-  /** Random text, chosen once for this process. */
+  /** Identifies this process: random text that stays the same for its life. */
   instance: string;
   dial: Dial;
   key: KeyInUse;
@@ -155,9 +155,9 @@ class Agent {
   async #forgetLater(): Promise<void> {
     this.#reconnected.abort();
     this.#reconnected = new AbortController();
-    const { signal: stillAway } = this.#reconnected;
-    await this.#ports.clock.sleep(orphanedMs, stillAway);
-    if (!stillAway.aborted) await this.#servers.reset();
+    const { signal } = this.#reconnected;
+    await this.#ports.clock.sleep(orphanedMs, signal);
+    if (!signal.aborted) await this.#servers.reset();
   }
 }
 
@@ -171,13 +171,13 @@ type Served = {
 export type ServedServersPorts = {
   open: (settings: LocalServerSettings) => LocalServer;
   clock: Clock;
-  /** Called when a call gets no answer, or an incomplete one. */
+  /** Called when a server does not answer a call, or answers only part of it. */
   failed: (server: string, error: LocalServerError) => void;
   /** Called when a server answers for the first time since it failed. */
   recovered: (server: string) => void;
 };
 
-/** How long calls to a removed server may still take. */
+/** How long a removed server stays open for its calls. */
 const retiringMs = 60_000;
 const checkMs = 500;
 
@@ -204,7 +204,10 @@ export class ServedServers implements Responder {
     this.#bound = new Set(names);
   }
 
-  /** Opens servers that are new or whose settings have changed. Removed and outdated ones close once their calls have ended. */
+  /**
+   * Opens servers that are new or whose settings have changed. Removed and outdated ones close when their calls have
+   * ended, or after a minute.
+   */
   configure(changed: AgentConfiguration): void {
     const served = this.#served;
     for (const [name, known] of served) {

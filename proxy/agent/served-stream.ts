@@ -48,7 +48,7 @@ export class StreamRefusal extends Error {
 
 /** A request of the server, and our answer. */
 export interface ServedStream {
-  /** Whether the answer is a stream without an end of its own. */
+  /** Whether the answer is a stream that stays open until it is closed. */
   readonly isListening: boolean;
   gotData(payload: Buffer): void;
   gotEnd(): void;
@@ -68,7 +68,7 @@ export type ServedStreamPorts = {
   onEnd: () => void;
 };
 
-/** Made once: its stack costs as much as everything else at the end of a call. */
+/** Created once, because capturing its stack on every call would take as long as everything else at the end of a call. */
 const streamEnded = new DOMException('the stream has ended', 'AbortError');
 
 export function servedStream(opening: Opening, ports: ServedStreamPorts): ServedStream {
@@ -103,7 +103,7 @@ export function servedStream(opening: Opening, ports: ServedStreamPorts): Served
     if (isEnded) return void stopReading(answered);
     const head = jsonFrame(frameType.head, id, { status, headers: answerHeaders(headers) });
     if (answered instanceof Uint8Array && answered.length <= maxPayloadBytes) {
-      // Always within the window. Waiting once is enough for three frames.
+      // The window always has room for one payload. There are at most three frames, so only the last one waits for the socket.
       void send(head);
       if (answered.length > 0) void send(writeFrame(frameType.data, id, answered));
       await send(writeFrame(frameType.end, id));
@@ -133,7 +133,7 @@ export function servedStream(opening: Opening, ports: ServedStreamPorts): Served
         return refuse('too_large', `a request larger than ${maxBodyBytes} bytes`);
       chunks.push(payload);
       uncredited += payload.length;
-      // Credit for each chunk would be one more frame for every call, and most need none.
+      // Giving credit for each chunk would cost every call another frame, and most calls need no credit.
       if (uncredited < creditBytes) return;
       void send(creditFrame(id, uncredited));
       uncredited = 0;

@@ -1,12 +1,12 @@
 /** The options of a service. */
 export type ServicePlan = {
   kind: 'systemd' | 'launchd';
-  /** Whether it is a service of this user rather than of the host. */
+  /** Whether it is a user service rather than a system service. */
   user: boolean;
   home: string;
   /** The command line, beginning with the program. */
   command: readonly string[];
-  /** The key file. A systemd service of the host gets it as a credential. */
+  /** The key file. systemd passes it to a system service as a credential. */
   keyFile?: string;
   base: string;
 };
@@ -22,7 +22,7 @@ export function serviceFile(plan: ServicePlan): {
   text: string;
   /** The commands to run next. */
   next: string[];
-  /** How to replace the key, where that needs more than writing the file. */
+  /** How to replace the key, if that takes more than a new key file. */
   newKey?: string;
 } {
   return plan.kind === 'systemd' ? systemd(plan) : launchd(plan);
@@ -31,7 +31,7 @@ export function serviceFile(plan: ServicePlan): {
 function systemd({ user, home, command, keyFile, base }: ServicePlan) {
   const words = command.map(unitWord);
   const credential = !user && keyFile !== undefined;
-  // Only the service can read a credential, no matter who owns the key file.
+  // Only the service can read a credential, whoever owns the key file.
   if (credential) words.push('--key-file', '"%d/agent-key"');
   const text = `# ${serviceMark}. Make changes in a drop-in: systemctl ${user ? '--user ' : ''}edit ${serviceName}
 [Unit]
@@ -55,7 +55,7 @@ RestrictNamespaces=yes
 RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK
 SystemCallArchitectures=native
 SystemCallFilter=@system-service
-${user ? '' : machineHardening(credential ? keyFile : undefined)}
+${user ? '' : systemHardening(credential ? keyFile : undefined)}
 [Install]
 WantedBy=${user ? 'default.target' : 'multi-user.target'}
 `;
@@ -77,7 +77,7 @@ WantedBy=${user ? 'default.target' : 'multi-user.target'}
 }
 
 /** Options that only a system unit can use. MemoryDenyWriteExecute is missing because Node compiles code at run time. */
-function machineHardening(keyFile: string | undefined): string {
+function systemHardening(keyFile: string | undefined): string {
   const credential = `LoadCredential=agent-key:${keyFile?.replaceAll('%', '%%')}
 # From systemd 260 on, systemctl reload reads the key again. Older versions need a restart.
 RefreshOnReload=credentials

@@ -23,7 +23,7 @@ import { openTracing } from './tracing.ts';
 export type AgentPorts = Pick<Host, 'platform' | 'env' | 'clock' | 'writeLog'> & {
   /** The path of Node. */
   node: string;
-  /** How to start the process that guards children, if `node` is not plain Node. */
+  /** The command line that starts the guard of children. Required if `node` is not plain Node. */
   guard?: readonly [string, ...string[]];
   form: StatusForm;
   write: (text: string) => void;

@@ -21,7 +21,7 @@ export function openHost(host: Host, stop: () => AbortSignal): ConnectionsHost {
     const open = lazySecretStore(async () => openSecretStore(options, host));
     if (options.secretStore === 'memory') return open;
     const { secretStore, secretStoreKeyFile } = options;
-    // The desktop session may begin after this process.
+    // Looks for the session bus each time, because the desktop session may begin after this process.
     if (secretStore === 'os' && platform === 'linux') findSessionBus(host);
     const chosen = JSON.stringify([secretStore, secretStoreKeyFile, stateOf(options)]);
     const store = stores.get(chosen) ?? open;

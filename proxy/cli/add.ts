@@ -44,13 +44,13 @@ separately for two names with the same URL. Latchkey checks the server before it
   },
 };
 
-/** `latchkey add`: a connection of one's own, asked for once and then kept, its secrets elsewhere. */
+/** Runs `latchkey add`: stores a connection in the registry, and its secrets in the secret store. */
 async function add(input: CommandInput, host: CommandHost): Promise<void> {
   const { operands, flags } = input;
   const [name = '', url = ''] = operands;
   const connections = connectionsOf(host, input.options);
   const replace = flags.has('replace');
-  // Before a secret is typed in vain.
+  // Checks the name before the user types a secret.
   await connections.checkFree({ name, url }, replace);
   const described = await describe(name, url, input, host);
   const checked = await connections.add(described, { replace, check: !flags.has('no-check') });
@@ -97,9 +97,9 @@ async function describe(
 }
 
 /**
- * A secret from the environment, else one that the person types unseen or pipes in.
+ * Reads a secret from the environment variable, or else from a hidden prompt or standard input.
  *
- * @throws {UsageError} when there is none
+ * @throws {UsageError} if there is none, or if it is the word that stands for a stored secret in configuration files
  */
 export async function secretFor(
   what: string,

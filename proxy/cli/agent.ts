@@ -122,22 +122,22 @@ stop the agent after running calls finish. login, install and uninstall each hav
 };
 
 /**
- * Which server an agent serves, what and with which key; paths are absolute.
+ * The server that an agent connects to, its configuration file and its key file. Paths are absolute.
  *
- * @throws {AgentError} without the URL of a server
+ * @throws {AgentError} `server`, if the server's URL is missing or invalid
  */
-function agentPlan({ flags: typed, options: given }: CommandInput, host: CommandHost): AgentPlan {
+function agentPlan({ flags: entered, options: given }: CommandInput, host: CommandHost): AgentPlan {
   const { env } = host;
-  const config = typed.get('config')?.[0] ?? host.options(given).config;
-  const keyFile = typed.get('key-file')?.[0] ?? (env['LATCHKEY_AGENT_KEY_FILE'] || undefined);
+  const config = entered.get('config')?.[0] ?? host.options(given).config;
+  const keyFile = entered.get('key-file')?.[0] ?? (env['LATCHKEY_AGENT_KEY_FILE'] || undefined);
   return {
-    base: serverBase(typed.get('server-url')?.[0] ?? (env['LATCHKEY_SERVER_URL'] || undefined)),
+    base: serverBase(entered.get('server-url')?.[0] ?? (env['LATCHKEY_SERVER_URL'] || undefined)),
     configurationFile: resolve(config ?? join(registryFile(host), '..', 'agent.json')),
     ...(keyFile !== undefined && { keyFile: resolve(keyFile) }),
   };
 }
 
-/** `latchkey agent login`: keeps the key, typed unseen or from standard input, in the keychain. */
+/** Runs `latchkey agent login`: reads the key from a hidden prompt or standard input, and stores it in the keychain. */
 async function agentLogin(input: CommandInput, host: CommandHost): Promise<void> {
   const { base } = agentPlan(input, host);
   const store = await host.store(host.options(input.options));
@@ -154,9 +154,13 @@ async function agentLogin(input: CommandInput, host: CommandHost): Promise<void>
   );
 }
 
-const machineConfiguration = '/etc/latchkey/agent.json';
+const systemConfiguration = '/etc/latchkey/agent.json';
 
-/** `latchkey agent install` and `uninstall`. A file that is not ours is left alone. */
+/**
+ * Runs `latchkey agent install` and `uninstall`.
+ *
+ * @throws {AgentError} `service`, for example if Latchkey did not create the file, which then stays as it is
+ */
 async function agentService(
   what: 'install' | 'uninstall',
   input: CommandInput,
@@ -175,9 +179,9 @@ async function agentService(
     throw new AgentError('service', 'a system service has no keychain', {
       remedy: 'name the file of the key with --key-file, or add --user for a user service',
     });
-  // The machine's service has no home of a person's.
+  // A system service belongs to no person, so its default configuration is not in a home folder.
   const named = input.flags.has('config') || host.options(input.options).config !== undefined;
-  const file = user || named ? plan?.configurationFile : machineConfiguration;
+  const file = user || named ? plan?.configurationFile : systemConfiguration;
   const command = [
     ...('program' in launcher
       ? [stableProgram(launcher.program)]

@@ -3,8 +3,8 @@ import { connectCommand } from './connect.ts';
 import { nearest } from './suggest.ts';
 
 /**
- * Every command, in the order of the help. Only the one that runs is loaded, because assistants start
- * `connect`, the default command, many times a day.
+ * Every command, in the order of the help. Assistants start `connect`, the default command, many times a day, so the
+ * other commands are loaded only when they are needed.
  */
 const loaders: Readonly<Record<string, () => Promise<Command>>> = {
   setup: async () => (await import('./setup.ts')).setupCommand,

@@ -26,7 +26,7 @@ export const completionCommand: Command = {
   },
 };
 
-/** `latchkey __names`, by which completion scripts get the names of connections. Quick, and never fails. */
+/** `latchkey __names`, which completion scripts run for the names of connections. Files that cannot be read are skipped. */
 export const namesCommand: Command = {
   name: '__names',
   hidden: true,
@@ -39,7 +39,7 @@ export const namesCommand: Command = {
   examples: [],
   async run(_input, host) {
     const names = await connectionNames(userFiles(host), (path) => host.readText(path));
-    // A name from an assistant's file may hold anything; a shell gets what cannot hurt it.
+    // An assistant's file may contain any name, so only names that are safe in a shell are printed.
     for (const name of names.filter((one) => /^[\w.-]+$/.test(one))) host.print(name);
     return 0;
   },
@@ -52,10 +52,10 @@ function isShell(word: string): word is Shell {
   return shells.some((shell) => shell === word);
 }
 
-/** What can follow the name of a command. */
+/** A command, and the words that can follow its name. */
 type Offer = { name: string; summary: string; words: string[]; names: boolean };
 
-/** A script that makes `shell` complete `latchkey`; names of connections are asked for when needed. */
+/** A script that makes `shell` complete `latchkey`. It runs `latchkey __names` when it needs the names of connections. */
 export function completionScript(shell: Shell, commands: readonly Command[]): string {
   const offers = commands.filter(({ name, hidden }) => !hidden && !name.includes(' ')).map(offerOf);
   switch (shell) {

@@ -4,7 +4,7 @@ import { connectionsOf, type CommandHost } from './command-host.ts';
 
 const inEnglish = new Intl.ListFormat('en-GB');
 
-/** What makes assistants read their changed files. */
+/** Tells the user which assistants to restart, so that they read their changed files. */
 export function restartLine(titles: readonly string[]): string {
   return `next: restart ${inEnglish.format(titles)} to finish`;
 }
@@ -54,7 +54,7 @@ the entry. The connection itself stays.`,
   },
 };
 
-/** `latchkey install`. It keeps the other entries of the file. */
+/** Runs `latchkey install`. The other entries of the file stay as they are. */
 async function install(input: CommandInput, host: CommandHost): Promise<void> {
   const [assistant = '', name = ''] = input.operands;
   const { config } = input.options;
@@ -72,7 +72,7 @@ async function install(input: CommandInput, host: CommandHost): Promise<void> {
   if (changed) host.warn(restartLine([title]));
 }
 
-/** `latchkey uninstall`: the file as it was, or without the one entry where it has changed since. */
+/** Runs `latchkey uninstall`: restores the file, or removes only the entry if the file has changed since `install`. */
 async function uninstall(input: CommandInput, host: CommandHost): Promise<void> {
   const [assistant = '', name = ''] = input.operands;
   const { config } = input.options;
