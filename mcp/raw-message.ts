@@ -64,7 +64,7 @@ function envelope(raw: Buffer): Map<string, Span> {
   return members;
 }
 
-/** A raw line break in valid JSON can only be white space between values. */
+/** Replaces line breaks with spaces. A raw line break in valid JSON can only be white space between values. */
 function onOneLine(raw: Buffer): Buffer {
   if (!raw.includes(0x0a) && !raw.includes(0x0d)) return raw;
   return Buffer.from(raw.map((byte) => (byte === 0x0a || byte === 0x0d ? 0x20 : byte)));

@@ -78,7 +78,8 @@ export class SseEvents {
   }
 
   /**
-   * The events that end in this chunk. An event that is wholly in the chunk is a view of the chunk: copy the event to keep it.
+   * The events that end in this chunk. The bytes of an event that lies within the chunk are a view of it:
+   * copy them to keep them.
    *
    * @throws {SseEventTooLarge} after which the rest of the stream cannot be split.
    */
@@ -244,7 +245,7 @@ export function withEventId({ raw, id }: Pick<SseEvent, 'raw' | 'id'>, newId: st
   let start = 0;
   while (raw[start] === lineFeed || raw[start] === carriageReturn) start++;
   let bytes = raw.subarray(start);
-  // An ignored id must be removed too.
+  // An id that contains a null character is ignored, but must be removed, too.
   if (id !== undefined || bytes.includes(0)) {
     const text = bytes.toString('latin1');
     const without = text.replaceAll(idLines, (lines, at: number) =>

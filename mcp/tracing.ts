@@ -1,6 +1,6 @@
 /*
- * OpenTelemetry spans. The only module of this folder that does I/O, and the only one that is loaded on demand: a
- * program imports it once `readTraceOptions` has said that traces are wanted.
+ * OpenTelemetry spans. The only file of this folder that does I/O, and the only one that is loaded on demand: a
+ * program imports it if `readTraceOptions` finds that the environment names a collector.
  *
  * Names and attributes are those of the OpenTelemetry conventions for MCP, which are still in development; what they lack
  * begins with `latchkey.`. A span contains fixed words, the names of servers, methods, tools and prompts, request ids and the
@@ -50,7 +50,7 @@ export interface SpanStart {
   readonly message?: Message | undefined;
 }
 
-/** What a span tells of a JSON-RPC message. An envelope is one. */
+/** The parts of a JSON-RPC message that a span records. An `Envelope` has them. */
 export interface TracedMessage {
   readonly method?: string | undefined;
   /** The tool or prompt that it names. */
@@ -63,12 +63,12 @@ export interface TracedMessage {
 interface SentRequest {
   readonly headers: Readonly<Record<string, unknown>>;
   readonly body?: Uint8Array;
-  /** What `body` was scanned as, if it was. */
+  /** The result of scanning `body`, if it was scanned. */
   readonly message?: Message | undefined;
 }
 
 export interface TracingSettings extends TraceOptions {
-  /** The name of the service, unless the environment names it. */
+  /** The name of the service, unless the environment sets another. */
   readonly program: string;
   readonly version: string;
   /** Called when spans cannot be delivered, at most once a minute. */
@@ -108,9 +108,9 @@ export class Tracing {
   }
 
   /**
-   * Begins a child of the span that the `_meta` of the message names, which is then linked to the one that `headers` name:
-   * how a message is transported is independent of what it is sent for. Without the former, begins a child of the latter, or
-   * else a new trace.
+   * Begins a span. Its parent is the span that the message names in `_meta`. The span that `headers` name is then only
+   * linked, because they describe how the message is transported rather than why it was sent. If the message names no span,
+   * the one in `headers` is the parent; without either, a new trace begins.
    *
    * SEP-414; OpenTelemetry conventions for MCP, "Context propagation"
    */
@@ -136,9 +136,9 @@ export class Tracing {
   }
 
   /**
-   * Sends `request` within a client span, with the headers that continue the trace at the receiver. If the message in the body
-   * names a span in its `_meta`, it then names this one. The span is named after the message, or `name` if there is none. A
-   * request without a trace, such as one that no call caused, gets no span.
+   * Sends `request` within a client span, with the header that continues the trace at the receiver. If the message in the
+   * body names a span in its `_meta`, this span replaces it there. The span is named after the message, or `name` if there is
+   * none. A request without a trace, such as one that no call caused, gets no span.
    */
   async within<
     Request extends SentRequest,
@@ -186,7 +186,7 @@ export class Tracing {
 export class OpenSpan {
   /** The header that continues the trace below this span. */
   readonly traceparent: string;
-  /** The header that goes with it, if the caller named a trace. */
+  /** The `tracestate` that the caller sent with its trace, if any. */
   readonly tracestate: string | undefined;
   readonly #span: Span;
 
@@ -202,8 +202,8 @@ export class OpenSpan {
   }
 
   /**
-   * Adds what the message says, and its name. Text that cannot be a name or a version is omitted, because a caller could
-   * send anything, even a secret.
+   * Names the span after the message, and adds its method, target, id and protocol version. Text that does not look like
+   * a name, an id or a known version is omitted, because a caller could send anything, even a secret.
    */
   describe({ method, name, id }: TracedMessage = {}, version?: string): void {
     if (!isName(method)) return;
@@ -246,7 +246,10 @@ function contextOf({ traceparent }: Record<string, string>): SpanContext | undef
   return { traceId, spanId, traceFlags, isRemote: true };
 }
 
-/** The members of a request whose message names a span, with `traceparent` in its place. All other bytes stay the same. */
+/**
+ * The members to change in a request, so that its message names `traceparent`; none if the message names no span. All other
+ * bytes stay the same.
+ */
 function continuedIn(
   message: Message | undefined,
   request: SentRequest,
@@ -258,7 +261,7 @@ function continuedIn(
   return { body: changed.body, ...(request.message && { message: changed }) };
 }
 
-/** The attributes for what requests name. A resource has none, because its URI may contain anything. */
+/** Maps a method to the attribute for what its requests name. `resources/read` is absent, because a URI may contain anything. */
 const named: ReadonlyMap<string, string> = new Map([
   ['tools/call', 'gen_ai.tool.name'],
   ['prompts/get', 'gen_ai.prompt.name'],

@@ -26,10 +26,10 @@ import {
 /** The prefix of names in `_meta` that MCP reserves. */
 export const metaPrefix = 'io.modelcontextprotocol/';
 
-/** The name in `_meta` of the subscription that a notification belongs to. */
+/** The member of `_meta` that holds the id of a notification's subscription. */
 export const subscriptionId = `${metaPrefix}subscriptionId`;
 
-/** The name in `_meta` of the server that answered. */
+/** The member of `_meta` that describes the server that answered. */
 export const serverInfoName = `${metaPrefix}serverInfo`;
 
 /** The modern revision that we speak to upstreams. */
@@ -64,8 +64,8 @@ export function metaOf({
 const tasksExtension = `${metaPrefix}tasks`;
 
 /**
- * Capabilities of either side that the other era understands: without tasks, which differ between the eras.
- * Extensions stay, because both eras negotiate them by the same names, as for MCP Apps.
+ * The capabilities of a client or server that both eras understand: all but tasks, which differ between the eras. Other
+ * extensions, such as MCP Apps, stay, because both eras negotiate them by the same names.
  */
 export function sharedCapabilities(
   capabilities: Readonly<Record<string, unknown>>,
@@ -108,7 +108,7 @@ export function modernRequest(
   return messageOf(modernRequestBytes(body, envelope.root, metaOf(client), changes).toString());
 }
 
-/** Does the same for the message at `root`; `meta` is the result of `metaOf`. */
+/** Translates the message at `root` as `modernRequest` does; `meta` is the result of `metaOf`. */
 export function modernRequestBytes(
   bytes: Buffer,
   root: Span,
@@ -126,7 +126,7 @@ const clientNames = memberNames(
   `${metaPrefix}clientInfo`,
   `${metaPrefix}logLevel`,
 );
-/** What describes the client in `_meta`. */
+/** The members of `_meta` that describe the client. */
 const describing = [...memberNames(`${metaPrefix}protocolVersion`), ...clientNames];
 const describingAndToken = [...memberNames('progressToken'), ...describing];
 const multiRound = memberNames('_meta', 'inputResponses', 'requestState');
@@ -157,7 +157,7 @@ export function legacyRequest(message: Message, id: string): Message {
   const params = { start: paramsAt, end: written.length };
   written.text('}');
   const bytes = written.written;
-  // Which member comes next in the order of the scan is not known.
+  // The scan reports only the first member that is not a string. Without `requestState`, that may be another one.
   if (envelope.notAString === 'requestState') return messageOf(bytes);
   const { meta: _, protocolVersion: __, requestState: ___, progressToken, ...kept } = envelope;
   return {
@@ -250,7 +250,7 @@ function plainTool(body: Buffer, tool: Span): string {
     : body.toString('utf8', tool.start, tool.end);
 }
 
-/** Whether the tool's answers need not be objects. */
+/** Whether the tool has an output schema that allows values other than objects. */
 function hasOtherSchema(body: Buffer, tool: Span): boolean {
   const schema = jsonMembers(body, tool)?.get('outputSchema');
   const type = schema && jsonMembers(body, schema)?.get('type');
@@ -364,11 +364,11 @@ export function givenResponse(retry: Message, question: Message): Message | unde
   return given === undefined ? undefined : resultTo(question.envelope.id ?? 'null', given);
 }
 
-/** How a modern server describes itself in `server/discover`: the value of a member of its result. */
+/** Returns the value at `path` in the result of `server/discover`, by which a modern server describes itself. */
 export type Discovered = (...path: string[]) => unknown;
 
 /**
- * The result, as JSON text, of a caller's `initialize` from what a modern server says in `server/discover`. It
+ * The result of a caller's `initialize`, as JSON text, made from the modern server's `server/discover` result. It
  * confirms the revision that the caller asked for if we speak it, and otherwise names our newest legacy revision. It
  * announces that the lists named in `changing` may change, even if the server does not say so.
  *
@@ -403,8 +403,8 @@ export function initializeAnswer(initialize: Message, discovered: Message): Mess
 }
 
 /**
- * The capabilities of a legacy caller (JSON text) in modern terms: an empty `elicitation` used to mean forms. All
- * other values keep their bytes.
+ * The capabilities of a legacy caller (JSON text) in modern terms: without tasks, and with `{"form":{}}` for an
+ * empty `elicitation`, which means the same. All other values keep their bytes.
  */
 export function modernCapabilities(capabilities = '{}'): string {
   const bytes = Buffer.from(capabilities);
@@ -425,7 +425,7 @@ function objectOf(value: unknown): JsonObject | undefined {
   return isObject(value) ? value : undefined;
 }
 
-/** The most requests for input that one result may contain; a person answers each. */
+/** The maximum number of requests for input in one result. A person has to answer each of them. */
 export const maxInputRequests = 100;
 
 /** Input that a modern upstream needs before it can continue. */
@@ -441,8 +441,8 @@ export interface NeededInput {
 }
 
 /**
- * The input that a response asks for; `undefined` if the response is complete. At most one request beyond `maxInputRequests` is
- * read, which tells that there are too many.
+ * The input that a response asks for; `undefined` if the response is complete. Returns at most one request
+ * more than `maxInputRequests`, so that the caller can detect that there are too many.
  *
  * MCP 2026-07-28 "Multi Round-Trip Requests"
  */

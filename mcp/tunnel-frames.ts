@@ -35,7 +35,7 @@ const headerBytes = 5;
 export const maxPayloadBytes = 64 * 1024;
 export const maxFrameBytes = headerBytes + maxPayloadBytes;
 
-/** How many bytes of DATA a side may send on a stream before it has any credit. */
+/** How many bytes of DATA a side may send on a stream before it needs credit. */
 export const windowBytes = 256 * 1024;
 /** A receiver gives credit after passing on this many bytes, so that the sender rarely has to wait for credit. */
 export const creditBytes = windowBytes / 4;
@@ -119,7 +119,7 @@ export function readBatch(payload: Buffer): Frame[] | undefined {
     at = start + payload.readUInt32BE(at);
     const frame = at <= payload.length ? readFrame(payload.subarray(start, at)) : undefined;
     if (!frame) return undefined;
-    // A copy: what waits for its reader must not keep the whole batch in memory.
+    // DATA is copied, because it may wait for its reader, and a view would keep the whole batch in memory.
     const isKept = frame.type === frameType.data;
     frames.push(isKept ? { ...frame, payload: Buffer.from(frame.payload) } : frame);
   }
@@ -368,7 +368,7 @@ export class FrameWriter {
     this.#bytes += bytes;
   }
 
-  /** Sends what waits. To be called before anything else is sent over the connection. */
+  /** Sends the frames that wait. Call it before anything else is sent over the connection. */
   flush(): void {
     const [first, ...others] = this.#frames;
     if (!first) return;

@@ -1,4 +1,4 @@
-/** How the state of the connections is shown: in words, by the tray icon, and in notifications. */
+/* How the state of the connections is shown: in words, by the tray icon, and in notifications. */
 import type { ConnectionView, Overview, SignInView } from './contract.ts';
 
 /** The state of a connection in a word or two, in the menu and in the Connections window. */
@@ -11,7 +11,7 @@ export const stateWords: Record<ConnectionView['state'], string> = {
   offline: 'Offline',
 };
 
-/** What to call the credential of a connection that can be rotated. The client of a personal sign-in may have a secret, too. */
+/** The word for the secret that can be rotated. A connection with a personal sign-in has one if its OAuth client has a secret. */
 export function secretWords({ as }: Pick<ConnectionView, 'as'>): string {
   return as === 'api_key' ? 'API key' : 'client secret';
 }
