@@ -105,14 +105,15 @@ const byKeySql = `select ${server}, case ${disabled} end as suspension, k.id as 
 
 const byClientSql = `select ${server}, case ${disabled} end as suspension, c.scopes
   from oauth_client c
-  join endpoint s on s.id = c.endpoint_id
+  join endpoint s on s.id = coalesce(c.endpoint_id,
+    (select e.id from endpoint e where e.organization_id = c.organization_id and e.name = :server))
   ${itsTarget}
   join organization o on o.id = s.organization_id
   where c.id = :client and c.revoked_at is null and ${named}
     and not exists (select 1 from revoked_token r where r.jti = :token)`;
 
-/** An organization may accept only clients that an administrator created for one of its servers. */
-const refusedClient = `when c.endpoint_id is not null then null
+/** An organization may accept only clients that an administrator created, or that a provider it chose vouches for people to. */
+const refusedClient = `when c.organization_id is not null or g.is_by_assertion = 1 then null
   when c.is_latchkey_proxy = 1 and o.latchkey_proxy_allowed = 0 then 'latchkey_proxy'
   when c.is_latchkey_proxy = 0 and o.open_clients_allowed = 0 then 'self_registered'`;
 

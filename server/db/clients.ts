@@ -13,24 +13,27 @@ import { isServerOf } from './servers.ts';
 import { transaction, type Db } from './transaction.ts';
 
 /**
- * An application that may request tokens: for the one MCP server it was created for or, if it registered itself, for any
- * server that a person lets it use.
+ * An application that may request tokens: for the one MCP server it was created for, for servers of the organization it was
+ * created for or, if it registered itself, for any server that a person lets it use.
  */
 export interface OAuthClient {
   /** `client_` and 24 base62 characters, or the https URL of a client ID metadata document. */
   readonly id: string;
   readonly name: string;
-  /** `undefined` for a client that registered itself, by a metadata document or dynamically. */
+  /** `undefined` for a client of a whole organization, and for one that registered itself. */
   readonly serverId: string | undefined;
   /** The MCP endpoint that its tokens are for: `{organization}/{server}`. `undefined` when `serverId` is. */
   readonly serverPath: string | undefined;
+  /** The name of its organization. `undefined` for a client that registered itself, by a metadata document or dynamically. */
+  readonly organization: string | undefined;
   /** The scopes that its tokens can have at most. */
   readonly scopes: readonly Scope[];
   readonly redirectUris: readonly string[];
   /** Public keys for `private_key_jwt`: the text of a JWKS document. */
   readonly jwks: string | undefined;
   /**
-   * Whether the token endpoint always requires client authentication: it has keys, or it registered itself with a secret.
+   * Whether the token endpoint always requires client authentication: it has keys, belongs to a whole organization, or
+   * registered itself with a secret.
    * A client that an administrator created with a secret may redeem a code without it.
    */
   readonly authenticationRequired: boolean;
@@ -52,6 +55,8 @@ export interface NewOAuthClient {
   readonly id: string;
   readonly name: string;
   readonly serverId: string | undefined;
+  /** The organization of a client that belongs to none of its servers. */
+  readonly organizationId?: string | undefined;
   readonly scopes: readonly Scope[];
   readonly redirectUris: readonly string[];
   readonly jwks: string | undefined;
@@ -91,17 +96,20 @@ export async function insertClient(
   { secretHash, secretHint, createdBy, ...client }: NewOAuthClient,
 ): Promise<void> {
   await transaction(db, async (tx) => {
-    if (client.serverId === undefined) await deleteIdleClients(tx, client.createdAt);
+    const isSelfRegistered = client.serverId === undefined && client.organizationId === undefined;
+    if (isSelfRegistered) await deleteIdleClients(tx, client.createdAt);
     await tx
       .insertInto('oauth_client')
       .values({
         id: client.id,
         endpoint_id: client.serverId ?? null,
-        organization_id: (select) =>
-          select
-            .selectFrom('endpoint')
-            .select('organization_id')
-            .where('id', '=', client.serverId ?? null),
+        organization_id:
+          client.organizationId ??
+          ((select) =>
+            select
+              .selectFrom('endpoint')
+              .select('organization_id')
+              .where('id', '=', client.serverId ?? null)),
         name: client.name,
         scopes: JSON.stringify(client.scopes),
         redirect_uris: JSON.stringify(client.redirectUris),
@@ -129,7 +137,7 @@ const clientById = immediateQuery((db, id: string) =>
   db
     .selectFrom('oauth_client')
     .leftJoin('endpoint', 'endpoint.id', 'oauth_client.endpoint_id')
-    .leftJoin('organization', 'organization.id', 'endpoint.organization_id')
+    .leftJoin('organization', 'organization.id', 'oauth_client.organization_id')
     .selectAll('oauth_client')
     .select(['organization.name as organization', 'endpoint.name as server'])
     .where('oauth_client.id', '=', id),
@@ -155,7 +163,7 @@ export const callingClient: KeptQuery<OAuthClient, ClientRow> = {
       client.last_used_at, organization.name as organization, endpoint.name as server
     from oauth_client client
     left join endpoint on endpoint.id = client.endpoint_id
-    left join organization on organization.id = endpoint.organization_id
+    left join organization on organization.id = client.organization_id
     where client.id = :client`,
   parameters: ['client'],
   read: readClient,
@@ -174,7 +182,7 @@ const sortColumns = {
   lastUsedAt: 'oauth_client.last_used_at',
 } as const;
 
-/** Lists clients that administrators created for a server. */
+/** Lists clients that administrators created for a server, or for a whole organization. */
 export async function listClients(db: Db, query: ClientQuery): Promise<Page<ListedOAuthClient>> {
   const { organizationId, serverId, status, text } = query;
   const all = db
@@ -193,8 +201,8 @@ export async function listClients(db: Db, query: ClientQuery): Promise<Page<List
       of.where((where) => containsText(where.ref('oauth_client.name'), text ?? '')),
     );
   const rows = await all
-    .innerJoin('endpoint', 'endpoint.id', 'oauth_client.endpoint_id')
-    .innerJoin('organization', 'organization.id', 'endpoint.organization_id')
+    .leftJoin('endpoint', 'endpoint.id', 'oauth_client.endpoint_id')
+    .innerJoin('organization', 'organization.id', 'oauth_client.organization_id')
     .selectAll('oauth_client')
     .select(['organization.name as organization', 'endpoint.name as server'])
     .select((select) =>
@@ -352,7 +360,7 @@ async function deleteIdleClients(db: Db, now: EpochSeconds): Promise<void> {
   const since = now - idleSeconds;
   await db
     .deleteFrom('oauth_client')
-    .where('endpoint_id', 'is', null)
+    .where('organization_id', 'is', null)
     .where('revoked_at', 'is', null)
     .where('created_at', '<', since)
     .where((where) => where.or([where('fetched_at', 'is', null), where('fetched_at', '<', since)]))
@@ -377,6 +385,7 @@ function readClient(row: ClientRow): OAuthClient {
     name: row.name,
     serverId: row.endpoint_id ?? undefined,
     serverPath: row.endpoint_id === null ? undefined : `${row.organization}/${row.server}`,
+    organization: row.organization ?? undefined,
     scopes: readScopes(row.scopes),
     redirectUris: readStrings(row.redirect_uris),
     jwks: row.jwks ?? undefined,

@@ -28,9 +28,12 @@ export interface Grant {
   /** Whether the code was redeemed with client authentication. If so, every refresh requires it too. */
   readonly authenticated: boolean;
   readonly createdAt: EpochSeconds;
-  /** The hard limit, however often the grant is refreshed. */
+  /** The hard limit, however often the grant is refreshed. One by an assertion is renewed by the next assertion. */
   readonly expiresAt: EpochSeconds;
+  /** A revoked grant by an assertion goes on refusing, until it is allowed again. */
   readonly revokedAt: EpochSeconds | undefined;
+  /** Whether an identity provider vouched for the person, who was not asked. Default: `false` */
+  readonly isByAssertion?: boolean;
 }
 
 /** A grant with the names of its application and server. */
@@ -218,7 +221,14 @@ export async function beginGrant(
       })
       .execute();
     await insertRefreshToken(tx, grant.id, refreshToken);
-    await tx.deleteFrom('oauth_grant').where('expires_at', '<', grant.createdAt).execute();
+    await tx
+      .deleteFrom('oauth_grant')
+      .where('expires_at', '<', grant.createdAt)
+      // A person's refusal does not expire.
+      .where((where) =>
+        where.or([where('is_by_assertion', '=', 0), where('revoked_at', 'is', null)]),
+      )
+      .execute();
     return true;
   });
 }
@@ -235,7 +245,17 @@ export async function listGrantsOfPerson(
   userId: string,
   now: EpochSeconds,
 ): Promise<NamedGrant[]> {
-  const rows = await activeGrants(db, now)
+  const all = await listDecisionsOfPerson(db, userId, now);
+  return all.filter(({ revokedAt }) => revokedAt === undefined);
+}
+
+/** The person's active grants, and those by assertions that they or an administrator withdrew, newest first. */
+export async function listDecisionsOfPerson(
+  db: Db,
+  userId: string,
+  now: EpochSeconds,
+): Promise<NamedGrant[]> {
+  const rows = await currentGrants(db, now)
     .where('oauth_grant.person_id', '=', userId)
     .orderBy('oauth_grant.created_at', 'desc')
     .orderBy('oauth_grant.id')
@@ -243,12 +263,12 @@ export async function listGrantsOfPerson(
   return rows.map(readGrant);
 }
 
-/** The active grants at an organization's servers, newest first. */
+/** The active grants at an organization's servers, and those by assertions that were withdrawn, newest first. */
 export async function listGrants(
   db: Db,
   { organizationId, userId, grantId, text, now, limit, offset }: GrantQuery,
 ): Promise<Page<ListedGrant>> {
-  const all = activeGrants(db, now)
+  const all = currentGrants(db, now)
     .innerJoin('person', 'person.id', 'oauth_grant.person_id')
     .where('endpoint.organization_id', '=', organizationId)
     .$if(grantId !== undefined, (query) => query.where('oauth_grant.id', '=', grantId ?? ''))
@@ -262,7 +282,7 @@ export async function listGrants(
       ),
     );
   const rows = await all
-    .select(['person.email', 'oauth_client.endpoint_id as own_server'])
+    .select(['person.email', 'oauth_client.organization_id as own_organization'])
     .orderBy('oauth_grant.created_at', 'desc')
     .orderBy('oauth_grant.id')
     .limit(limit)
@@ -273,7 +293,10 @@ export async function listGrants(
     .select(({ fn }) => fn.countAll<number | string>().as('total'))
     .executeTakeFirstOrThrow();
   const items = rows.map((row) =>
-    Object.assign(readGrant(row), { email: row.email, isOpenClient: row.own_server === null }),
+    Object.assign(readGrant(row), {
+      email: row.email,
+      isOpenClient: row.own_organization === null,
+    }),
   );
   return { items, total: Number(total) };
 }
@@ -303,7 +326,8 @@ export async function revokeGrant(db: Db, id: string, now: EpochSeconds): Promis
 
 /**
  * Revokes all grants of the person and deletes their codes, pending requests and consents. Codes are deleted before
- * grants are revoked: a code that is being redeemed concurrently has become a grant by then, or never will.
+ * grants are revoked: a code that is being redeemed concurrently has become a grant by then, or never will. Grants by
+ * assertions are deleted, because to revoke one is to refuse the next.
  */
 export async function revokeGrantsOfPerson(
   db: Db,
@@ -314,6 +338,12 @@ export async function revokeGrantsOfPerson(
     for (const table of ['authorization_request', 'authorization_code', 'consent'] as const) {
       await tx.deleteFrom(table).where('person_id', '=', userId).execute();
     }
+    await tx
+      .deleteFrom('oauth_grant')
+      .where('person_id', '=', userId)
+      .where('is_by_assertion', '=', 1)
+      .where('revoked_at', 'is', null)
+      .execute();
     await tx
       .updateTable('oauth_grant')
       .set({ revoked_at: now })
@@ -385,21 +415,6 @@ export async function spendRefreshToken(
   });
 }
 
-/** Revokes an access token before it expires: after this resolves, no read finds it valid. @returns whether it had not been revoked before */
-export async function revokeAccessToken(
-  db: Db,
-  { id, expiresAt }: { id: string; expiresAt: EpochSeconds },
-  now: EpochSeconds,
-): Promise<boolean> {
-  const { numInsertedOrUpdatedRows } = await db
-    .insertInto('revoked_token')
-    .values({ jti: id, expires_at: expiresAt })
-    .onConflict((conflict) => conflict.column('jti').doNothing())
-    .executeTakeFirstOrThrow();
-  await db.deleteFrom('revoked_token').where('expires_at', '<', now).execute();
-  return numInsertedOrUpdatedRows === 1n;
-}
-
 async function insertRefreshToken(
   db: Db,
   grantId: string,
@@ -418,11 +433,22 @@ async function insertRefreshToken(
     .execute();
 }
 
-function activeGrants(db: Db, now: EpochSeconds) {
+/** Active grants, and those by assertions that were withdrawn and go on refusing. */
+function currentGrants(db: Db, now: EpochSeconds) {
   return namedGrants(db)
-    .where('oauth_grant.revoked_at', 'is', null)
-    .where('oauth_grant.expires_at', '>', now)
-    .where('oauth_client.revoked_at', 'is', null);
+    .where('oauth_client.revoked_at', 'is', null)
+    .where((where) =>
+      where.or([
+        where.and([
+          where('oauth_grant.revoked_at', 'is', null),
+          where('oauth_grant.expires_at', '>', now),
+        ]),
+        where.and([
+          where('oauth_grant.revoked_at', 'is not', null),
+          where('oauth_grant.is_by_assertion', '=', 1),
+        ]),
+      ]),
+    );
 }
 
 /** Grants with the names of their client, server and organization. */
@@ -467,5 +493,6 @@ function readGrant(row: GrantRow): NamedGrant {
     expiresAt: row.expires_at,
     lastUsedAt: row.last_used_at ?? undefined,
     revokedAt: row.revoked_at ?? undefined,
+    isByAssertion: row.is_by_assertion === 1,
   };
 }

@@ -3,11 +3,12 @@ import type { Selectable, Updateable } from 'kysely';
 import type { EpochSeconds } from '#model/clock';
 import { emailKey } from '#model/email';
 import { isRole, type Role } from '#model/roles';
+import { endAssertedGrants } from './assertion-grants.ts';
 import { readStrings } from './columns.ts';
 import { lockGroups } from './groups.ts';
 import { lockMembers, type User } from './people.ts';
 import type { Schema } from './schema.ts';
-import { advisoryLock, transaction, type Db } from './transaction.ts';
+import { advisoryLock, isPostgres, transaction, type Db } from './transaction.ts';
 
 /** An OpenID provider that an organization configured. */
 export interface ProviderRecord {
@@ -32,6 +33,14 @@ export interface ProviderRecord {
   readonly roleGroups: readonly string[];
   /** Whether each sign-in counts as two factors, whatever the provider says. */
   readonly countsAsTwoFactors: boolean;
+  /** Where its keys are; absent if its configuration says so. For identity assertions only. */
+  readonly keysUrl: string | undefined;
+  /** Whether applications may exchange its identity assertions for tokens. */
+  readonly assertionsAllowed: boolean;
+  /** The ids of the clients that may; if there are none, those that administrators of the organization created. */
+  readonly assertionClients: readonly string[];
+  /** The ids of the servers where they may; if there are none, all of the organization. */
+  readonly assertionServers: readonly string[];
   readonly createdAt: EpochSeconds;
   /** The last successful test by an owner, since the client was last changed. */
   readonly tested: { readonly at: EpochSeconds; readonly by: string } | undefined;
@@ -53,19 +62,28 @@ type Changeable = Pick<
   | 'joiningGroups'
   | 'roleGroups'
   | 'countsAsTwoFactors'
+  | 'keysUrl'
+  | 'assertionsAllowed'
+  | 'assertionClients'
+  | 'assertionServers'
   | 'disabledAt'
 >;
 
 /**
- * What can change. Members that are omitted or `undefined` keep their value, except that a `joiningRole` or `disabledAt` that is
- * `undefined` is cleared. Changing the client forgets the test.
+ * What can change. Members that are omitted or `undefined` keep their value, except that a `joiningRole`, `keysUrl` or `disabledAt`
+ * that is `undefined` is cleared. Changing the client forgets the test.
  */
 export type ProviderChange = { readonly [Name in keyof Changeable]?: Changeable[Name] | undefined };
+
+type Vouching = 'keysUrl' | 'assertionsAllowed' | 'assertionClients' | 'assertionServers';
+/** A provider to insert. Unless it says otherwise, it vouches for nobody. */
+type NewProvider = Omit<ProviderRecord, 'tested' | 'disabledAt' | Vouching> &
+  Partial<Pick<ProviderRecord, Vouching>>;
 
 /** @returns `taken` when the organization has a provider with this issuer, `full` when it already has `most` */
 export async function insertProvider(
   db: Db,
-  provider: Omit<ProviderRecord, 'tested' | 'disabledAt'>,
+  provider: NewProvider,
   most: number,
 ): Promise<'done' | 'taken' | 'full'> {
   return transaction(db, async (tx) => {
@@ -91,6 +109,10 @@ export async function insertProvider(
         joining_groups: JSON.stringify(provider.joiningGroups),
         role_groups: JSON.stringify(provider.roleGroups),
         counts_as_two_factors: Number(provider.countsAsTwoFactors),
+        keys_url: provider.keysUrl ?? null,
+        assertions_allowed: Number(provider.assertionsAllowed ?? false),
+        assertion_clients: JSON.stringify(provider.assertionClients ?? []),
+        assertion_servers: JSON.stringify(provider.assertionServers ?? []),
       })
       .execute();
     return 'done';
@@ -136,7 +158,11 @@ export async function findProvider(
   return row && { ...readProvider(row), organization: row.organization };
 }
 
-/** @returns `false` when the organization has no such provider */
+/**
+ * Changes a provider. What it vouched for ends if it is disabled, or if it may vouch for something else now.
+ *
+ * @returns `false` when the organization has no such provider
+ */
 export async function updateProvider(
   db: Db,
   organizationId: string,
@@ -157,17 +183,29 @@ export async function updateProvider(
     ...(change.countsAsTwoFactors !== undefined && {
       counts_as_two_factors: Number(change.countsAsTwoFactors),
     }),
+    ...('keysUrl' in change && { keys_url: change.keysUrl ?? null }),
+    ...(change.assertionsAllowed !== undefined && {
+      assertions_allowed: Number(change.assertionsAllowed),
+    }),
+    ...(change.assertionClients && { assertion_clients: JSON.stringify(change.assertionClients) }),
+    ...(change.assertionServers && { assertion_servers: JSON.stringify(change.assertionServers) }),
     ...('disabledAt' in change && { disabled_at: change.disabledAt ?? null }),
     ...(isOtherClient && { tested_at: null, tested_by: null }),
   };
-  // The id stands for a change of nothing, which still says whether there is such a provider.
-  const { numUpdatedRows } = await db
-    .updateTable('identity_provider')
-    .set({ id, ...columns })
-    .where('organization_id', '=', organizationId)
-    .where('id', '=', id)
-    .executeTakeFirst();
-  return numUpdatedRows === 1n;
+  return transaction(db, async (tx) => {
+    // The id stands for a change of nothing, which still says whether there is such a provider.
+    const { numUpdatedRows } = await tx
+      .updateTable('identity_provider')
+      .set({ id, ...columns })
+      .where('organization_id', '=', organizationId)
+      .where('id', '=', id)
+      .executeTakeFirst();
+    if (numUpdatedRows !== 1n) return false;
+    const isVouching = ['keysUrl', 'assertionsAllowed', 'assertionClients', 'assertionServers'];
+    const endsGrants = change.disabledAt !== undefined || isVouching.some((name) => name in change);
+    if (endsGrants) await endAssertedGrants(tx, { providerId: id });
+    return true;
+  });
 }
 
 /** Records a successful test by an owner, unless the client was changed since `record` was read. */
@@ -185,14 +223,22 @@ export async function noteProviderTest(
     .execute();
 }
 
-/** Deletes a provider with its links and sessions. @returns `false` when the organization has no such provider */
+/** Deletes a provider with its links, its sessions and what it vouched for. @returns `false` when the organization has no such provider */
 export async function deleteProvider(db: Db, organizationId: string, id: string): Promise<boolean> {
-  const { numDeletedRows } = await db
-    .deleteFrom('identity_provider')
-    .where('organization_id', '=', organizationId)
-    .where('id', '=', id)
-    .executeTakeFirst();
-  return numDeletedRows === 1n;
+  return transaction(db, async (tx) => {
+    // An exchange of an assertion locks the row, too.
+    const provider = await tx
+      .selectFrom('identity_provider')
+      .select('id')
+      .where('organization_id', '=', organizationId)
+      .where('id', '=', id)
+      .$if(isPostgres(tx), (query) => query.forUpdate())
+      .executeTakeFirst();
+    if (!provider) return false;
+    await endAssertedGrants(tx, { providerId: id });
+    await tx.deleteFrom('identity_provider').where('id', '=', id).execute();
+    return true;
+  });
 }
 
 /** An account at a provider, by which a member enters the provider's organization. */
@@ -302,7 +348,7 @@ export async function linkMember(
   });
 }
 
-/** Removes the link of a member, and ends the sessions that the provider opened for them. @returns `false` when there is none */
+/** Removes the link of a member, and ends the sessions that the provider opened for them and what it vouched for. @returns `false` when there is none */
 export async function unlinkMember(
   db: Db,
   organizationId: string,
@@ -321,6 +367,7 @@ export async function unlinkMember(
       .where('provider_id', '=', providerId)
       .where('person_id', '=', userId)
       .execute();
+    await endAssertedGrants(tx, { providerId, userId });
     return numDeletedRows === 1n;
   });
 }
@@ -421,7 +468,7 @@ export async function noteMemberSignIn(
   });
 }
 
-function readProvider(row: Selectable<Schema['identity_provider']>): ProviderRecord {
+export function readProvider(row: Selectable<Schema['identity_provider']>): ProviderRecord {
   const { tested_at: at, tested_by: by } = row;
   return {
     id: row.id,
@@ -437,6 +484,10 @@ function readProvider(row: Selectable<Schema['identity_provider']>): ProviderRec
     joiningGroups: readStrings(row.joining_groups),
     roleGroups: readStrings(row.role_groups),
     countsAsTwoFactors: row.counts_as_two_factors === 1,
+    keysUrl: row.keys_url ?? undefined,
+    assertionsAllowed: row.assertions_allowed === 1,
+    assertionClients: readStrings(row.assertion_clients),
+    assertionServers: readStrings(row.assertion_servers),
     createdAt: row.created_at,
     tested: at === null || by === null ? undefined : { at, by },
     disabledAt: row.disabled_at ?? undefined,

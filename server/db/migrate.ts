@@ -9,6 +9,7 @@ import { up as callGaps } from './migrations/0007-call-gaps.ts';
 import { up as callPseudonyms } from './migrations/0008-call-pseudonyms.ts';
 import { up as callPeriods } from './migrations/0009-call-periods.ts';
 import { up as identityProviders } from './migrations/0010-identity-providers.ts';
+import { up as assertionGrants } from './migrations/0011-assertion-grants.ts';
 import { up as calls } from './migrations/0004-calls.ts';
 import { up as callIndex } from './migrations/0006-call-index.ts';
 import { advisoryLock, isPostgres, transaction, type Db } from './transaction.ts';
@@ -34,6 +35,7 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '0008-call-pseudonyms': { up: callPseudonyms, isAdditive: true },
   '0009-call-periods': { up: callPeriods, isAdditive: true },
   '0010-identity-providers': { up: identityProviders },
+  '0011-assertion-grants': { up: assertionGrants, isAdditive: true },
 };
 
 /** The names in `kysely_migration` of a database with the newest schema, oldest first. */

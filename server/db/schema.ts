@@ -120,8 +120,9 @@ export interface Schema extends CallTables {
   };
   oauth_client: {
     id: string;
-    /** Null for a client that registered itself. */
+    /** Null for a client of a whole organization, or that registered itself. */
     endpoint_id: string | null;
+    /** Null for a client that registered itself. */
     organization_id: string | null;
     name: string;
     scopes: string;
@@ -193,6 +194,9 @@ export interface Schema extends CallTables {
     expires_at: number;
     last_used_at: number | null;
     revoked_at: number | null;
+    /** 1 if an identity provider vouched for the person, who was not asked. */
+    is_by_assertion: Generated<number>;
+    provider_id: string | null;
   };
   authorization_code: {
     hash: string;
@@ -315,6 +319,22 @@ export interface Schema extends CallTables {
     tested_at: number | null;
     tested_by: string | null;
     disabled_at: number | null;
+    assertions_allowed: Generated<number>;
+    assertion_clients: Generated<string>;
+    assertion_servers: Generated<string>;
+    keys_url: string | null;
+  };
+  trust_rule: {
+    client_id: string;
+    issuer: string;
+    keys_url: string | null;
+    jwks: string | null;
+    audience: string | null;
+    subject: string;
+    claim_name: string | null;
+    claim_value: string | null;
+    longest_life_seconds: number;
+    is_single_use: number;
   };
   organization_domain: {
     organization_id: string;

@@ -114,7 +114,8 @@ export async function countConnectedApps(
       fn.countAll().as('connections'),
     ])
     .where('s.organization_id', '=', organizationId)
-    .where('c.endpoint_id', 'is', null)
+    .where('c.organization_id', 'is', null)
+    .where('g.is_by_assertion', '=', 0)
     .where('c.revoked_at', 'is', null)
     .where('g.revoked_at', 'is', null)
     .where('g.expires_at', '>', now)

@@ -1,7 +1,8 @@
 import { insertAuditEvent, type RequestSource } from '#db/audit';
 import type { Clock } from '#model/clock';
 import { deleteConsents } from '#db/consents';
-import { findGrant, findRefreshToken, revokeAccessToken, revokeGrant } from '#db/grants';
+import { findGrant, findRefreshToken, revokeGrant } from '#db/grants';
+import { revokeAccessToken } from '#db/revoked-tokens';
 import { type Db, transaction } from '#db/transaction';
 import type { AccessTokens } from './access-tokens.ts';
 import {

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { lockAdmissions } from '#server/db/admissions';
 import { active } from '#server/gateway/admission';
 import { insertClient, revokeClient } from '#server/db/clients';
-import { revokeAccessToken } from '#server/db/grants';
+import { revokeAccessToken } from '#server/db/revoked-tokens';
 import { insertAgent } from '#server/db/agents';
 import { insertKey, revokeKey } from '#server/db/keys';
 import { updateServer } from '#server/db/servers';

@@ -25,12 +25,12 @@ import {
   findRefreshToken,
   insertAuthorizationCode,
   listGrantsOfPerson,
-  revokeAccessToken,
   revokeGrant,
   revokeGrantsOfPerson,
   spendAuthorizationCode,
   spendRefreshToken,
 } from '#server/db/grants';
+import { revokeAccessToken } from '#server/db/revoked-tokens';
 import { insertOrganization } from '#server/db/organizations';
 import { insertServer } from '#server/db/servers';
 import type { Scope } from '#server/model/scopes';

@@ -74,6 +74,10 @@ await onEachDatabase('identity providers', ({ open }) => {
       joiningGroups: ['group_x'],
       roleGroups: ['admin=boss'],
       countsAsTwoFactors: false,
+      keysUrl: undefined,
+      assertionsAllowed: true,
+      assertionClients: ['client_x'],
+      assertionServers: ['srv_x'],
       createdAt: now,
       ...but,
     } as const;

@@ -17,6 +17,7 @@ await onEachDatabase('OAuth client records', ({ open }) => {
       name: 'Claude',
       serverId: 'srv_sales',
       serverPath: 'acme/sales',
+      organization: 'acme',
       scopes: ['mcp:tools:read', 'mcp:tools:execute'],
       redirectUris: ['http://127.0.0.1/callback'],
       jwks: '{"keys":[]}',

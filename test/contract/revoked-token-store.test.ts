@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { revokeAccessToken } from '#server/db/grants';
+import { revokeAccessToken } from '#server/db/revoked-tokens';
 import type { Db } from '#server/db/transaction';
 import { onEachDatabase } from '#support/databases';
 

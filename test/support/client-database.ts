@@ -11,6 +11,7 @@ export function someClient(but: Partial<OAuthClient> = {}): OAuthClient {
     name: 'Claude',
     serverId: 'srv_sales',
     serverPath: 'acme/sales',
+    organization: 'acme',
     scopes: ['mcp:tools:read', 'mcp:tools:execute'],
     redirectUris: [],
     jwks: undefined,

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { insertClient, revokeClient } from '#server/db/clients';
 import { insertKey, revokeKey } from '#server/db/keys';
-import { revokeAccessToken } from '#server/db/grants';
+import { revokeAccessToken } from '#server/db/revoked-tokens';
 import { updateServer } from '#server/db/servers';
 import { sqliteAdmissions } from '#server/db/sqlite/admission-store';
 import { EraAdapters } from '#server/gateway/era-adapters';

@@ -13,6 +13,7 @@ const client: OAuthClient = {
   name: 'Claude',
   serverId: 'srv_sales',
   serverPath: 'acme/sales',
+  organization: 'acme',
   scopes: [...ordinaryScopes],
   redirectUris: ['https://app.example/cb', 'http://127.0.0.1/cb', 'http://[::1]/cb'],
   jwks: undefined,
@@ -27,6 +28,7 @@ const proxy = {
   id: `${base}/oauth/clients/latchkey.json`,
   serverId: undefined,
   serverPath: undefined,
+  organization: undefined,
 };
 const wandering = { ...client, id: 'client_w', serverId: undefined, serverPath: undefined };
 

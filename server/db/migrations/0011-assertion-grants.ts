@@ -1,0 +1,51 @@
+import { sql } from 'kysely';
+
+import { isPostgres, type Db } from '#db/transaction';
+
+/**
+ * What assertions of others need: which providers may vouch for people to applications, the grants that come of it, and trust in the
+ * issuers of workloads. Additive: to a version without it, these grants are as others are, and it issues none.
+ */
+export async function up(db: Db): Promise<void> {
+  for (const statement of [...tables, ...columns, ...indexes]) {
+    const adapted = isPostgres(db)
+      ? statement.replaceAll(/\btext\b/g, 'text collate "C"')
+      : statement;
+    await sql.raw(adapted).execute(db);
+  }
+}
+
+const tables = [
+  // How a workload proves that it is this client, in place of a secret.
+  `create table trust_rule (
+    client_id text primary key references oauth_client (id) on delete cascade,
+    issuer text not null,
+    keys_url text,
+    jwks text,
+    audience text,
+    subject text not null,
+    claim_name text,
+    claim_value text,
+    longest_life_seconds integer not null,
+    is_single_use integer not null,
+    check (keys_url is null or jwks is null),
+    check ((claim_name is null) = (claim_value is null))
+  )`,
+];
+
+const columns = [
+  `alter table identity_provider add column assertions_allowed integer not null default 0`,
+  `alter table identity_provider add column assertion_clients text not null default '[]'`,
+  `alter table identity_provider add column assertion_servers text not null default '[]'`,
+  `alter table identity_provider add column keys_url text`,
+  // Kept when the provider is removed, because a withdrawn grant still refuses.
+  `alter table oauth_grant add column is_by_assertion integer not null default 0`,
+  `alter table oauth_grant add column provider_id text references identity_provider (id) on delete set null`,
+];
+
+const indexes = [
+  `create index trust_rule_by_issuer on trust_rule (issuer)`,
+  `create unique index grant_by_assertion on oauth_grant (person_id, client_id, endpoint_id)
+    where is_by_assertion = 1`,
+  `create index grant_by_provider on oauth_grant (provider_id) where provider_id is not null`,
+];

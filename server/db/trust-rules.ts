@@ -1,0 +1,121 @@
+import type { Selectable } from 'kysely';
+
+import type { Schema } from './schema.ts';
+import type { Db } from './transaction.ts';
+
+/** How a workload proves that it is a client: by a token of an issuer that the rule trusts, for a subject that it names. */
+export interface TrustRule {
+  readonly clientId: string;
+  /** As `iss` says it, character for character. */
+  readonly issuer: string;
+  /** Where the keys of the issuer are, or the keys themselves as a JWK set; if neither is given, its configuration says so. */
+  readonly keysUrl: string | undefined;
+  readonly jwks: string | undefined;
+  /** The audience that its tokens must have; if there is none, that of this server. */
+  readonly audience: string | undefined;
+  /** `sub`, whole, or its beginning followed by `*`. */
+  readonly subject: string;
+  /** Another claim and the value that it must have. */
+  readonly claim: { readonly name: string; readonly value: string } | undefined;
+  readonly longestLifeSeconds: number;
+  /** Whether each token can be exchanged once only. */
+  readonly isSingleUse: boolean;
+}
+
+export async function insertTrustRule(db: Db, rule: TrustRule): Promise<void> {
+  await db.insertInto('trust_rule').values(columnsOf(rule)).execute();
+}
+
+/** Replaces the rule of a client. @returns `false` when it has none */
+export async function updateTrustRule(db: Db, rule: TrustRule): Promise<boolean> {
+  const { numUpdatedRows } = await db
+    .updateTable('trust_rule')
+    .set(columnsOf(rule))
+    .where('client_id', '=', rule.clientId)
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
+}
+
+export async function findTrustRule(db: Db, clientId: string): Promise<TrustRule | undefined> {
+  const row = await db
+    .selectFrom('trust_rule')
+    .selectAll()
+    .where('client_id', '=', clientId)
+    .executeTakeFirst();
+  return row && readRule(row);
+}
+
+/** The rules for an issuer of the clients that may be used at a server and are not revoked. */
+export async function listTrustRules(
+  db: Db,
+  {
+    issuer,
+    organizationId,
+    serverId,
+  }: { readonly issuer: string; readonly organizationId: string; readonly serverId: string },
+): Promise<TrustRule[]> {
+  const rows = await db
+    .selectFrom('trust_rule')
+    .innerJoin('oauth_client', 'oauth_client.id', 'trust_rule.client_id')
+    .selectAll('trust_rule')
+    .where('trust_rule.issuer', '=', issuer)
+    .where('oauth_client.organization_id', '=', organizationId)
+    .where('oauth_client.revoked_at', 'is', null)
+    .where((where) =>
+      where.or([
+        where('oauth_client.endpoint_id', 'is', null),
+        where('oauth_client.endpoint_id', '=', serverId),
+      ]),
+    )
+    .orderBy('trust_rule.client_id')
+    .execute();
+  return rows.map(readRule);
+}
+
+/** Whether a client of the organization that is not revoked trusts this issuer. */
+export async function isWorkloadIssuer(
+  db: Db,
+  organizationId: string,
+  issuer: string,
+): Promise<boolean> {
+  const row = await db
+    .selectFrom('trust_rule')
+    .innerJoin('oauth_client', 'oauth_client.id', 'trust_rule.client_id')
+    .select('trust_rule.client_id')
+    .where('trust_rule.issuer', '=', issuer)
+    .where('oauth_client.organization_id', '=', organizationId)
+    .where('oauth_client.revoked_at', 'is', null)
+    .limit(1)
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
+function columnsOf(rule: TrustRule): Selectable<Schema['trust_rule']> {
+  return {
+    client_id: rule.clientId,
+    issuer: rule.issuer,
+    keys_url: rule.keysUrl ?? null,
+    jwks: rule.jwks ?? null,
+    audience: rule.audience ?? null,
+    subject: rule.subject,
+    claim_name: rule.claim?.name ?? null,
+    claim_value: rule.claim?.value ?? null,
+    longest_life_seconds: rule.longestLifeSeconds,
+    is_single_use: Number(rule.isSingleUse),
+  };
+}
+
+function readRule(row: Selectable<Schema['trust_rule']>): TrustRule {
+  const { claim_name: name, claim_value: value } = row;
+  return {
+    clientId: row.client_id,
+    issuer: row.issuer,
+    keysUrl: row.keys_url ?? undefined,
+    jwks: row.jwks ?? undefined,
+    audience: row.audience ?? undefined,
+    subject: row.subject,
+    claim: name === null || value === null ? undefined : { name, value },
+    longestLifeSeconds: row.longest_life_seconds,
+    isSingleUse: row.is_single_use === 1,
+  };
+}
