@@ -69,12 +69,18 @@ export function keptQuery<Answer extends object, Row>(
     );
     return { compile: () => withValues(query, values).compile(db) };
   });
+  // SQLite returns the same row until something is written.
+  const answers = new WeakMap<object, Answer | undefined>();
+  const answerOf = (row: Row & object) => {
+    if (!answers.has(row)) answers.set(row, query.read(row));
+    return answers.get(row);
+  };
   return (db, values) => {
     const { adapter } = db.getExecutor();
     if (adapter instanceof EpochAdapter && adapter.read && !db.isTransaction)
       return adapter.read(query, values);
     const given = query.parameters.map((name) => values[name] ?? '');
-    return whenReady(rows(db, ...given), ([row]) => row && query.read(row));
+    return whenReady(rows(db, ...given), ([row]) => row && answerOf(row));
   };
 }
 

@@ -49,7 +49,7 @@ export class Front {
   #calls: FrontCall[] = [];
   #tokenRequests: FrontRequest[] = [];
   /** What was answered in this turn, and is not sent yet. */
-  #ready: { readonly to: FrontRequest; readonly answer: GatewayAnswer }[] = [];
+  #ready: Ready[] = [];
 
   constructor(options: FrontOptions) {
     this.#options = options;
@@ -100,9 +100,11 @@ export class Front {
     this.#calls = [];
     this.#tokenRequests = [];
     if (tokenRequests.length > 0) {
+      const answered: Ready[] = [];
       readTogether(this.#options.ports.db, () => {
-        for (const waiting of tokenRequests) this.#answerTokenRequest(waiting);
+        for (const waiting of tokenRequests) this.#answerTokenRequest(waiting, answered);
       });
+      for (const { to, answer } of answered) this.#sendNow(to, answer);
     }
     if (calls.length === 0) return;
     this.#options.gateway.together(() => {
@@ -121,7 +123,8 @@ export class Front {
     }
   }
 
-  #answerTokenRequest(waiting: FrontRequest): void {
+  /** Adds the answer to `answered` if it is there immediately. */
+  #answerTokenRequest(waiting: FrontRequest, answered: Ready[]): void {
     const { request, response, id } = waiting;
     const isReadable = request.complete && request.readableLength <= maxFormBytes;
     if (!response.closed && !isReadable) return this.#options.framework(request, response);
@@ -130,7 +133,9 @@ export class Front {
     const ip = this.#addressOf(request) ?? '';
     const body: Buffer | null = request.read();
     try {
-      this.#send(waiting, tokenAnswer({ id, ip, raw: request, body }, this.#options));
+      const answer = tokenAnswer({ id, ip, raw: request, body }, this.#options);
+      if (answer instanceof Promise) this.#send(waiting, answer);
+      else answered.push({ to: waiting, answer });
     } catch (err) {
       this.#break(waiting, err);
     }
@@ -171,6 +176,11 @@ export class Front {
     this.#options.log.error({ err }, 'an answer could not be sent');
     breakOff(response);
   }
+}
+
+interface Ready {
+  readonly to: FrontRequest;
+  readonly answer: GatewayAnswer;
 }
 
 /** A request that is answered without the framework. It waits for the others of its event loop turn. */
