@@ -1,21 +1,11 @@
 /**
  * The "client" that the conformance suite starts, `driver.ts legacy|modern URL`: it starts our proxy with
  * that URL, as an assistant of that era would, and makes the scenario's calls over standard input and
- * output, with the SDK of that era.
+ * output, with the SDK of that era. A process is started for every scenario, so it loads only what that one needs.
  */
 import { chmod, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Client as ModernClient } from '@modelcontextprotocol/client';
-import { StdioClientTransport as ModernTransport } from '@modelcontextprotocol/client/stdio';
-import { Client as LegacyClient } from '@modelcontextprotocol/sdk/client/index.js';
-import { StdioClientTransport as LegacyTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
-import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
-import { readIdToken } from '#proxy/auth/provider-sign-in';
-import { fileSecretStore } from '#proxy/keychain/file-secret-store';
-import { providerAccount } from '#proxy/keychain/secret-accounts';
-import { rememberedServer } from '#proxy/pipeline/detect-server';
-import { inherited } from '#support/programs';
-import { launcher } from '#support/proxy-process';
+import { inherited, proxyLauncher } from '#support/programs';
 import { temporaryFolder } from '#support/temporary-folder';
 import { scenarioCalls, type ToolCall } from './scenario-calls.ts';
 
@@ -71,6 +61,11 @@ const { idp_issuer: issuer, idp_id_token: idToken, idp_token_endpoint: tokenEndp
 if (issuer !== undefined && idToken !== undefined) {
   const clientId = context.idp_client_id ?? '';
   const { platform } = process;
+  const [{ readIdToken }, { fileSecretStore }, { providerAccount }] = await Promise.all([
+    import('#proxy/auth/provider-sign-in'),
+    import('#proxy/keychain/file-secret-store'),
+    import('#proxy/keychain/secret-accounts'),
+  ]);
   const store = fileSecretStore({
     directory: join(folder.path, 'secrets'),
     keyFile,
@@ -88,7 +83,7 @@ if (issuer !== undefined && idToken !== undefined) {
 
 const server = {
   command: process.execPath,
-  args: [launcher, url, '--sign-in', 'always', '--secret-store', 'file'],
+  args: [proxyLauncher, url, '--sign-in', 'always', '--secret-store', 'file'],
   env: {
     ...inherited,
     HOME: folder.path,
@@ -103,8 +98,10 @@ const server = {
 // These find fault with every POST that lacks what the modern era asks for, as an old `initialize` does. An
 // older assistant meets their server as at any start but the first, when the proxy knows what to send.
 const modernAlone = ['request-metadata', 'http-standard-headers'];
-if (modernAlone.includes(scenario) && era === 'legacy')
+if (modernAlone.includes(scenario) && era === 'legacy') {
+  const { rememberedServer } = await import('#proxy/pipeline/detect-server');
   await rememberedServer(join(folder.path, 'servers'), url).remember('modern');
+}
 
 const capabilities = { elicitation: { form: { applyDefaults: true } } };
 
@@ -113,15 +110,24 @@ const accept = () => ({ action: 'accept' as const, content: {} });
 
 async function connected() {
   if (era === 'modern') {
+    const [{ Client }, { StdioClientTransport }] = await Promise.all([
+      import('@modelcontextprotocol/client'),
+      import('@modelcontextprotocol/client/stdio'),
+    ]);
     const versionNegotiation = { mode: 'auto' as const };
-    const client = new ModernClient(implementation, { capabilities, versionNegotiation });
+    const client = new Client(implementation, { capabilities, versionNegotiation });
     client.setRequestHandler('elicitation/create', accept);
-    await client.connect(new ModernTransport(server));
+    await client.connect(new StdioClientTransport(server));
     return client;
   }
-  const client = new LegacyClient(implementation, { capabilities });
+  const [{ Client }, { StdioClientTransport }, { ElicitRequestSchema }] = await Promise.all([
+    import('@modelcontextprotocol/sdk/client/index.js'),
+    import('@modelcontextprotocol/sdk/client/stdio.js'),
+    import('@modelcontextprotocol/sdk/types.js'),
+  ]);
+  const client = new Client(implementation, { capabilities });
   client.setRequestHandler(ElicitRequestSchema, accept);
-  await client.connect(new LegacyTransport(server));
+  await client.connect(new StdioClientTransport(server));
   return client;
 }
 

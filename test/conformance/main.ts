@@ -23,6 +23,10 @@ if (!run) {
   process.exit(2);
 }
 await using folder = await temporaryFolder('conformance');
-const { failures, total } = await run(wanted, process.env['CONFORMANCE_OUT'] || folder.path);
+const { failures, total } = await run(
+  wanted,
+  process.env['CONFORMANCE_OUT'] || folder.path,
+  console.log,
+);
 console.log(`\n${total - failures} of ${total} pass`);
 process.exitCode = failures > 0 || total === 0 ? 1 : 0;

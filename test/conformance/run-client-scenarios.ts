@@ -15,14 +15,15 @@ const assistants = ['legacy', 'modern'] as const;
 export async function runClientScenarios(
   wanted: readonly string[],
   out: string,
+  print: (line: string) => void,
 ): Promise<{ failures: number; total: number }> {
   let failures = 0;
   let total = 0;
   await using stack = new AsyncDisposableStack();
   const compiled =
     process.env['NODE_COMPILE_CACHE'] ?? stack.use(await temporaryFolder('compiled')).path;
-  console.log('| scenario | revision | assistant | result | checks |');
-  console.log('| --- | --- | --- | --- | --- |');
+  print('| scenario | revision | assistant | result | checks |');
+  print('| --- | --- | --- | --- | --- |');
   for (const revision of revisions)
     for (const scenario of clientScenarios(revision))
       for (const assistant of assistants) {
@@ -34,8 +35,8 @@ export async function runClientScenarios(
         total += 1;
         if (!passed) failures += 1;
         const verdict = `${passed ? 'pass' : 'FAIL'} | ${checks}`;
-        console.log(`| ${scenario} | ${revision} | ${assistant} | ${verdict} |`);
-        if (!passed) console.log(said.split('\n').filter(isTrouble).join('\n'));
+        print(`| ${scenario} | ${revision} | ${assistant} | ${verdict} |`);
+        if (!passed) print(said.split('\n').filter(isTrouble).join('\n'));
       }
   return { failures, total };
 }

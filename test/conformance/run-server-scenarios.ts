@@ -16,6 +16,7 @@ const allows: ReadonlySet<string> = new Set(['SUCCESS', 'INFO']);
 export async function runServerScenarios(
   wanted: readonly string[],
   out: string,
+  print: (line: string) => void,
 ): Promise<{ failures: number; total: number }> {
   const isKind = (word: string) => upstreamKinds.some((kind) => kind === word);
   const scenarios = wanted.filter((word) => !isKind(word));
@@ -23,20 +24,20 @@ export async function runServerScenarios(
   const upstream = await suiteUpstream();
   await using stack = new AsyncDisposableStack();
   stack.defer(() => upstream.close());
-  const { urls } = stack.use(await suiteGateway(upstream.url));
+  const { urls } = stack.use(await suiteGateway(upstream.url, kinds));
   let failures = 0;
   let total = 0;
-  console.log(`| scenario | revision | directly | ${kinds.join(' | ')} |`);
-  console.log(`| --- | --- | --- |${' --- |'.repeat(kinds.length)}`);
+  print(`| scenario | revision | directly | ${kinds.join(' | ')} |`);
+  print(`| --- | --- | --- |${' --- |'.repeat(kinds.length)}`);
   for (const revision of revisions) {
     const run = async (url: string, place: string) =>
       suiteVerdicts(url, { revision, wanted: scenarios, out: join(out, `${revision} ${place}`) });
     const direct = await run(upstream.url, 'directly');
     const through = new Map<string, Awaited<ReturnType<typeof run>>>();
-    for (const kind of kinds) through.set(kind, await run(urls[kind], kind));
+    for (const [kind, url] of urls) through.set(kind, await run(url, kind));
     for (const scenario of scenariosOf(direct)) {
       const places = [direct, ...through.values()].map((all) => passedOf(all, scenario));
-      console.log(`| ${scenario} | ${revision} | ${places.join(' | ')} |`);
+      print(`| ${scenario} | ${revision} | ${places.join(' | ')} |`);
       for (const [check, { status }] of direct) {
         if (!check.startsWith(`${scenario} `)) continue;
         for (const [kind, all] of through) {
@@ -44,9 +45,7 @@ export async function runServerScenarios(
           total += 1;
           if (status !== 'SUCCESS' || allows.has(here?.status ?? '')) continue;
           failures += 1;
-          console.log(
-            `${kind}: ${check}: ${here?.status ?? 'missing'} ${here?.errorMessage ?? ''}`,
-          );
+          print(`${kind}: ${check}: ${here?.status ?? 'missing'} ${here?.errorMessage ?? ''}`);
         }
       }
     }

@@ -2,9 +2,10 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 
-import { runProgram, startProgram } from '#support/processes';
+import { startProgram } from '#support/processes';
 import { launcher as agentLauncher } from '#support/proxy-process';
-import { launcher, runningServer } from '#support/running-server';
+import { runCommandInProcess } from '#support/run-command-in-process';
+import { runningServer } from '#support/running-server';
 import { temporaryFolder } from '#support/temporary-folder';
 import { keyFront } from './key-front.ts';
 
@@ -12,10 +13,10 @@ import { keyFront } from './key-front.ts';
 export const upstreamKinds = ['http', 'stdio', 'agent'] as const;
 export type SuiteUpstreamKind = (typeof upstreamKinds)[number];
 
-/** The gateway in front of the suite's MCP server, reached in every way. */
+/** The gateway in front of the suite's MCP server, reached in the ways that were asked for. */
 export interface SuiteGateway extends AsyncDisposable {
   /** Where the suite finds it, by the way that leads to the server. */
-  readonly urls: Readonly<Record<SuiteUpstreamKind, string>>;
+  readonly urls: ReadonlyMap<SuiteUpstreamKind, string>;
 }
 
 const made = z.object({ key: z.string() });
@@ -24,32 +25,36 @@ const command = {
   args: [join(import.meta.dirname, 'suite-stdio.ts')],
 };
 
-/** A real server and a real agent; `httpUrl` is where the suite's MCP server listens itself. */
-export async function suiteGateway(httpUrl: string): Promise<SuiteGateway> {
+/** A real server, and a real agent where `kinds` has it; `httpUrl` is where the suite's MCP server listens itself. */
+export async function suiteGateway(
+  httpUrl: string,
+  kinds: readonly SuiteUpstreamKind[],
+): Promise<SuiteGateway> {
   await using stack = new AsyncDisposableStack();
   const { path: dataDir } = stack.use(await temporaryFolder('suite'));
   const stdioFile = join(dataDir, 'stdio.json');
   await writeFile(stdioFile, JSON.stringify({ servers: { 'acme/stdio': command } }), {
     mode: 0o600,
   });
-  await runProgram(process.execPath, {
-    args: [launcher, 'organization', 'create', 'acme', '--data-dir', dataDir],
-  });
-  const server = stack.use(await runningServer({ dataDir, args: ['--stdio-servers', stdioFile] }));
-  await server.command('server', 'create', 'acme/http', '--http-url', httpUrl);
-  const agent = made.parse(await server.command('agent', 'create', 'acme/berlin'));
-  await server.command('server', 'create', 'acme/agent', '--agent', 'berlin');
-
-  const config = join(dataDir, 'agent.json');
-  await writeFile(config, JSON.stringify({ servers: { agent: command } }));
-  const running = stack.use(
-    startProgram(process.execPath, {
-      args: [agentLauncher, 'agent', '--server-url', server.base, '--config', config],
-      env: { HOME: dataDir, LATCHKEY_AGENT_KEY: agent.key },
-      endLimitMs: 20_000,
-    }),
-  );
-  await running.line(/serving agent/);
+  await runCommandInProcess(['organization', 'create', 'acme', '--data-dir', dataDir]);
+  const args = kinds.includes('stdio') ? ['--stdio-servers', stdioFile] : [];
+  const server = stack.use(await runningServer({ dataDir, args }));
+  if (kinds.includes('http'))
+    await server.command('server', 'create', 'acme/http', '--http-url', httpUrl);
+  if (kinds.includes('agent')) {
+    const agent = made.parse(await server.command('agent', 'create', 'acme/berlin'));
+    await server.command('server', 'create', 'acme/agent', '--agent', 'berlin');
+    const config = join(dataDir, 'agent.json');
+    await writeFile(config, JSON.stringify({ servers: { agent: command } }));
+    const running = stack.use(
+      startProgram(process.execPath, {
+        args: [agentLauncher, 'agent', '--server-url', server.base, '--config', config],
+        env: { HOME: dataDir, LATCHKEY_AGENT_KEY: agent.key },
+        endLimitMs: 20_000,
+      }),
+    );
+    await running.line(/serving agent/);
+  }
 
   const url = async (name: SuiteUpstreamKind) => {
     const { key } = made.parse(
@@ -57,7 +62,8 @@ export async function suiteGateway(httpUrl: string): Promise<SuiteGateway> {
     );
     return stack.use(await keyFront(`${server.base}/mcp/acme/${name}`, key)).url;
   };
-  const urls = { http: await url('http'), stdio: await url('stdio'), agent: await url('agent') };
+  const urls = new Map<SuiteUpstreamKind, string>();
+  for (const kind of kinds) urls.set(kind, await url(kind));
   const started = stack.move();
   return { urls, [Symbol.asyncDispose]: () => started.disposeAsync() };
 }
