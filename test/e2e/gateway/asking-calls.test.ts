@@ -8,9 +8,9 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
 
-import { runProgram } from '#support/processes';
+import { runCommandInProcess } from '#support/run-command-in-process';
 import { runningAgent } from '#support/running-agent';
-import { launcher, runningServer, type RunningServer } from '#support/running-server';
+import { runningServer, type RunningServer } from '#support/running-server';
 import { temporaryFolder } from '#support/temporary-folder';
 import { patient } from '#support/patient';
 
@@ -30,9 +30,7 @@ beforeAll(async () => {
     env: { CHILD_EVENTS: eventsFile },
   };
   await writeFile(file, JSON.stringify({ servers: { 'acme/near': command } }), { mode: 0o600 });
-  await runProgram(process.execPath, {
-    args: [launcher, 'organization', 'create', 'acme', '--data-dir', dataDir],
-  });
+  await runCommandInProcess(['organization', 'create', 'acme', '--data-dir', dataDir]);
   server = stack.use(await runningServer({ dataDir, args: ['--stdio-servers', file] }));
   const agent = made.parse(await server.command('agent', 'create', 'acme/berlin'));
   await server.command('server', 'create', 'acme/far', '--agent', 'berlin');

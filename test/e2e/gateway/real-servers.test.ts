@@ -10,8 +10,8 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { z } from 'zod';
 
 import { everything } from '#support/everything-itinerary';
-import { runProgram } from '#support/processes';
-import { launcher, runningServer, type RunningServer } from '#support/running-server';
+import { runCommandInProcess } from '#support/run-command-in-process';
+import { runningServer, type RunningServer } from '#support/running-server';
 import { common, modernSurvey } from '#support/server-survey';
 import { temporaryFolder } from '#support/temporary-folder';
 import { patient } from '#support/patient';
@@ -30,9 +30,7 @@ beforeAll(async () => {
   await writeFile(file, JSON.stringify({ servers: { 'acme/everything': command } }), {
     mode: 0o600,
   });
-  await runProgram(process.execPath, {
-    args: [launcher, 'organization', 'create', 'acme', '--data-dir', dataDir],
-  });
+  await runCommandInProcess(['organization', 'create', 'acme', '--data-dir', dataDir]);
   server = stack.use(await runningServer({ dataDir, args: ['--stdio-servers', file] }));
 }, 60_000);
 afterAll(() => stack.disposeAsync());

@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { afterAll, expect, test, vi } from 'vitest';
 
 import { updateServer } from '#server/db/servers';
-import { grantingServer, launcher, type Browser } from '#support/granting-server';
+import { grantingServer, type Browser } from '#support/granting-server';
 import { mcpCall, modern, rpc } from '#support/mcp-call';
-import { runProgram } from '#support/processes';
+import { runCommandInProcess } from '#support/run-command-in-process';
 import { skillText, writeFiles } from '#support/skill-text';
 import { temporaryFolder } from '#support/temporary-folder';
 import { tokenUpstream } from '#support/token-upstream';
@@ -35,10 +35,7 @@ writeFileSync(secretFile, upstream.clientSecret, { mode: 0o600 });
 const words = ['server', 'set-access', 'acme/sales', '--per-person', '--issuer', upstream.issuer];
 const inside = ['--outbound-host', '127.0.0.1'];
 const client = ['--client-id', upstream.clientId, '--client-secret-file', secretFile];
-const { code, stderr } = await runProgram(process.execPath, {
-  args: [launcher, ...words, ...client, ...inside, '--data-dir', server.dataDir],
-});
-if (code !== 0) throw new Error(stderr);
+await runCommandInProcess([...words, ...client, ...inside, '--data-dir', server.dataDir]);
 const owned = made.move();
 afterAll(() => owned.disposeAsync());
 

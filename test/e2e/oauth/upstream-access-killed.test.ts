@@ -9,12 +9,11 @@ import { updateServer } from '#server/db/servers';
 import {
   grantingServer,
   hiddenFields,
-  launcher,
   type Browser,
   type GrantingServer,
 } from '#support/granting-server';
 import { mcpCall, rpc } from '#support/mcp-call';
-import { runProgram } from '#support/processes';
+import { runCommandInProcess } from '#support/run-command-in-process';
 import { tokenUpstream, type TokenUpstream } from '#support/token-upstream';
 
 const path = '/dashboard/acme/servers/sales/account';
@@ -25,9 +24,7 @@ async function setAccess({ dataDir }: GrantingServer, upstream: TokenUpstream): 
   const client = ['--client-id', upstream.clientId, '--client-secret-file', file];
   const places = ['--issuer', upstream.issuer, '--outbound-host', new URL(upstream.url).host];
   const words = ['server', 'set-access', 'acme/sales', '--per-person', ...client, ...places];
-  const args = [launcher, ...words, '--data-dir', dataDir];
-  const { code, stderr } = await runProgram(process.execPath, { args });
-  if (code !== 0) throw new Error(stderr);
+  await runCommandInProcess([...words, '--data-dir', dataDir]);
 }
 
 /** Connects an account by consent there, as `login`. */

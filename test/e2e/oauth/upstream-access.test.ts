@@ -9,14 +9,9 @@ import { findOrganization } from '#server/db/organizations';
 import { updateServer } from '#server/db/servers';
 import { createKey } from '#server/admin/create-credentials';
 import { ordinaryScopes } from '#server/model/scopes';
-import {
-  grantingServer,
-  launcher,
-  type Browser,
-  type GrantingServer,
-} from '#support/granting-server';
+import { grantingServer, type Browser, type GrantingServer } from '#support/granting-server';
 import { mcpCall, modern, rpc } from '#support/mcp-call';
-import { runProgram } from '#support/processes';
+import { runCommandInProcess } from '#support/run-command-in-process';
 import { tokenUpstream, type TokenUpstream } from '#support/token-upstream';
 import { insertGroup, insertGroupMember } from '#server/db/groups';
 import { setServerAccess } from '#server/db/server-access';
@@ -46,10 +41,8 @@ const pointAt = (url: string) =>
 
 /** Runs a command beside the server; what its `--json` printed. */
 async function command(...words: string[]): Promise<Record<string, unknown>> {
-  const args = [launcher, ...words, '--json', '--data-dir', server.dataDir];
-  const { code, stdout, stderr } = await runProgram(process.execPath, { args });
-  if (code !== 0) throw new Error(stderr);
-  return Object.fromEntries(Object.entries(Object(JSON.parse(stdout))));
+  const printed = await runCommandInProcess([...words, '--json', '--data-dir', server.dataDir]);
+  return Object.fromEntries(Object.entries(Object(JSON.parse(printed))));
 }
 
 async function setAccess(...words: string[]) {

@@ -5,6 +5,7 @@ import { z } from 'zod';
 
 import { mcpCall, rpc } from '#support/mcp-call';
 import { runProgram } from '#support/processes';
+import { runCommandInProcess } from '#support/run-command-in-process';
 import { launcher, runningServer, type RunningServer } from '#support/running-server';
 import { temporaryFolder } from '#support/temporary-folder';
 import { patient } from '#support/patient';
@@ -26,10 +27,7 @@ beforeAll(async () => {
     env: { CHILD_EVENTS: events, OWN: 'its own' },
   };
   await writeFile(file, JSON.stringify({ servers: { 'acme/files': command } }), { mode: 0o600 });
-  const place = ['--data-dir', dataDir];
-  await runProgram(process.execPath, {
-    args: [launcher, 'organization', 'create', 'acme', ...place],
-  });
+  await runCommandInProcess(['organization', 'create', 'acme', '--data-dir', dataDir]);
   process.env['LATCHKEY_OIDC_NAME'] = 'of the server alone';
   server = stack.use(await runningServer({ dataDir, args: ['--stdio-servers', file] }));
 });
