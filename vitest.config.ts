@@ -8,6 +8,9 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 const longest = [
   'documentation/documented-commands',
   'gateway/conformance',
+  'proxy/single-executable',
+  'nodes/shared-folder',
+  'proxy/packages',
   'dashboard/story',
   'proxy/download',
   'dashboard/sign-in-ways',
@@ -22,6 +25,9 @@ const longest = [
   'oauth/consent',
   'proxy/setup',
   'nodes/storm',
+  'proxy/sign-in-story',
+  'proxy/sign-in',
+  'security/admin-api-routes',
 ];
 
 class LongestFirst extends BaseSequencer {
@@ -92,7 +98,6 @@ const storiesOfNodes = [
 ];
 
 const full = '**/*.full.test.ts';
-const alone = '**/*.alone.test.ts';
 
 export default defineConfig({
   test: {
@@ -110,7 +115,7 @@ export default defineConfig({
         workers: 2,
       }),
       level('e2e', 'test/e2e/**/*.test.ts', {
-        exclude: [full, alone],
+        exclude: [full],
         order: 1,
         timeoutMs: 120_000,
         workers: 3,
@@ -121,8 +126,7 @@ export default defineConfig({
         workers: 3,
         env: { TEST_NODES: '3' },
       }),
-      level('alone', `test/e2e/${alone}`, { order: 2, timeoutMs: 120_000, workers: 1 }),
-      level('full', `test/${full}`, { order: 3, timeoutMs: 900_000, workers: 1 }),
+      level('full', `test/${full}`, { order: 2, timeoutMs: 900_000, workers: 1 }),
     ],
   },
 });
