@@ -268,14 +268,14 @@ await suite('registry', 'packed npm package', () => {
 
 type Manifest = Parameters<typeof getMcpConfigForManifest>[0]['manifest'];
 
+/** What the script makes, once for all tests. */
+let built: Promise<string> | undefined;
+
 /** The bundle as an assistant unpacks it, in a folder with a blank in its name. */
 async function unpackedBundle(folder: string): Promise<{ manifest: Manifest; place: string }> {
-  const stdout = await run(
-    process.execPath,
-    [join(root, 'scripts/mcpb.ts'), '--installed-only'],
-    root,
-  );
-  const file = /^(\/.*\.mcpb) for/m.exec(stdout)?.[1] ?? '';
+  const script = join(root, 'scripts/mcpb.ts');
+  built ??= run(process.execPath, [script, '--installed-only'], root);
+  const file = /^(\/.*\.mcpb) for/m.exec(await built)?.[1] ?? '';
   const place = join(folder, 'Claude Extensions');
   await unpackExtension({ mcpbPath: file, outputDir: place, silent: true });
   return { manifest: JSON.parse(await readFile(join(place, 'manifest.json'), 'utf8')), place };
