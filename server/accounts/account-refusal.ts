@@ -45,7 +45,9 @@ export type AccountRefusalCode =
   /** There is no such provider of an organization, or it is disabled. Deliberately not distinguished. */
   | 'provider_unknown'
   /** The identity is proved, but it opens nothing in the organization of the provider. */
-  | 'member_unknown';
+  | 'member_unknown'
+  /** The organization's directory deactivated the person. */
+  | 'deactivated';
 
 /**
  * A refused sign-in, or a refused change of how a person signs in. `web/page-errors.ts` maps the code to a text. `reason`

@@ -31,18 +31,19 @@ export async function openInvitation(
  * Accepts an invitation and records it in the audit log: the person becomes a member, and is created first if new. All in
  * one transaction, so that the invitation stays open if it fails.
  *
- * @throws {AccountRefusal} `link_expired`
+ * @throws {AccountRefusal} `link_expired`, `deactivated`
  */
 export async function join(
   linkToken: string,
   invitee: Invitee,
   { address, requestId }: Visit,
   { db: database, clock }: JoinPorts,
-): Promise<Exclude<InvitationResult, 'invalid'>> {
+): Promise<Exclude<InvitationResult, 'invalid' | 'deactivated'>> {
   return transaction(database, async (db) => {
     const { id, organization, role } = await openInvitation(linkToken, { db, clock });
     const result = await acceptInvitation(db, hashSecret(linkToken), invitee, clock.now());
     if (result === 'invalid') throw new AccountRefusal('link_expired');
+    if (result === 'deactivated') throw new AccountRefusal('deactivated');
     if (result !== 'done') return result;
     await insertAuditEvent(db, {
       at: clock.now(),

@@ -49,7 +49,9 @@ export type NoEntry =
   /** Another account of this provider is linked to the member with that address. */
   | 'other-account'
   /** A person outside the organization has an account with the address, so it lets no one join. */
-  | 'address-taken';
+  | 'address-taken'
+  /** The organization's directory deactivated the person. */
+  | 'deactivated';
 
 /** Whom a proved identity opens the organization for: now, or once it is linked. */
 export type Entry =
@@ -101,10 +103,10 @@ const checkLifeSeconds = 86_400;
 const unreachableLifeSeconds = 7 * 86_400;
 
 /** Whether the organization owns a domain now. A proof by DNS is checked again once a day. */
-async function ownsDomain(
+export async function ownsDomain(
   domain: string,
-  { organizationId, organization }: OwnedProvider,
-  { db, providerSetup, clock }: MemberSignInPorts,
+  { organizationId, organization }: Pick<OwnedProvider, 'organizationId' | 'organization'>,
+  { db, providerSetup, clock }: Pick<MemberSignInPorts, 'db' | 'providerSetup' | 'clock'>,
 ): Promise<boolean> {
   const known = await findDomain(db, organizationId, domain);
   if (!known?.proof) return false;
@@ -232,8 +234,14 @@ async function linkedBy(
       const { email, role } = entry;
       const user = { id: newUserId(), email, createdAt: at };
       const place = { organizationId, role, groups: joiningGroups };
-      if (!(await insertJoiningMember(db, link, user, place))) return { why: 'address-taken' };
-      return { userId: user.id, action: 'provider.join' };
+      switch (await insertJoiningMember(db, link, user, place)) {
+        case 'taken':
+          return { why: 'address-taken' };
+        case 'deactivated':
+          return { why: 'deactivated' };
+        case 'done':
+          return { userId: user.id, action: 'provider.join' };
+      }
     }
   }
 }

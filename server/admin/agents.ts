@@ -118,12 +118,12 @@ export const agentCreate = organizationOperation({
   async run({ name }, { organization, actor }, ports) {
     const id = `agent_${randomBase62(16)}`;
     const made = { id, organizationId: organization.id, name, createdAt: ports.clock.now() };
-    if (!(await insertAgent(ports.db, made))) {
+    const createdBy = actorName(actor);
+    if (!(await insertAgent(ports.db, { ...made, createdBy }))) {
       const why = `an agent ${organization.name}/${name} already exists`;
       throw new AdministrationRefusal('conflict', why);
     }
     const owner = { type: 'agent', agentId: id } as const;
-    const createdBy = actorName(actor);
     const chosen = { name, owner, scopes: [], expiresAt: undefined, createdBy };
     const { key } = await createKey(chosen, ports);
     return { ...toAgentView(await ownAgent(organization.name, name, ports), made.createdAt), key };

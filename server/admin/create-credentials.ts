@@ -21,7 +21,7 @@ export async function createClient(
   return { id, secret };
 }
 
-type ChosenKeyedClient = Pick<NewOAuthClient, 'name' | 'serverId' | 'scopes' | 'redirectUris'>;
+type ChosenKeyedClient = Omit<ChosenClient, 'jwks'>;
 
 /** Creates an OAuth client that authenticates with its keys and has no secret. */
 export async function createKeyedClient(

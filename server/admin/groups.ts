@@ -102,7 +102,7 @@ export const groupRead = organizationOperation({
         z.object({
           id: z.string(),
           email: z.string(),
-          source: z.enum(['hand', 'provider']).describe('Who added them'),
+          source: z.enum(['hand', 'provider', 'scim']).describe('Who added them'),
         }),
       ),
       externalNames: z.array(z.string()),

@@ -96,14 +96,17 @@ const inGroup = `(s.access = 'everyone'
     join group_person p on p.group_id = r.group_id and p.person_id = m.person_id
     where r.endpoint_id = s.id))`;
 
-const byKeySql = `select ${server}, case ${disabled} end as suspension, k.id as key_id, k.scopes, k.expires_at
+/** Of a key or client, as `owned`: no one answers for it since its owner left. */
+const ownerLeft = (owned: string) => `when ${owned}.suspended_at is not null then 'owner_left'`;
+
+const byKeySql = `select ${server}, case ${disabled} ${ownerLeft('k')} end as suspension, k.id as key_id, k.scopes, k.expires_at
   from api_key k
   join endpoint s on s.id = k.endpoint_id
   ${itsTarget}
   join organization o on o.id = s.organization_id
   where k.hash = :hash and k.revoked_at is null and ${named}`;
 
-const byClientSql = `select ${server}, case ${disabled} end as suspension, c.scopes
+const byClientSql = `select ${server}, case ${disabled} ${ownerLeft('c')} end as suspension, c.scopes
   from oauth_client c
   join endpoint s on s.id = coalesce(c.endpoint_id,
     (select e.id from endpoint e where e.organization_id = c.organization_id and e.name = :server))
@@ -118,7 +121,7 @@ const refusedClient = `when c.organization_id is not null or g.is_by_assertion =
   when c.is_latchkey_proxy = 0 and o.open_clients_allowed = 0 then 'self_registered'`;
 
 /** `c.id || ''` is not what an index can find: a client may have very many grants, but a grant has one client. */
-const byGrantSql = `select ${server}, case ${disabled} ${refusedClient} end as suspension, c.scopes, m.role
+const byGrantSql = `select ${server}, case ${disabled} ${ownerLeft('c')} ${refusedClient} end as suspension, c.scopes, m.role
   from oauth_grant g
   join oauth_client c on c.id = g.client_id
   join endpoint s on s.id = g.endpoint_id

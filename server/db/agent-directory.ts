@@ -17,7 +17,7 @@ export interface AdmittedAgent {
 /** Looks up which keys are valid, and for which agents. */
 export interface AgentDirectory {
   /**
-   * `undefined` for a key that is unknown, revoked or expired, or whose agent or organization is revoked or
+   * `undefined` for a key that is unknown, revoked, suspended or expired, or whose agent or organization is revoked, suspended or
    * disabled. Deliberately not distinguished.
    */
   byKey(at: { keyHash: string; now: EpochSeconds }): Promise<AdmittedAgent | undefined>;
@@ -29,7 +29,7 @@ export interface AgentDirectory {
   changeToken(): string;
 }
 
-const agentInForce = sql`a.revoked_at is null and o.disabled_at is null`;
+const agentInForce = sql`a.revoked_at is null and a.suspended_at is null and o.disabled_at is null`;
 
 /** Looks up the agents that may connect. */
 export function agentDirectory(db: Db, changeToken: () => string): AgentDirectory {
@@ -99,4 +99,4 @@ export function agentDirectory(db: Db, changeToken: () => string): AgentDirector
 }
 
 const keyInForce = (now: number) =>
-  sql`k.revoked_at is null and (k.expires_at is null or k.expires_at > ${now})`;
+  sql`k.revoked_at is null and k.suspended_at is null and (k.expires_at is null or k.expires_at > ${now})`;

@@ -1,6 +1,6 @@
 import type { EpochSeconds } from '#model/clock';
 import type { Page, PageQuery } from '#model/page';
-import { containsText, nullsSmallest } from './columns.ts';
+import { containsText, nullsSmallest, ownerOf } from './columns.ts';
 import { inParts, transaction, type Db } from './transaction.ts';
 
 /** An on-premise agent: a program in a private network that serves the MCP servers bound to it. */
@@ -32,7 +32,11 @@ export async function insertAgent(
     organizationId,
     name,
     createdAt,
-  }: Pick<Agent, 'id' | 'organizationId' | 'name' | 'createdAt'>,
+    createdBy,
+  }: Pick<Agent, 'id' | 'organizationId' | 'name' | 'createdAt'> & {
+    /** The actor, as the audit log names it. A person answers for the agent from then on. */
+    readonly createdBy?: string | undefined;
+  },
 ): Promise<boolean> {
   const { numInsertedOrUpdatedRows } = await db
     .insertInto('agent')
@@ -43,6 +47,7 @@ export async function insertAgent(
       created_at: createdAt,
       revoked_at: null,
       online_until: null,
+      owner_id: ownerOf(createdBy),
     })
     .onConflict((conflict) => conflict.columns(['organization_id', 'name']).doNothing())
     .executeTakeFirst();

@@ -5,7 +5,7 @@ import type { EpochSeconds } from '#model/clock';
 import { ordinaryScopes, type Scope } from '#model/scopes';
 import type { Page, PageQuery } from '#model/page';
 import { insertSecret } from './client-secrets.ts';
-import { containsText, nullsSmallest, readScopes, readStrings } from './columns.ts';
+import { containsText, nullsSmallest, ownerOf, readScopes, readStrings } from './columns.ts';
 import type { Schema } from './schema.ts';
 import type { KeptQuery } from './kept-query.ts';
 import { immediateQuery, keptQuery } from './prepared-query.ts';
@@ -39,6 +39,8 @@ export interface OAuthClient {
   readonly authenticationRequired: boolean;
   /** Whether this is the client of Latchkey's own proxy, which belongs to no server either. */
   readonly isLatchkeyProxy: boolean;
+  /** Whether it is refused because its owner left the organization. */
+  readonly isSuspended: boolean;
   readonly createdAt: EpochSeconds;
   readonly lastUsedAt: EpochSeconds | undefined;
   readonly revokedAt: EpochSeconds | undefined;
@@ -64,7 +66,7 @@ export interface NewOAuthClient {
   readonly authenticationRequired?: boolean;
   readonly secretHash: string | undefined;
   readonly secretHint: string | undefined;
-  /** The actor who created the secret, as the audit log names it. */
+  /** The actor who created the client, as the audit log names it. A person answers for it from then on. */
   readonly createdBy?: string | undefined;
   readonly createdAt: EpochSeconds;
 }
@@ -119,6 +121,7 @@ export async function insertClient(
         created_at: client.createdAt,
         last_used_at: null,
         revoked_at: null,
+        owner_id: ownerOf(createdBy),
       })
       .execute();
     if (secretHash === undefined) return;
@@ -153,6 +156,7 @@ export const callingClientColumns = [
   'jwks',
   'authentication_required',
   'is_latchkey_proxy',
+  'suspended_at',
   'revoked_at',
 ] as const;
 
@@ -374,7 +378,10 @@ async function deleteIdleClients(db: Db, now: EpochSeconds): Promise<void> {
     .execute();
 }
 
-type ClientRow = Omit<Selectable<Schema['oauth_client']>, 'organization_id' | 'fetched_at'> & {
+type ClientRow = Omit<
+  Selectable<Schema['oauth_client']>,
+  'organization_id' | 'fetched_at' | 'owner_id' | 'ownerless_at'
+> & {
   organization: string | null;
   server: string | null;
 };
@@ -391,6 +398,7 @@ function readClient(row: ClientRow): OAuthClient {
     jwks: row.jwks ?? undefined,
     authenticationRequired: row.jwks !== null || row.authentication_required === 1,
     isLatchkeyProxy: row.is_latchkey_proxy === 1,
+    isSuspended: row.suspended_at !== null,
     createdAt: row.created_at,
     lastUsedAt: row.last_used_at ?? undefined,
     revokedAt: row.revoked_at ?? undefined,

@@ -35,3 +35,8 @@ export function nullsSmallest(descending: boolean) {
   return (item: OrderByItemBuilder) =>
     descending ? item.desc().nullsLast() : item.asc().nullsFirst();
 }
+
+/** The person who answers for what an actor of the audit log creates; null if the actor is no person. */
+export function ownerOf(createdBy: string | undefined): string | null {
+  return createdBy?.startsWith('user:') ? createdBy.slice('user:'.length) : null;
+}

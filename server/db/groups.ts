@@ -19,8 +19,8 @@ export interface GroupOverview extends Group {
   readonly servers: readonly string[];
 }
 
-/** How a person became a member of a group: added by hand, or mapped from the OpenID provider. */
-export type MembershipSource = 'hand' | 'provider';
+/** How a person became a member of a group: added by hand, mapped from the OpenID provider, or placed by SCIM. */
+export type MembershipSource = 'hand' | 'provider' | 'scim';
 
 /** Maps a group of the organization's OpenID provider to one of its own. */
 export interface GroupMapping {
@@ -97,11 +97,11 @@ export async function deleteGroup(
   });
 }
 
-/** The members added by hand, counted by an index, plus those added only by the provider. */
+/** The members added by hand, counted by an index, plus those who are members only otherwise. */
 const memberCount = sql<number | string>`(
   (select count(*) from group_member m where m.group_id = person_group.id)
   + (select count(distinct p.person_id) from group_person p
-      where p.group_id = person_group.id and p.source = 'provider'
+      where p.group_id = person_group.id and p.source <> 'hand'
         and not exists (select 1 from group_member m
           where m.group_id = p.group_id and m.person_id = p.person_id)))`;
 
@@ -132,8 +132,9 @@ export async function listGroups(db: Db, organizationId: string): Promise<GroupO
 }
 
 /**
- * The members of a group, ordered by e-mail address: those added by hand, and those mapped from their groups at the OpenID
- * provider as of their latest sign-in with it. A person who is a member both ways is listed once, as `hand`.
+ * The members of a group, ordered by e-mail address: those added by hand, those mapped from their groups at the OpenID
+ * provider as of their latest sign-in with it, and those placed by SCIM. A person who is a member several ways is listed once: as
+ * `hand`, otherwise as `provider`.
  */
 export async function listGroupMembers(
   db: Db,
@@ -143,7 +144,7 @@ export async function listGroupMembers(
     .selectFrom('group_person')
     .innerJoin('person', 'person.id', 'group_person.person_id')
     .select(['person.id', 'person.email'])
-    // 'hand' sorts before 'provider'.
+    // 'hand' sorts before 'provider', and that before 'scim'.
     .select(({ fn }) => fn.min('group_person.source').as('source'))
     .where('group_person.group_id', '=', groupId)
     .groupBy(['person.id', 'person.email', 'person.email_key'])
@@ -152,7 +153,7 @@ export async function listGroupMembers(
   return rows.map(({ id, email, source }) => ({
     userId: id,
     email,
-    source: source === 'hand' ? 'hand' : 'provider',
+    source: source === 'hand' || source === 'scim' ? source : 'provider',
   }));
 }
 

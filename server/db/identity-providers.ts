@@ -7,6 +7,7 @@ import { endAssertedGrants } from './assertion-grants.ts';
 import { readStrings } from './columns.ts';
 import { lockGroups } from './groups.ts';
 import { lockMembers, type User } from './people.ts';
+import { isDeactivated, linkProvisioned } from './provisioned-people.ts';
 import type { Schema } from './schema.ts';
 import { advisoryLock, isPostgres, transaction, type Db } from './transaction.ts';
 
@@ -375,7 +376,7 @@ export async function unlinkMember(
 /**
  * Creates a person with a membership and a linked account, and adds them to those of the groups that still exist.
  *
- * @returns `false` when the address is taken
+ * @returns `taken` when another person has the address, `deactivated` when a directory deactivated the person
  */
 export async function insertJoiningMember(
   db: Db,
@@ -386,21 +387,23 @@ export async function insertJoiningMember(
     readonly role: JoiningRole;
     readonly groups: readonly string[];
   },
-): Promise<boolean> {
+): Promise<'done' | 'taken' | 'deactivated'> {
   const { organizationId, role, groups } = place;
   return transaction(db, async (tx) => {
     await lockMembers(tx, organizationId);
     await lockGroups(tx, organizationId);
+    if (await isDeactivated(tx, organizationId, { id, email })) return 'deactivated';
     const { numInsertedOrUpdatedRows } = await tx
       .insertInto('person')
       .values({ id, email, email_key: emailKey(email), created_at: createdAt })
       .onConflict((conflict) => conflict.column('email_key').doNothing())
       .executeTakeFirst();
-    if (numInsertedOrUpdatedRows !== 1n) return false;
+    if (numInsertedOrUpdatedRows !== 1n) return 'taken';
     await tx
       .insertInto('membership')
-      .values({ person_id: id, organization_id: organizationId, role })
+      .values({ person_id: id, organization_id: organizationId, role, source: 'sso' })
       .execute();
+    await linkProvisioned(tx, organizationId, { id, email });
     await tx
       .insertInto('member_identity')
       .values({
@@ -430,7 +433,7 @@ export async function insertJoiningMember(
         )
         .execute();
     }
-    return true;
+    return 'done';
   });
 }
 

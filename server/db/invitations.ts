@@ -5,7 +5,8 @@ import { emailKey } from '#model/email';
 import { isRole, type Role } from '#model/roles';
 import { lockGroups } from './groups.ts';
 import { readStrings } from './columns.ts';
-import { lockMembers, type User } from './people.ts';
+import { findUser, lockMembers, type User } from './people.ts';
+import { isDeactivated, linkProvisioned } from './provisioned-people.ts';
 import type { Schema } from './schema.ts';
 import { transaction, type Db } from './transaction.ts';
 
@@ -30,8 +31,16 @@ export interface Invitation {
   readonly expiresAt: EpochSeconds;
 }
 
-/** The result of accepting an invitation. `invalid`: the link is unknown, used, revoked or expired, or its author lost the right. */
-export type InvitationResult = 'done' | 'invalid' | 'member-already' | 'address-taken';
+/**
+ * The result of accepting an invitation. `invalid`: the link is unknown, used, revoked or expired, or its author lost the right.
+ * `deactivated`: the organization's directory deactivated the person, and only it can let them in again.
+ */
+export type InvitationResult =
+  | 'done'
+  | 'invalid'
+  | 'member-already'
+  | 'address-taken'
+  | 'deactivated';
 
 /** The person who accepts an invitation: an existing one by id, or a new one. */
 export type Invitee =
@@ -97,6 +106,8 @@ export async function acceptInvitation(
     const invitation = await findInvitation(tx, tokenHash, now);
     if (!invitation) return 'invalid';
     const { id: userId } = invitee;
+    const email = invitee.email ?? (await findUser(tx, userId))?.email ?? '';
+    if (await isDeactivated(tx, organizationId, { id: userId, email })) return 'deactivated';
     if (invitee.email !== undefined && !(await addPerson(tx, invitee))) return 'address-taken';
     const { numInsertedOrUpdatedRows } = await tx
       .insertInto('membership')
@@ -104,6 +115,7 @@ export async function acceptInvitation(
       .onConflict((conflict) => conflict.columns(['person_id', 'organization_id']).doNothing())
       .executeTakeFirst();
     if (numInsertedOrUpdatedRows !== 1n) return 'member-already';
+    await linkProvisioned(tx, organizationId, { id: userId, email });
     const { numDeletedRows } = await tx
       .deleteFrom('invitation')
       .where('id', '=', invitation.id)

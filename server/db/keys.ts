@@ -4,7 +4,7 @@ import type { EpochSeconds } from '#model/clock';
 import type { Scope } from '#model/scopes';
 import type { Page, PageQuery } from '#model/page';
 import { preparedQuery } from './prepared-query.ts';
-import { containsText, nullsSmallest, readScopes } from './columns.ts';
+import { containsText, nullsSmallest, ownerOf, readScopes } from './columns.ts';
 import type { Schema } from './schema.ts';
 import { isServerOf } from './servers.ts';
 import type { Db } from './transaction.ts';
@@ -73,6 +73,7 @@ export async function insertKey(db: Db, { owner, ...key }: NewApiKey): Promise<v
           : select.selectFrom('agent').select('organization_id').where('id', '=', owner.agentId),
       scopes: JSON.stringify(key.scopes),
       created_by: key.createdBy ?? null,
+      owner_id: ownerOf(key.createdBy),
       replaces_id: key.replacesId ?? null,
       created_at: key.createdAt,
       expires_at: key.expiresAt ?? null,

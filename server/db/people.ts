@@ -4,6 +4,7 @@ import type { EpochSeconds } from '#model/clock';
 import { emailKey } from '#model/email';
 import { isRole, type Role } from '#model/roles';
 import { preparedQuery } from './prepared-query.ts';
+import { linkProvisioned } from './provisioned-people.ts';
 import type { Schema } from './schema.ts';
 import type { Session } from './sessions.ts';
 import { containsText } from './columns.ts';
@@ -27,6 +28,9 @@ export interface Membership {
   readonly role: Role;
 }
 
+/** How a person became a member: by an invitation or a command, by signing in through a provider, or provisioned by SCIM. */
+export type MembershipOrigin = 'manual' | 'sso' | 'scim';
+
 /** A member of an organization. */
 export interface Member {
   readonly userId: string;
@@ -37,6 +41,10 @@ export interface Member {
   readonly hasSecondFactor: boolean;
   /** Whether they may read stored arguments and results. No role implies it. */
   readonly isAuditor: boolean;
+  /** How they became a member. */
+  readonly source: MembershipOrigin;
+  /** Whether a directory manages the membership by SCIM, whoever made it. */
+  readonly isProvisioned: boolean;
   /** When one of their sessions was last used. */
   readonly seenAt: EpochSeconds | undefined;
 }
@@ -47,13 +55,19 @@ export interface Member {
  */
 export type MembershipChange = 'done' | 'stale' | 'last-owner';
 
-/** Adds a person with a membership, or only the membership if the address is known. @returns `false` when both exist */
+/**
+ * Adds a person with a membership, or only the membership if the address is known. It is for the operator and first owners: a person
+ * whom a directory deactivated is active again.
+ *
+ * @returns `false` when both exist
+ */
 export async function insertUser(
   db: Db,
   { id, email, createdAt }: User,
   { organizationId, role }: { organizationId: string; role: Role },
 ): Promise<boolean> {
   return transaction(db, async (tx) => {
+    await lockMembers(tx, organizationId);
     await tx
       .insertInto('person')
       .values({ id, email, email_key: emailKey(email), created_at: createdAt })
@@ -69,6 +83,13 @@ export async function insertUser(
       .values({ person_id: personId, organization_id: organizationId, role })
       .onConflict((conflict) => conflict.columns(['person_id', 'organization_id']).doNothing())
       .executeTakeFirst();
+    await linkProvisioned(tx, organizationId, { id: personId, email });
+    await tx
+      .updateTable('scim_user')
+      .set({ active: 1 })
+      .where('organization_id', '=', organizationId)
+      .where('person_id', '=', personId)
+      .execute();
     return numInsertedOrUpdatedRows === 1n;
   });
 }
@@ -213,15 +234,34 @@ export async function removeMember(
   userId: string,
   from: Role,
 ): Promise<MembershipChange> {
-  return unlessLastOwner(db, { organizationId, userId, from, staysOwner: false }, async (tx) => {
-    for (const table of ['membership', 'browser_session'] as const) {
-      await tx
-        .deleteFrom(table)
-        .where('organization_id', '=', organizationId)
-        .where('person_id', '=', userId)
-        .execute();
-    }
-  });
+  return unlessLastOwner(db, { organizationId, userId, from, staysOwner: false }, (tx) =>
+    endMembership(tx, organizationId, userId, from),
+  );
+}
+
+/**
+ * Within a transaction that holds `lockMembers`: ends a membership and what it opened. A directory that manages it sees the person as
+ * deactivated, and gives the same role back if it activates them again, except that owners come back as admins.
+ */
+async function endMembership(
+  tx: Db,
+  organizationId: string,
+  userId: string,
+  role: Role,
+): Promise<void> {
+  for (const table of ['membership', 'browser_session'] as const) {
+    await tx
+      .deleteFrom(table)
+      .where('organization_id', '=', organizationId)
+      .where('person_id', '=', userId)
+      .execute();
+  }
+  await tx
+    .updateTable('scim_user')
+    .set({ active: 0, role: role === 'owner' ? 'admin' : role })
+    .where('organization_id', '=', organizationId)
+    .where('person_id', '=', userId)
+    .execute();
 }
 
 /** Makes the member `to` an owner and the owner `from` an admin, in one transaction. @returns `false` when they have other roles */
@@ -330,7 +370,13 @@ const membersOfPeople = preparedQuery((db, organizationId: string, people: reado
   db
     .selectFrom('membership')
     .innerJoin('person', 'person.id', 'membership.person_id')
+    .leftJoin('scim_user', (join) =>
+      join
+        .onRef('scim_user.person_id', '=', 'membership.person_id')
+        .onRef('scim_user.organization_id', '=', 'membership.organization_id'),
+    )
     .select(['person.id', 'person.email', 'membership.role', 'membership.is_auditor'])
+    .select(['membership.source', 'scim_user.id as scim_user_id'])
     .select((select) => [
       select
         .selectFrom('browser_session')
@@ -372,6 +418,8 @@ async function withGroups(
     groups: (ofPerson.get(row.id) ?? []).map(({ id, name }) => ({ id, name })),
     hasSecondFactor: Boolean(row.second_factor),
     isAuditor: row.is_auditor === 1,
+    source: row.source,
+    isProvisioned: row.scim_user_id !== null,
     seenAt: row.seen_at ?? undefined,
   }));
 }

@@ -19,6 +19,10 @@ export interface Schema extends CallTables {
     call_retention_days: Generated<number | null>;
     /** 1 if members enter only through one of its identity providers. */
     single_sign_on_required: Generated<number>;
+    /** What happens to the keys, clients and agents of people who leave. */
+    leaver_resources: Generated<'suspend' | 'keep'>;
+    /** 1 if the groups of SCIM count for members who entered their address themselves. */
+    invited_scim_groups: Generated<number>;
   };
   endpoint: {
     id: string;
@@ -117,6 +121,12 @@ export interface Schema extends CallTables {
     created_at: number;
     revoked_at: number | null;
     online_until: number | null;
+    /** The person who answers for it: its creator, until it is handed over; null if no person does. */
+    owner_id: Generated<string | null>;
+    /** Since when its owner has left. */
+    ownerless_at: Generated<number | null>;
+    /** Since when it is refused because its owner has left. */
+    suspended_at: Generated<number | null>;
   };
   oauth_client: {
     id: string;
@@ -137,6 +147,12 @@ export interface Schema extends CallTables {
     created_at: number;
     last_used_at: number | null;
     revoked_at: number | null;
+    /** The person who answers for it: its creator, until it is handed over; null if no person does. */
+    owner_id: Generated<string | null>;
+    /** Since when its owner has left. */
+    ownerless_at: Generated<number | null>;
+    /** Since when it is refused because its owner has left. */
+    suspended_at: Generated<number | null>;
   };
   client_secret: {
     hash: string;
@@ -166,6 +182,12 @@ export interface Schema extends CallTables {
     expires_at: number | null;
     last_used_at: number | null;
     revoked_at: number | null;
+    /** The person who answers for it: its creator, until it is handed over; null if no person does. */
+    owner_id: Generated<string | null>;
+    /** Since when its owner has left. */
+    ownerless_at: Generated<number | null>;
+    /** Since when it is refused because its owner has left. */
+    suspended_at: Generated<number | null>;
   };
   personal_token: {
     id: string;
@@ -254,14 +276,65 @@ export interface Schema extends CallTables {
     role: string;
     /** 1 if the person may read stored arguments and results. */
     is_auditor: Generated<number>;
+    /** How the person became a member. */
+    source: Generated<'manual' | 'sso' | 'scim'>;
   };
   person_group: { id: string; organization_id: string; name: string; created_at: number };
   group_member: { group_id: string; organization_id: string; person_id: string };
-  /** A view: the current members of groups, added by hand or mapped from their OpenID provider. */
+  /** A view: the current members of groups, added by hand, mapped from their OpenID provider, or placed by SCIM. */
   group_person: { group_id: string; organization_id: string; person_id: string; source: string };
   provider_group: { issuer: string; subject: string; external_name: string };
   endpoint_group: { endpoint_id: string; group_id: string };
   group_mapping: { organization_id: string; external_name: string; group_id: string };
+  scim_token: {
+    id: string;
+    organization_id: string;
+    hash: string;
+    hint: string;
+    /** The actor, as the audit log names it. */
+    created_by: string;
+    created_at: number;
+    expires_at: number | null;
+    last_used_at: number | null;
+    revoked_at: number | null;
+  };
+  scim_fault: {
+    id: string;
+    organization_id: string;
+    request: string;
+    subject: string;
+    problem: string;
+    at: number;
+    times: number;
+  };
+  scim_user: {
+    id: string;
+    organization_id: string;
+    /** Null until a person with its address becomes a member. */
+    person_id: string | null;
+    user_name: string;
+    user_name_key: string;
+    external_id: string | null;
+    /** The address by which it is linked to a member. */
+    email_key: string | null;
+    /** JSON text: everything else that the directory said. */
+    attributes: string;
+    active: number;
+    /** The role that the membership has when it begins again. */
+    role: 'admin' | 'member' | 'viewer';
+    created_at: number;
+    changed_at: number;
+  };
+  scim_group: {
+    group_id: string;
+    organization_id: string;
+    external_id: string | null;
+    /** 1 if the group existed before, and stays when the directory deletes it. */
+    was_adopted: number;
+    created_at: number;
+    changed_at: number;
+  };
+  scim_group_member: { group_id: string; organization_id: string; scim_user_id: string };
   invitation: {
     id: string;
     token_hash: string;

@@ -21,6 +21,10 @@ export interface OrganizationSettings {
   readonly callRetentionDays: number;
   /** Whether members enter only through an identity provider of the organization; see `missingProof`. */
   readonly singleSignOnRequired: boolean;
+  /** What happens to the keys, clients and agents of people who leave. */
+  readonly leaverResources: 'suspend' | 'keep';
+  /** Whether groups of the directory count for members who entered their address themselves when they accepted an invitation. */
+  readonly invitedScimGroups: boolean;
 }
 
 const settingsByName = preparedQuery((db, name: string) =>
@@ -32,6 +36,8 @@ const settingsByName = preparedQuery((db, name: string) =>
       'latchkey_proxy_allowed',
       'call_retention_days',
       'single_sign_on_required',
+      'leaver_resources',
+      'invited_scim_groups',
     ])
     .where('name', '=', name)
     .where('disabled_at', 'is', null),
@@ -50,6 +56,8 @@ export async function findSettings(
       latchkeyProxyAllowed: row.latchkey_proxy_allowed === 1,
       callRetentionDays: row.call_retention_days ?? retention.default,
       singleSignOnRequired: row.single_sign_on_required === 1,
+      leaverResources: row.leaver_resources,
+      invitedScimGroups: row.invited_scim_groups === 1,
     }
   );
 }
@@ -64,6 +72,8 @@ export async function updateSettings(
     latchkeyProxyAllowed,
     callRetentionDays,
     singleSignOnRequired,
+    leaverResources,
+    invitedScimGroups,
   }: Partial<OrganizationSettings>,
 ): Promise<void> {
   const change = {
@@ -80,6 +90,8 @@ export async function updateSettings(
     ...(singleSignOnRequired !== undefined && {
       single_sign_on_required: singleSignOnRequired ? 1 : 0,
     }),
+    ...(leaverResources !== undefined && { leaver_resources: leaverResources }),
+    ...(invitedScimGroups !== undefined && { invited_scim_groups: invitedScimGroups ? 1 : 0 }),
   };
   if (Object.keys(change).length === 0) return;
   await db.updateTable('organization').set(change).where('id', '=', organizationId).execute();

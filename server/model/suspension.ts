@@ -1,13 +1,16 @@
 /**
  * The setting that suspends a valid credential: the server is disabled, or the organization does not accept
- * self-registered applications, or does not accept Latchkey's own proxy.
+ * self-registered applications, or does not accept Latchkey's own proxy, or the person who answers for the key or client
+ * left and no one has taken it over.
  */
-export type Suspension = 'server' | 'self_registered' | 'latchkey_proxy';
+export type Suspension = 'server' | 'self_registered' | 'latchkey_proxy' | 'owner_left';
 
 export const suspensionWords = {
   server: 'an administrator disabled this MCP server',
   self_registered: 'this organization accepts only applications that its administrators created',
   latchkey_proxy: "an administrator of this organization turned off Latchkey's own proxy",
+  owner_left:
+    'the person who created this credential left the organization: an administrator must hand it over to somebody',
 } as const satisfies Record<Suspension, string>;
 
 /**

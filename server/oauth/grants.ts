@@ -1,6 +1,7 @@
 import { type Awaitable, whenReady } from '#model/awaitable';
 import type { CredentialUse } from '#db/last-uses';
 import type { EpochSeconds } from '#model/clock';
+import { suspended } from '#model/suspension';
 import { authorizationCodeGrant } from './authorization-code-grant.ts';
 import {
   identifyClient,
@@ -76,6 +77,13 @@ export function tokenEndpoint(
     if (grant.authenticated && !from.authenticated) throw notAuthenticated();
     if (!grant.selfRegistered && from.client.serverId === undefined) {
       throw new OAuthError('unauthorized_client', 'this client can act only on behalf of people');
+    }
+    if (from.client.isSuspended) {
+      // The proxy knows `invalid_grant` with these words, and keeps its refresh token.
+      throw new OAuthError(
+        grant.authenticated ? 'unauthorized_client' : 'invalid_grant',
+        suspended('owner_left'),
+      );
     }
     return whenReady(grant.exchange(from, request, context), (issued) => {
       context.used({ type: 'client', id: from.client.id }, context.clock.now());

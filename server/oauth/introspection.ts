@@ -74,7 +74,7 @@ async function refreshToken(
   const found = await findRefreshToken(db, hashSecret(token));
   if (!found || found.grant.clientId !== client.id || found.spentAt !== undefined) return inactive;
   const expiresAt = Math.min(found.expiresAt, found.grant.expiresAt);
-  if (found.isSuspended) return inactive;
+  if (found.isSuspended || client.isSuspended) return inactive;
   if (found.grant.revokedAt !== undefined || expiresAt <= clock.now()) return inactive;
   const permitted = await permittedScopes(found.grant.scopes, { ...found.grant, client }, ports);
   if (permitted.outcome !== 'permitted') return inactive;

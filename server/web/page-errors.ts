@@ -280,6 +280,12 @@ const accountErrors: Readonly<Record<AccountRefusalCode, AccountErrorWords>> = {
     text: 'Your company confirmed who you are, but no member of the organization is linked to that account. Ask an administrator of the organization to invite your work e-mail address. The audit log tells them the reason.',
     next: toCompanySignIn,
   },
+  deactivated: {
+    status: 403,
+    heading: 'Deactivated',
+    text: 'The directory of this organization deactivated the person with this e-mail address, so the invitation cannot be used. Ask an administrator of the directory to activate them.',
+    next: toSignIn,
+  },
 };
 
 /** The contents of an error page. */

@@ -298,11 +298,11 @@ await onEachDatabase('identity providers', ({ open }) => {
     const join = (subject: string, who: typeof user) =>
       insertJoiningMember(stores.db, { providerId: made.id, subject }, who, place);
 
-    expect(await join('new', user)).toBe(true);
+    expect(await join('new', user)).toBe('done');
     expect(await listGroupMembers(stores.db, group)).toMatchObject([
       { userId: id, source: 'hand' },
     ]);
-    expect(await join('again', { ...user, email: `${dana}@example.com` })).toBe(false);
+    expect(await join('again', { ...user, email: `${dana}@example.com` })).toBe('taken');
     expect(await findLinkedMember(stores.db, { providerId: made.id, subject: 'new' })).toBe(id);
   });
 

@@ -389,6 +389,8 @@ await onEachDatabase('memberships and groups', ({ open }) => {
       singleSignOnRequired: true,
       latchkeyProxyAllowed: false,
       callRetentionDays: 30,
+      leaverResources: 'keep',
+      invitedScimGroups: true,
     });
 
     const allowed = {
@@ -396,6 +398,8 @@ await onEachDatabase('memberships and groups', ({ open }) => {
       openClientsAllowed: true,
       latchkeyProxyAllowed: true,
       callRetentionDays: 90,
+      leaverResources: 'suspend',
+      invitedScimGroups: false,
     };
     expect(before).toEqual({ secondFactorRequired: false, ...allowed });
     expect(closed).toEqual({ secondFactorRequired: true, ...allowed, openClientsAllowed: false });
@@ -405,6 +409,8 @@ await onEachDatabase('memberships and groups', ({ open }) => {
       openClientsAllowed: false,
       latchkeyProxyAllowed: false,
       callRetentionDays: 30,
+      leaverResources: 'keep',
+      invitedScimGroups: true,
     });
     expect(await findSettings(stores.db, 'nothing')).toBeUndefined();
   });

@@ -23,6 +23,7 @@ await onEachDatabase('OAuth client records', ({ open }) => {
       jwks: '{"keys":[]}',
       authenticationRequired: true,
       isLatchkeyProxy: false,
+      isSuspended: false,
       createdAt: madeAt,
       lastUsedAt: undefined,
       revokedAt: undefined,

@@ -126,6 +126,7 @@ const accountCodes = {
   single_sign_on: true,
   provider_unknown: true,
   member_unknown: true,
+  deactivated: true,
 } as const satisfies All<AccountRefusalCode>;
 
 /** Each code of each closed list with what is answered: file name to text. */

@@ -17,6 +17,7 @@ export function someClient(but: Partial<OAuthClient> = {}): OAuthClient {
     jwks: undefined,
     authenticationRequired: false,
     isLatchkeyProxy: false,
+    isSuspended: false,
     createdAt: 1_700_000_000,
     lastUsedAt: undefined,
     revokedAt: undefined,

@@ -216,4 +216,6 @@ const noEntryWords: Record<NoEntry, string> = {
     'Another account at this provider is linked to the member with this address. Unlink it below first.',
   'address-taken':
     'A person outside this organization has an account here with the address. Invite them.',
+  deactivated:
+    'The directory of this organization deactivated the person. Activate them there, or remove their entry.',
 };

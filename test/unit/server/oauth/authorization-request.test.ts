@@ -19,6 +19,7 @@ const client: OAuthClient = {
   jwks: undefined,
   authenticationRequired: false,
   isLatchkeyProxy: false,
+  isSuspended: false,
   createdAt: 0,
   lastUsedAt: undefined,
   revokedAt: undefined,
