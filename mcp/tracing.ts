@@ -46,7 +46,7 @@ export interface SpanStart {
   readonly attributes: Attributes;
   /** In milliseconds since 1970. Default: now. */
   readonly startedAtMs?: number;
-  /** The message that the span is about. The context in its `_meta` precedes that of the headers. */
+  /** The message that the span is about. The context in its `_meta` takes precedence over that of the headers. */
   readonly message?: Message | undefined;
 }
 

@@ -4,12 +4,12 @@ import { createRequire } from 'node:module';
 import { Socket } from 'node:net';
 import type { Writable } from 'node:stream';
 
-/** Ensures that no child outlives this process, however this process ends. */
+/** Ends the children that remain when this process ends, however it ends. */
 export interface ChildGuard {
-  /** A child has started. On POSIX, it leads a process group of its own. */
+  /** Call it when a child has started. On POSIX, the child leads a process group of its own. */
   watch(pid: number): void;
 
-  /** The child has ended. */
+  /** Call it when the child has ended. */
   forget(pid: number): void;
 }
 

@@ -24,7 +24,7 @@ export interface Child {
   /** Resolves when the child has ended, with a description: `ended with code 1: no such file`. */
   readonly ended: Promise<string>;
 
-  /** Resolves when another line can be written. */
+  /** Writes a line. Resolves when another one can be written. */
   write(line: Buffer): Promise<void>;
 
   /**
@@ -92,7 +92,7 @@ const lastWordsBytes = 2_048;
 type Process = ChildProcessByStdio<Writable, Readable, Readable>;
 
 /**
- * Starts a command without a shell. On POSIX, it leads a process group of its own. On Windows, scripts such as
+ * Starts a command without a shell. On POSIX, its process leads a process group of its own. On Windows, scripts such as
  * `npx.cmd` run through `cmd.exe`, with their arguments escaped.
  *
  * @throws {LocalServerError} `unreachable`

@@ -43,8 +43,8 @@ const orphanedMs = 60_000;
 const drainMs = 10_000;
 
 /**
- * Offers the configured servers through the tunnel until `signal` aborts. Then accepts no more calls, waits for open ones,
- * and ends all children.
+ * Offers the configured servers through the tunnel until `signal` aborts. Then accepts no more calls, waits for open ones for
+ * up to ten seconds, and ends all children.
  *
  * @throws {ConfigurationError} if the configuration is invalid at the start; if it is invalid on a reload, the previous
  *   one stays in use

@@ -167,7 +167,7 @@ export interface SendWindow {
   /** The server accepts this many more bytes. */
   allow(bytes: number): void;
 
-  /** Ends all waiting. */
+  /** Ends the window: waiting and later calls of `take` resolve to 0. */
   end(): void;
 }
 
