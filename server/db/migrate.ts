@@ -91,7 +91,7 @@ async function refuseOthers(
   }
 }
 
-/** The names of the migrations that the database has, oldest first; none where there is no installation yet. */
+/** The names of the migrations that the database has, oldest first; none if there is no installation yet. */
 export async function installedMigrations(db: Db): Promise<readonly string[]> {
   if (!(await tablesOf(db)).has('kysely_migration')) return [];
   const { rows } = await sql<{

@@ -122,7 +122,7 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
         status: 400,
         code: -32600,
         message: 'the body arrives in too many chunks: send at least 64 bytes in each',
-        // Parsing the rest of them would cost more than a new connection.
+        // Parsing the remaining chunks would cost more than a new connection.
         headers: { Connection: 'close' },
       };
     case 'not_json':

@@ -12,17 +12,20 @@ const upstreamFailures = [
   'upstream_tls_failed',
   /** Its agent is connected, but does not have this server in its configuration. */
   'upstream_not_served',
-  /** No answer in time, or the answer ended early. */
+  /** No answer in time. */
   'upstream_timeout',
+  /** The answer ended early. */
   'upstream_broke_off',
   /** HTTP 401 or 403. The record of the call names the account whose credentials it refused. */
   'upstream_refused_credentials',
-  /** HTTP 404 or 410, and 405. */
+  /** HTTP 404 or 410. */
   'upstream_not_found',
+  /** HTTP 405. */
   'upstream_method_not_allowed',
   'upstream_redirected',
-  /** HTTP 429, and 503. */
+  /** HTTP 429. */
   'upstream_rate_limited',
+  /** HTTP 503. */
   'upstream_busy',
   /** Any other HTTP status of 500 and more. */
   'upstream_server_error',
@@ -35,7 +38,7 @@ const upstreamFailures = [
   'upstream_failed',
 ] as const;
 
-/** The code of a failure of the MCP server. To its caller, nearly all of them are the same. */
+/** The code of a failure of the MCP server. Callers get one of three messages for all of them. */
 export type UpstreamFailure = (typeof upstreamFailures)[number];
 
 export function isUpstreamFailure(code: RefusalCode): code is UpstreamFailure {
@@ -141,7 +144,7 @@ export function answerBrokeOff(cause: unknown): GatewayRefusal {
 }
 
 /**
- * Refusals for a missing permission, not for a mistake or a fault: usage counts them as denied, and the audit log
+ * Refusals that deny access, rather than report a mistake or a fault. Usage counts them as denied, and the audit log
  * records them.
  */
 const denials: ReadonlySet<RefusalCode> = new Set<RefusalCode>([

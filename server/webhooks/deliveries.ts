@@ -223,7 +223,8 @@ interface SendMessagePorts {
 }
 
 /**
- * Sends a message once. A redirect is a failure, because a signed message is meant for its URL only. Never rejects.
+ * Sends a message once. A redirect is a failure, because a signed message is meant for its URL only. A network error is a result,
+ * too.
  */
 export async function sendMessage(
   message: WebhookMessage,
@@ -296,7 +297,7 @@ export function retrySeconds(
   return Math.round(Math.min(mostMs, Math.max(firstMs, wantedMs)) / 1000);
 }
 
-/** Seconds or a date; `undefined` for anything else. RFC 9110 §10.2.3 */
+/** Reads `Retry-After`, a number of seconds or a date, as seconds; `undefined` for anything else. RFC 9110 §10.2.3 */
 export function readRetryAfter(value: string | null, now: EpochSeconds): number | undefined {
   if (value === null) return undefined;
   if (/^\d{1,9}$/.test(value.trim())) return Number(value);

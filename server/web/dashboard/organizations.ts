@@ -132,13 +132,13 @@ ${data.nodes && html`<p><a href="${data.nodes}">Nodes of this installation</a></
   return layout({ title: 'Organizations', width: 'text' }, frame, content);
 }
 
-/** What was entered, and what is wrong with it. */
+/** The entered values, and errors in them. */
 interface OrganizationFormData {
   readonly entered: Entered;
   readonly errors: readonly FieldError[];
 }
 
-/** Creates an organization. */
+/** The form that creates an organization. */
 function organizationFormPage({ entered, errors }: OrganizationFormData, frame: Frame): Html {
   const title = errors.length > 0 ? 'Not created yet' : 'Create organization';
   const fields = html`${newForm.fields(entered, errors)}
