@@ -1,24 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import {
-  fastify,
-  type FastifyBaseLogger,
-  type FastifyInstance,
-  type FastifyRequest,
-  LogController,
-} from 'fastify';
+import { fastify, type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
 import type { Log } from '#log/log';
 import type { RegistrationEndpointPorts } from '#oauth/registration';
-import { accountGrantRoutes, type AccountGrantRoutesOptions } from '#web/account-routes';
-import { assetRoutes } from '#web/assets';
-import { consentRoutes, type ConsentRoutesOptions } from '#web/consent';
-import { downloadRoutes, type DownloadRoutesOptions } from '#web/download';
-import { errorPage } from '#web/messages';
-import { nowherePage } from '#web/page-errors';
-import { sendPage } from '#web/page-request';
-import { peopleRoutes } from '#web/people-routes';
-import type { PeopleRoutesOptions } from '#web/sign-in-routes';
-import { adminApiRoutes, type AdminApiRoutesOptions } from '#http/admin-api-routes';
 import {
   agentRoute,
   type AgentRouteOptions,
@@ -35,6 +19,7 @@ import {
   ownHost,
   requestLine,
   type RequestName,
+  type UnreadableRequests,
   unreadableRequests,
 } from '#http/guards';
 import { mcpRoute, type McpRouteOptions } from '#http/mcp-route';
@@ -43,28 +28,31 @@ import { oauthRoutes, type OAuthRoutesOptions, registrationRoute } from '#http/o
 const defaultRequestTimeoutMs = 60_000;
 const headersTimeoutMs = 20_000;
 const keepAliveTimeoutMs = 72_000;
-const nothingHere = { error: 'not_found', error_description: 'not found' };
+export const nothingHere = { error: 'not_found', error_description: 'not found' };
+
+/** The log, and how requests are received. */
+export interface ReceivingOptions {
+  readonly log: Log;
+  readonly trustedProxies: readonly string[];
+  /** How long a request may take to arrive, in ms; default 60,000. */
+  readonly requestTimeoutMs?: number;
+}
 
 interface AppOptions
   extends
+    ReceivingOptions,
     OAuthRoutesOptions,
     McpRouteOptions,
     HealthOptions,
-    PeopleRoutesOptions,
-    AdminApiRoutesOptions,
-    AgentRouteOptions,
-    DownloadRoutesOptions {
+    Omit<AgentRouteOptions, 'upgrades'> {
   readonly gateway: McpRouteOptions['gateway'] & FrontOptions['gateway'];
   readonly log: Log;
-  readonly ports: OAuthRoutesOptions['ports'] &
-    ConsentRoutesOptions['ports'] &
-    AccountGrantRoutesOptions['ports'] &
-    RegistrationEndpointPorts;
-  readonly trustedProxies: readonly string[];
+  readonly ports: OAuthRoutesOptions['ports'] & RegistrationEndpointPorts;
+  readonly dynamicRegistration?: boolean;
   /** Routes of other modules, each with its own settings. */
   readonly others?: readonly ((routes: FastifyInstance) => void)[];
-  /** How long a request may take to arrive, in ms; default 60,000. */
-  readonly requestTimeoutMs?: number;
+  /** Answers what no route here is for. */
+  readonly pages: LatePages;
   /** Forwards the requests that `Front` does not answer, in a process that is not the owner. */
   readonly forwarder?: RequestForwarder | undefined;
 }
@@ -74,18 +62,53 @@ interface RequestForwarder {
   forwardUpgrade(request: IncomingMessage, upgrade: Upgrade): void;
 }
 
+/** The names of requests for the log, as far as they are known. */
+export const requestNames = new WeakMap<IncomingMessage, RequestName>();
+
+/**
+ * The routes that a start does not need: for people, and for administration. Registering them and evaluating their modules takes
+ * a quarter of a start.
+ */
+export class LatePages {
+  readonly #make: () => Promise<FastifyInstance>;
+  #made: Promise<FastifyInstance> | undefined;
+
+  constructor(make: () => Promise<FastifyInstance>) {
+    this.#make = make;
+  }
+
+  /** Rejects if they cannot be made, and tries again at the next call. */
+  async app(): Promise<FastifyInstance> {
+    this.#made ??= this.#make();
+    try {
+      return await this.#made;
+    } catch (error) {
+      this.#made = undefined;
+      throw error;
+    }
+  }
+
+  async close(): Promise<void> {
+    const made = await this.#made?.catch(() => undefined);
+    await made?.close();
+  }
+}
+
 /** The HTTP server: limits, the checks that apply to every request, and the routes. */
 export function createApp(options: AppOptions): FastifyInstance {
   const incoming = newIncoming(options);
-  const app = newFastify(options, incoming);
+  const app = newFastify(options, incoming.unreadable);
   receiveRequests(app, options, incoming);
   checkEveryRequest(app, options, incoming);
-  app.setNotFoundHandler((request, reply) => {
-    void reply.header('Vary', 'Accept');
-    return asksForPage(request)
-      ? sendPage(reply, errorPage, nowherePage(), { status: 404 })
-      : reply.code(404).send(nothingHere);
+  const { pages } = options;
+  app.setNotFoundHandler((_request, reply) => reply.code(404).send(nothingHere));
+  app.addHook('onRequest', async (request, reply) => {
+    if (!request.is404) return;
+    const routes = await pages.app();
+    reply.hijack();
+    routes.routing(request.raw, reply.raw);
   });
+  app.addHook('preClose', () => pages.close());
   registerRoutes(app, options, incoming);
   return app;
 }
@@ -97,22 +120,21 @@ function newIncoming({ base, log }: AppOptions) {
     isAmbiguous: framingGuard(),
     isOwnHost: ownHost(base),
     upgrades: new Upgrades(),
-    names: new WeakMap<IncomingMessage, RequestName>(),
   };
 }
 
 type Incoming = ReturnType<typeof newIncoming>;
 
-function newFastify(
-  { log, trustedProxies, requestTimeoutMs: arrivalMs = defaultRequestTimeoutMs }: AppOptions,
-  { unreadable, names }: Incoming,
+export function newFastify(
+  { log, trustedProxies, requestTimeoutMs: arrivalMs = defaultRequestTimeoutMs }: ReceivingOptions,
+  unreadable: Pick<UnreadableRequests, 'answer'>,
 ): FastifyInstance {
   return fastify({
     // Fastify's type asks for one member of Pino's logger that ours lacks and fastify never uses.
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion
     loggerInstance: log as unknown as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
-    genReqId: () => randomUUID(),
+    genReqId: (request: IncomingMessage) => requestNames.get(request)?.id ?? randomUUID(),
     trustProxy: trustedProxies.length > 0 ? [...trustedProxies] : false,
     requestTimeout: arrivalMs,
     keepAliveTimeout: keepAliveTimeoutMs,
@@ -128,7 +150,7 @@ function newFastify(
     routerOptions: { ignoreTrailingSlash: false, caseSensitive: true },
     clientErrorHandler: unreadable.answer,
     frameworkErrors: (_error, { id, raw: request }, { raw }) => {
-      names.set(request, { id });
+      requestNames.set(request, { id });
       const headers = { 'Content-Type': 'application/json', 'X-Request-Id': id };
       raw.writeHead(404, headers).end(JSON.stringify(nothingHere));
     },
@@ -139,7 +161,7 @@ function newFastify(
 function receiveRequests(
   app: FastifyInstance,
   options: AppOptions,
-  { unreadable, isAmbiguous, isOwnHost, upgrades, names }: Incoming,
+  { unreadable, isAmbiguous, isOwnHost, upgrades }: Incoming,
 ): void {
   const { log, forwarder } = options;
   const isRefused = (request: IncomingMessage) => isAmbiguous(request) || isLongHeader(request);
@@ -155,7 +177,7 @@ function receiveRequests(
       if (upgrade) return forwarder.forwardUpgrade(request, upgrade);
       return forwarder.forward(request, response);
     }
-    requestLine(request, response, { log, name: () => names.get(request) });
+    requestLine(request, response, { log, name: () => requestNames.get(request) });
     app.routing(request, response);
   };
   const isStateless = forwarder !== undefined;
@@ -170,11 +192,11 @@ function receiveRequests(
 function checkEveryRequest(
   app: FastifyInstance,
   { base, log, trustedProxies }: AppOptions,
-  { isAmbiguous, isOwnHost, names }: Incoming,
+  { isAmbiguous, isOwnHost }: Incoming,
 ): void {
   let isWarned = trustedProxies.length > 0;
   app.addHook('onRequest', async (request, reply) => {
-    names.set(request.raw, { id: request.id, route: request.routeOptions.url });
+    requestNames.set(request.raw, { id: request.id, route: request.routeOptions.url });
     void reply.header('X-Request-Id', request.id);
     if (!isWarned && request.headers['x-forwarded-for'] !== undefined) {
       isWarned = true;
@@ -208,13 +230,7 @@ function checkEveryRequest(
 
 function registerRoutes(app: FastifyInstance, options: AppOptions, { upgrades }: Incoming): void {
   const all: ((routes: FastifyInstance) => void)[] = [
-    (routes) => assetRoutes(routes),
-    (routes) => downloadRoutes(routes, options),
-    (routes) => peopleRoutes(routes, options),
-    (routes) => accountGrantRoutes(routes, options),
-    (routes) => consentRoutes(routes, options),
     (routes) => oauthRoutes(routes, options),
-    (routes) => adminApiRoutes(routes, options),
     (routes) => options.dynamicRegistration && registrationRoute(routes, options.ports),
     (routes) => mcpRoute(routes, options),
     (routes) => agentRoute(routes, { ...options, upgrades }),
@@ -222,11 +238,6 @@ function registerRoutes(app: FastifyInstance, options: AppOptions, { upgrades }:
     (routes) => healthRoutes(routes, options),
   ];
   for (const add of all) void app.register(async (routes) => add(routes));
-}
-
-/** Whether a browser will show the response to a person: only then does `Accept` name HTML. */
-function asksForPage({ method, headers }: FastifyRequest): boolean {
-  return method === 'GET' && /\btext\/html\b/i.test(headers.accept ?? '');
 }
 
 interface HealthOptions {

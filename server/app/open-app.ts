@@ -1,51 +1,24 @@
 import type { FastifyInstance } from 'fastify';
-import { openIdProvider } from '#accounts/openid-provider';
-import { passwordHashing } from '#accounts/passwords';
-import type { AdministrationPorts } from '#admin/operation';
-import { consoleCalls } from '#console/call-server';
-import type { ProxyDownload } from '#download/proxy-download';
 import { active } from '#gateway/admission';
-import type { Gateway } from '#gateway/gateway';
 import { isAllowedOrigin, idleConnections } from '#http/guards';
 import { serverSettingsRoutes } from '#http/server-settings-routes';
+import type { Log } from '#log/log';
 import { parseServerPath } from '#model/slug';
-import { listNodes, type NodeRegistry } from '#nodes/node-registry';
 import { acceptForwarded, Forwarder } from '#nodes/owner-socket';
 import type { AccessTokenClaims } from '#oauth/access-tokens';
-import type { KeyRing } from '#oauth/signing-keys';
 import { clientResolver } from '#oauth/client-documents';
-import type { OutboundGuard } from '#outbound/checked-addresses';
 import { fetchText } from '#outbound/guarded-fetch';
-import type { clientsOf } from '#upstreams/credentials/authorization-client';
-import type { CredentialCleanup } from '#upstreams/credentials/cleanup';
 import { socketAcceptor } from '#upstreams/tunnel/accept-socket';
-import { accountGrantsOf } from '#web/account-routes';
-import { changesWithHealth } from '#web/dashboard/live';
-import { dashboardRoutes } from '#web/dashboard/routes';
-import type { DashboardPorts } from '#web/dashboard/ports';
-import { providerCallbackPath } from '#web/provider-routes';
-import { createApp } from './http-app.ts';
-import type { SharedParts } from './open-gateway.ts';
-import type { AnsweringNode } from './open-nodes.ts';
+import { createApp, LatePages } from './http-app.ts';
+import type { AppParts, PagePorts } from './open-pages.ts';
 import type { Closers } from './closers.ts';
 import type { ServeOptions } from './serve-options.ts';
 import type { Stores } from './stores.ts';
 
 const clientDocument = { timeoutMs: 3000, maxBytes: 20 * 1024 };
 
-interface AppParts extends SharedParts {
-  readonly keys: KeyRing;
-  /** Where nodes share PostgreSQL. */
-  readonly nodes: NodeRegistry | undefined;
-  readonly guard: OutboundGuard;
-  readonly clientOf: ReturnType<typeof clientsOf>;
-  readonly senders: { readonly credentialCleanup: CredentialCleanup } | undefined;
-  readonly administration: AdministrationPorts & Stores;
-  readonly gateway: Gateway;
-  readonly attempts: AnsweringNode['attempts'];
-  readonly proxyDownload: ProxyDownload;
-  readonly ready: () => Promise<void>;
-}
+/** The pages are loaded this long after the start, when nobody has asked for one before: an upgrade may remove their files. */
+const pagesAfterMs = 1000;
 
 /** Opens the HTTP server with all routes, and listens. `closeIdle` closes the connections on which nothing is in progress. */
 export async function openApp(
@@ -53,39 +26,26 @@ export async function openApp(
   parts: AppParts,
   closers: Closers,
 ): Promise<{ readonly app: FastifyInstance; readonly closeIdle: () => void }> {
-  const { base, clock, log, oidc, sharedFolder } = options;
-  const { stores, keys, masterKey, gateway, refusals, administration, isOwner, remote } = parts;
-  const identityProvider =
-    oidc && openIdProvider({ ...oidc, redirectUri: base + providerCallbackPath });
+  const { log, sharedFolder } = options;
+  const { keys, gateway, isOwner, remote } = parts;
   const forwarder =
     sharedFolder && !isOwner
       ? new Forwarder(sharedFolder.socket, (err) => log.warn({ err }, 'the owner did not answer'))
       : undefined;
-  const pages = { base, auditRetentionDays: options.auditRetentionDays };
-  const ports = dashboardPorts(parts, { base, identityProvider });
+  const ports = oauthPorts(options, parts);
+  const pages = new LatePages(async () => {
+    const { openPages } = await import('./open-pages.ts');
+    return openPages(options, parts, ports);
+  });
   const app = createApp({
     ...options,
     keys,
     gateway,
-    people: {
-      ...stores,
-      hashing: passwordHashing(),
-      sealing: masterKey,
-      refusals,
-      providerSetup: administration.providerSetup,
-      identityProvider,
-      grantsOf: accountGrantsOf(stores.db, clock),
-      clock,
-    },
-    administration,
-    proxyDownload: parts.proxyDownload,
     agents: agentPorts(options, parts),
     failedAttempts: parts.attempts.clients,
-    ports: oauthPorts(options, parts),
-    others: [
-      (routes) => serverSettingsRoutes(routes, settingsPorts(options, parts)),
-      (routes) => dashboardRoutes(routes, { ...pages, ports }),
-    ],
+    ports,
+    pages,
+    others: [(routes) => serverSettingsRoutes(routes, settingsPorts(options, parts))],
     forwarder,
     ready: parts.ready,
   });
@@ -95,15 +55,22 @@ export async function openApp(
   closers.push(async () => void (await Promise.all([app.close(), closeForwarded()])));
   const closeIdle = idleConnections(app.server);
   await app.listen({ host: options.host, port: options.port });
+  if (!forwarder) loadSoon(pages, log, closers);
   if (sharedFolder && isOwner) {
     closeForwarded = await acceptForwarded(app.server, sharedFolder.socket);
   }
   return { app, closeIdle };
 }
 
+function loadSoon(pages: LatePages, log: Log, closers: Closers): void {
+  const failed = (err: unknown) => log.error({ err }, 'pages could not be loaded');
+  const timer = setTimeout(() => void pages.app().catch(failed), pagesAfterMs).unref();
+  closers.push(async () => clearTimeout(timer));
+}
+
 type AppPorts = Parameters<typeof createApp>[0];
 
-function oauthPorts(options: ServeOptions, parts: AppParts): AppPorts['ports'] {
+function oauthPorts(options: ServeOptions, parts: AppParts): PagePorts & AppPorts['ports'] {
   const { base, clock, clientDocuments } = options;
   const { stores, refusals, tokens, endpointUrl, usage, guard } = parts;
   const fetchDocument =
@@ -166,31 +133,4 @@ function settingsPorts({ base, clock, allowedOrigins }: ServeOptions, parts: App
     isAllowedOrigin: (origin) => isAllowedOrigin(origin, base, allowedOrigins),
   };
   return settings;
-}
-
-function dashboardPorts(
-  parts: AppParts,
-  {
-    base,
-    identityProvider,
-  }: { base: string; identityProvider: DashboardPorts['identityProvider'] },
-): DashboardPorts {
-  const { stores, nodes, upstreams, senders, proxyDownload } = parts;
-  const { health, agentChanges, presence } = upstreams;
-  return {
-    ...parts.administration,
-    sealing: parts.masterKey,
-    authorizationClientOf: parts.clientOf,
-    cleanUpCredentials: () => senders?.credentialCleanup.runNow() ?? Promise.resolve(),
-    identityProvider,
-    inspectUrl: upstreams.inspectUrl,
-    inspectTools: upstreams.inspectTools,
-    serverHealth: (serverId) => health.of(serverId),
-    learnHealth: (serverId, inspection) => health.learn(serverId, inspection),
-    listNodes: nodes && (() => listNodes(stores.db)),
-    changes: changesWithHealth(stores.changes, [...agentChanges, health]),
-    presenceOf: (agentId) => presence.presenceOf(agentId),
-    callServer: consoleCalls(parts.gateway),
-    proxy: () => proxyDownload.reference(base),
-  };
 }

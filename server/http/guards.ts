@@ -116,7 +116,7 @@ export function requestLine(
 }
 
 /** Answers bytes that are not an HTTP request. */
-interface UnreadableRequests {
+export interface UnreadableRequests {
   /** Called for every error of the parser. */
   readonly answer: (error: Error & { readonly code?: string }, socket: Duplex) => void;
   /** Keeps track of the unanswered requests of each connection. */

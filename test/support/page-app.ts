@@ -16,7 +16,8 @@ import { bundleFor, readBundleTemplate } from '#server/download/mcp-bundle';
 import { proxyReference } from '#server/download/proxy-reference';
 import { EraAdapters } from '#server/gateway/era-adapters';
 import { Gateway } from '#server/gateway/gateway';
-import { createApp } from '#server/app/http-app';
+import { createApp, LatePages } from '#server/app/http-app';
+import { createPages } from '#server/app/pages-app';
 import { jsonLog } from '#server/log/log';
 import { clientResolver } from '#server/oauth/client-documents';
 import { OutboundError } from '#server/outbound/checked-addresses';
@@ -29,7 +30,6 @@ import { offlineAgent } from '#server/upstreams/tunnel/connected-agent';
 import { accountGrantsOf } from '#server/web/account-routes';
 import type { DownloadRoutesOptions } from '#server/web/download';
 import type { DashboardOptions } from '#server/web/dashboard/ports';
-import { dashboardRoutes } from '#server/web/dashboard/routes';
 import { cookieName } from '#server/web/page-request';
 import { authorizationServer, type AuthorizationServer } from './authorization-server.ts';
 import { bundleOfBuild } from './bundle-of-build.ts';
@@ -240,10 +240,31 @@ export async function pageApp({ log2Cost = 8, ...options }: PageAppOptions = {})
       return provider.identity;
     },
   };
-  const app = createApp({
+  const shared = {
     base,
-    keys,
-    gateway,
+    failedAttempts: new FailedAttempts(clock),
+    ports: {
+      ...ports,
+      ...stores,
+      refusals: { noteLater: () => {} },
+      resolveClient: clientResolver({ ...stores, base, clock, fetchDocument: unreachable }),
+      isAdmitted: async () => true,
+    },
+    firstOrganization: undefined,
+    trustedProxies: [],
+    log: jsonLog('silent', { write: () => true }),
+  };
+  const administration = {
+    ...stores,
+    clock,
+    refusals,
+    upstreamSetup: loopbackSetup(),
+    webhookSetup: loopbackWebhooks(clock),
+    providerSetup,
+    contentKey: masterKey(new Uint8Array(32)),
+  };
+  const pages = createPages({
+    ...shared,
     people: {
       ...stores,
       hashing: passwordHashing({ log2Cost }),
@@ -254,22 +275,38 @@ export async function pageApp({ log2Cost = 8, ...options }: PageAppOptions = {})
       providerSetup,
       clock,
     },
-    ports: {
-      ...ports,
-      ...stores,
-      refusals: { noteLater: () => {} },
-      resolveClient: clientResolver({ ...stores, base, clock, fetchDocument: unreachable }),
-      isAdmitted: async () => true,
+    administration,
+    proxyDownload,
+    dashboard: {
+      ...options,
+      base,
+      ports: {
+        ...administration,
+        sealing: masterKey(randomBytes(32)),
+        authorizationClientOf: () => {
+          throw new Error('no test comes here');
+        },
+        cleanUpCredentials: async () => undefined,
+        presenceOf: () => offlineAgent,
+        serverHealth: async () => upstreams.health,
+        learnHealth: async () => undefined,
+        async inspectUrl(url) {
+          upstreams.asked.push(url);
+          return upstreams.inspection;
+        },
+        inspectTools: async () => upstreams.inspection,
+        identityProvider,
+        listNodes: async () => nodes,
+        changes: stores.changes,
+        callServer: consoleCalls(gateway),
+        proxy: async () => proxyDownload.reference(base),
+      },
     },
-    administration: {
-      ...stores,
-      clock,
-      refusals,
-      upstreamSetup: loopbackSetup(),
-      webhookSetup: loopbackWebhooks(clock),
-      providerSetup,
-      contentKey: masterKey(new Uint8Array(32)),
-    },
+  });
+  const app = createApp({
+    ...shared,
+    keys,
+    gateway,
     agents: {
       directory: stores.agentDirectory,
       clock,
@@ -279,57 +316,21 @@ export async function pageApp({ log2Cost = 8, ...options }: PageAppOptions = {})
       accept: () => {},
       used: () => {},
     },
-    failedAttempts: new FailedAttempts(clock),
     dynamicRegistration: true,
-    firstOrganization: undefined,
-    trustedProxies: [],
     allowedOrigins: [],
     maxBodyBytes: 65_536,
-    proxyDownload,
-    others: [
-      (routes) =>
-        dashboardRoutes(routes, {
-          ...options,
-          base,
-          ports: {
-            ...stores,
-            clock,
-            refusals,
-            upstreamSetup: loopbackSetup(),
-            webhookSetup: loopbackWebhooks(clock),
-            providerSetup,
-            contentKey: masterKey(new Uint8Array(32)),
-            sealing: masterKey(randomBytes(32)),
-            authorizationClientOf: () => {
-              throw new Error('no test comes here');
-            },
-            cleanUpCredentials: async () => undefined,
-            presenceOf: () => offlineAgent,
-            serverHealth: async () => upstreams.health,
-            learnHealth: async () => undefined,
-            async inspectUrl(url) {
-              upstreams.asked.push(url);
-              return upstreams.inspection;
-            },
-            inspectTools: async () => upstreams.inspection,
-            identityProvider,
-            listNodes: async () => nodes,
-            changes: stores.changes,
-            callServer: consoleCalls(gateway),
-            proxy: async () => proxyDownload.reference(base),
-          },
-        }),
-    ],
-    log: jsonLog('silent', { write: () => true }),
+    pages: new LatePages(async () => pages.ready().then(() => pages)),
     ready: async () => {},
   });
   const changing: string[] = [];
   const reading: string[] = [];
-  app.addHook('onRoute', ({ method, url }) => {
+  const noteRoute = ({ method, url }: { method: string | string[]; url: string }) => {
     const methods = [method].flat().filter((one) => !['GET', 'HEAD', 'OPTIONS'].includes(one));
     changing.push(...methods.map((one) => `${one} ${url}`));
     if ([method].flat().includes('GET')) reading.push(`GET ${url}`);
-  });
+  };
+  for (const routes of [app, pages]) routes.addHook('onRoute', noteRoute);
+  await pages.ready();
   await app.ready();
   const { host } = new URL(base);
 

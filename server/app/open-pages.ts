@@ -1,0 +1,95 @@
+import type { FastifyInstance } from 'fastify';
+import { openIdProvider } from '#accounts/openid-provider';
+import { passwordHashing } from '#accounts/passwords';
+import type { AdministrationPorts } from '#admin/operation';
+import { consoleCalls } from '#console/call-server';
+import type { ProxyDownload } from '#download/proxy-download';
+import type { Gateway } from '#gateway/gateway';
+import { listNodes, type NodeRegistry } from '#nodes/node-registry';
+import type { KeyRing } from '#oauth/signing-keys';
+import type { OutboundGuard } from '#outbound/checked-addresses';
+import type { clientsOf } from '#upstreams/credentials/authorization-client';
+import type { CredentialCleanup } from '#upstreams/credentials/cleanup';
+import { accountGrantsOf } from '#web/account-routes';
+import { changesWithHealth } from '#web/dashboard/live';
+import type { DashboardPorts } from '#web/dashboard/ports';
+import { providerCallbackPath } from '#web/provider-routes';
+import type { SharedParts } from './open-gateway.ts';
+import type { AnsweringNode } from './open-nodes.ts';
+import { createPages, type PagesOptions } from './pages-app.ts';
+import type { ServeOptions } from './serve-options.ts';
+import type { Stores } from './stores.ts';
+
+export interface AppParts extends SharedParts {
+  readonly keys: KeyRing;
+  /** Where nodes share PostgreSQL. */
+  readonly nodes: NodeRegistry | undefined;
+  readonly guard: OutboundGuard;
+  readonly clientOf: ReturnType<typeof clientsOf>;
+  readonly senders: { readonly credentialCleanup: CredentialCleanup } | undefined;
+  readonly administration: AdministrationPorts & Stores;
+  readonly gateway: Gateway;
+  readonly attempts: AnsweringNode['attempts'];
+  readonly proxyDownload: ProxyDownload;
+  readonly ready: () => Promise<void>;
+}
+
+/** What pages and OAuth endpoints share. */
+export type PagePorts = PagesOptions['ports'];
+
+/** Makes the routes for people and for administration, ready for requests. */
+export async function openPages(
+  options: ServeOptions,
+  parts: AppParts,
+  ports: PagePorts,
+): Promise<FastifyInstance> {
+  const { base, clock, oidc, auditRetentionDays } = options;
+  const { stores, masterKey, refusals, administration, proxyDownload } = parts;
+  const identityProvider =
+    oidc && openIdProvider({ ...oidc, redirectUri: base + providerCallbackPath });
+  const app = createPages({
+    ...options,
+    people: {
+      ...stores,
+      hashing: passwordHashing(),
+      sealing: masterKey,
+      refusals,
+      providerSetup: administration.providerSetup,
+      identityProvider,
+      grantsOf: accountGrantsOf(stores.db, clock),
+      clock,
+    },
+    administration,
+    proxyDownload,
+    failedAttempts: parts.attempts.clients,
+    ports,
+    dashboard: { base, auditRetentionDays, ports: dashboardPorts(parts, base, identityProvider) },
+  });
+  await app.ready();
+  return app;
+}
+
+function dashboardPorts(
+  parts: AppParts,
+  base: string,
+  identityProvider: DashboardPorts['identityProvider'],
+): DashboardPorts {
+  const { stores, nodes, upstreams, senders, proxyDownload } = parts;
+  const { health, agentChanges, presence } = upstreams;
+  return {
+    ...parts.administration,
+    sealing: parts.masterKey,
+    authorizationClientOf: parts.clientOf,
+    cleanUpCredentials: () => senders?.credentialCleanup.runNow() ?? Promise.resolve(),
+    identityProvider,
+    inspectUrl: upstreams.inspectUrl,
+    inspectTools: upstreams.inspectTools,
+    serverHealth: (serverId) => health.of(serverId),
+    learnHealth: (serverId, inspection) => health.learn(serverId, inspection),
+    listNodes: nodes && (() => listNodes(stores.db)),
+    changes: changesWithHealth(stores.changes, [...agentChanges, health]),
+    presenceOf: (agentId) => presence.presenceOf(agentId),
+    callServer: consoleCalls(parts.gateway),
+    proxy: () => proxyDownload.reference(base),
+  };
+}
