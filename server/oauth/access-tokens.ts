@@ -57,6 +57,8 @@ export function accessTokens(
     string,
     { readonly kid: string; readonly claims: AccessTokenClaims }
   >(maxRemembered);
+  /** The header of tokens, for the latest key. */
+  let header = { kid: '', text: '' };
 
   async function check(token: string, digest: string): Promise<Verdict> {
     // A 64-byte signature in base64url leaves four bits of its last character unused. Of the sixteen spellings only
@@ -106,7 +108,8 @@ export function accessTokens(
         exp: expiresAt,
         jti: id,
       };
-      const signed = `${encoded({ typ: 'at+jwt', alg: 'EdDSA', kid })}.${encoded(payload)}`;
+      if (header.kid !== kid) header = { kid, text: encoded({ typ: 'at+jwt', alg: 'EdDSA', kid }) };
+      const signed = `${header.text}.${encoded(payload)}`;
       return `${signed}.${sign(null, Buffer.from(signed), privateKey).toString('base64url')}`;
     },
 
