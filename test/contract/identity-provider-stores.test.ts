@@ -32,6 +32,7 @@ import { insertOrganization } from '#server/db/organizations';
 import { insertUser, listOpenMemberships, removeMember } from '#server/db/people';
 import { insertSession, endSessionsThrough, useSession } from '#server/db/sessions';
 import { onEachDatabase, type TestDatabase } from '#support/databases';
+import { someProvider } from '#support/some-provider';
 
 const now = 1_800_000_000;
 
@@ -60,27 +61,20 @@ await onEachDatabase('identity providers', ({ open }) => {
     organizationId: string,
     but: Partial<Omit<ProviderRecord, 'tested' | 'disabledAt'>> = {},
   ) => {
-    const made = {
+    const made = someProvider({
       id: `idp_${randomUUID()}`,
       organizationId,
-      name: 'Acme ID',
-      issuer: 'https://id.example',
-      clientId: 'latchkey',
-      sealedSecret: 'sealed',
       scopes: ['groups'],
-      groupsClaim: 'groups',
       emailTrusted: true,
       joiningRole: 'viewer',
       joiningGroups: ['group_x'],
       roleGroups: ['admin=boss'],
-      countsAsTwoFactors: false,
-      keysUrl: undefined,
       assertionsAllowed: true,
       assertionClients: ['client_x'],
       assertionServers: ['srv_x'],
       createdAt: now,
       ...but,
-    } as const;
+    });
     return { made, outcome: await insertProvider(stores.db, made, 2) };
   };
   const session = async (through?: { organizationId: string; providerId: string }) => {

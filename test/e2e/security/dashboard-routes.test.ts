@@ -17,6 +17,7 @@ import { insertProvider } from '#server/db/identity-providers';
 import { insertDomain } from '#server/db/organization-domains';
 import { insertWebhook } from '#server/db/webhooks';
 import { newestEvents } from '#support/newest-events';
+import { someProvider } from '#support/some-provider';
 
 /** What a viewer may look at; every other page of an organization takes more. */
 const forViewers = [
@@ -92,22 +93,7 @@ beforeAll(async () => {
   await insertInvitation(stores.db, { ...invitation, ...words, createdAt, expiresAt });
   const webhook = { id: 'whk_1', organizationId: 'org_acme', url: deadWebhook, actions: [] };
   await insertWebhook(stores.db, { ...webhook, sealedSecret: '', createdAt }, 10);
-  const provider = {
-    id: 'idp_1',
-    organizationId: 'org_acme',
-    name: 'Acme ID',
-    issuer: 'https://127.0.0.1:9',
-    clientId: 'latchkey',
-    sealedSecret: 'sealed',
-    scopes: [],
-    groupsClaim: 'groups',
-    emailTrusted: false,
-    joiningRole: undefined,
-    joiningGroups: [],
-    roleGroups: [],
-    countsAsTwoFactors: false,
-    createdAt,
-  };
+  const provider = someProvider({ id: 'idp_1', issuer: 'https://127.0.0.1:9', createdAt });
   await insertProvider(stores.db, provider, 5);
   const domain = { organizationId: 'org_acme', domain: 'acme.example', verificationToken: 't' };
   await insertDomain(stores.db, { ...domain, createdAt }, 5);

@@ -22,6 +22,7 @@ import { findMember, findUserByEmail, insertUser } from '#server/db/people';
 import { newestEvents } from '#support/newest-events';
 import { openDatabase } from '#support/open-database';
 import { loopbackProviders, type TxtRecords } from '#support/provider-setup';
+import { someProvider } from '#support/some-provider';
 import { turnedClock } from '#support/turned-clock';
 
 const clock = turnedClock();
@@ -46,26 +47,7 @@ beforeEach(async () => {
     const user = { id: `user_${id}`, email: `${id}@acme.example`, createdAt };
     await insertUser(db, user, { organizationId, role });
   }
-  await insertProvider(
-    db,
-    {
-      id: 'idp_acme',
-      organizationId: 'org_acme',
-      name: 'Acme ID',
-      issuer: 'https://id.example',
-      clientId: 'latchkey',
-      sealedSecret: 'sealed',
-      scopes: [],
-      groupsClaim: 'groups',
-      emailTrusted: false,
-      joiningRole: undefined,
-      joiningGroups: [],
-      roleGroups: [],
-      countsAsTwoFactors: false,
-      createdAt,
-    },
-    5,
-  );
+  await insertProvider(db, someProvider({ createdAt }), 5);
   const claim = { domain: 'acme.example', verificationToken: 'token', createdAt };
   await insertDomain(db, { ...claim, organizationId: 'org_acme' }, 5);
   await setDomainProof(db, 'org_acme', 'acme.example', { by: 'dns', at: createdAt });

@@ -11,6 +11,7 @@ import { masterKey } from '#server/secrets/master-key';
 import { loopbackSetup } from '#support/upstream-setup';
 import { loopbackProviders } from '#support/provider-setup';
 import { loopbackWebhooks } from '#support/webhook-setup';
+import { someProvider } from '#support/some-provider';
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
 
 const otherId = 'org_other';
@@ -22,27 +23,9 @@ beforeAll(async () => {
   app = await pageApp();
   const { db } = app.server.stores;
   await insertOrganization(db, { id: otherId, name: 'other', createdAt: 1 });
-  const through = { organizationId: 'org_acme', providerId: 'idp_acme' };
-  await insertProvider(
-    db,
-    {
-      id: through.providerId,
-      organizationId: through.organizationId,
-      name: 'Acme ID',
-      issuer: 'https://id.example',
-      clientId: 'latchkey',
-      sealedSecret: 'sealed',
-      scopes: [],
-      groupsClaim: 'groups',
-      emailTrusted: false,
-      joiningRole: undefined,
-      joiningGroups: [],
-      roleGroups: [],
-      countsAsTwoFactors: false,
-      createdAt: 1,
-    },
-    10,
-  );
+  const provider = someProvider();
+  await insertProvider(db, provider, 10);
+  const through = { organizationId: provider.organizationId, providerId: provider.id };
   const owner = { organizationId: 'org_acme', role: 'owner' } as const;
   member = await app.browser('olga', owner, 2, through);
   const olga = { id: 'olga', email: 'olga@example.com', createdAt: 1 };
