@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { type UpstreamAccess, replaceUpstreamAccess } from '#server/db/upstream-access';
+import { replaceUpstreamAccess } from '#server/db/upstream-access';
 import { insertOrganization } from '#server/db/organizations';
 import { insertServer } from '#server/db/servers';
 import { masterKey } from '#server/secrets/master-key';
@@ -13,25 +13,12 @@ import {
 import { PersonTokens, tokensText } from '#server/upstreams/credentials/tokens';
 import { everyCommit } from '#support/crashes/every-commit';
 import { stillClock } from '#support/still-clock';
+import { someUpstreamAccess } from '#support/some-upstream-access';
 import { insertUser } from '#server/db/people';
 import { replaceUpstreamConnection } from '#server/db/upstream-connections';
 
-const url = 'https://mcp.example/mcp';
+const access = someUpstreamAccess;
 const sealing = masterKey(randomBytes(32));
-const access: UpstreamAccess = {
-  id: 'upa_1',
-  targetId: 'target_web',
-  endpointId: 'srv_web',
-  kind: 'authorization_code',
-  url,
-  metadata: { issuer: 'https://as.example', token_endpoint: 'https://as.example/token' },
-  resource: url,
-  clientId: 'latchkey',
-  sealedClientSecret: undefined,
-  scopes: [],
-  vouchedHosts: [],
-  createdAt: 1,
-};
 const lifeSeconds = 600;
 /** For longer nobody waits for a process that claimed the renewal. */
 const claimSeconds = 30;
@@ -84,7 +71,7 @@ test('renew a person’s token: wherever the server crashes, at most that one pe
   const points = await everyCommit({
     async prepare(stores) {
       await insertOrganization(stores.db, { id: 'org', name: 'acme', createdAt: start });
-      const upstream = { kind: 'http', url } as const;
+      const upstream = { kind: 'http', url: access.url } as const;
       const server = { id: 'srv_web', organizationId: 'org', name: 'web', upstream };
       await insertServer(stores.db, { ...server, targetId: access.targetId, createdAt: start });
       for (const id of ['dana', 'eve']) {

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
-import { type UpstreamAccess, replaceUpstreamAccess } from '#server/db/upstream-access';
+import { replaceUpstreamAccess } from '#server/db/upstream-access';
 import { insertOrganization } from '#server/db/organizations';
 import { insertServer } from '#server/db/servers';
 import { masterKey } from '#server/secrets/master-key';
@@ -16,6 +16,7 @@ import { PersonTokens, tokensText } from '#server/upstreams/credentials/tokens';
 import type { OpenStores } from '#server/app/stores';
 import { openDatabase } from '#support/open-database';
 import { stillClock, type StillClock } from '#support/still-clock';
+import { someUpstreamAccess } from '#support/some-upstream-access';
 import { insertUser } from '#server/db/people';
 import {
   findUpstreamConnection,
@@ -24,22 +25,8 @@ import {
   endUpstreamConnection,
 } from '#server/db/upstream-connections';
 
-const url = 'https://mcp.example/mcp';
+const access = someUpstreamAccess;
 const sealing = masterKey(randomBytes(32));
-const access: UpstreamAccess = {
-  id: 'upa_1',
-  targetId: 'target_web',
-  endpointId: 'srv_web',
-  kind: 'authorization_code',
-  url,
-  metadata: { issuer: 'https://as.example', token_endpoint: 'https://as.example/token' },
-  resource: url,
-  clientId: 'latchkey',
-  sealedClientSecret: undefined,
-  scopes: [],
-  vouchedHosts: [],
-  createdAt: 1,
-};
 
 let stores: OpenStores & AsyncDisposable;
 let clock: StillClock;
@@ -55,7 +42,7 @@ beforeEach(async () => {
   answer = async () => {};
   const createdAt = clock.now();
   await insertOrganization(stores.db, { id: 'org', name: 'acme', createdAt });
-  const upstream = { kind: 'http', url } as const;
+  const upstream = { kind: 'http', url: access.url } as const;
   const server = { id: 'srv_web', organizationId: 'org', name: 'web', upstream, createdAt };
   await insertServer(stores.db, { ...server, targetId: access.targetId });
   const dana = { id: 'dana', email: 'dana@example.com', createdAt };
