@@ -43,6 +43,22 @@ export function chromiumServer(): Promise<BrowserServer> {
   return engine.launchServer(options);
 }
 
+/** Gives the browser of the page a key that holds passkeys and knows its person. */
+export async function addPasskeyDevice(page: Page): Promise<void> {
+  const session = await page.context().newCDPSession(page);
+  await session.send('WebAuthn.enable');
+  await session.send('WebAuthn.addVirtualAuthenticator', {
+    options: {
+      protocol: 'ctap2',
+      transport: 'internal',
+      hasResidentKey: true,
+      hasUserVerification: true,
+      isUserVerified: true,
+      automaticPresenceSimulation: true,
+    },
+  });
+}
+
 /** The rules of axe about colours that it applies by default. */
 const colourRules = ['color-contrast', 'link-in-text-block'];
 

@@ -1,6 +1,7 @@
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 
-import type { ServerProcess } from './server-process.ts';
+import { chromium } from './chromium.ts';
+import { serverProcess, type ServerProcess } from './server-process.ts';
 
 export const email = 'dana@example.com';
 export const password = 'correct horse battery';
@@ -68,6 +69,34 @@ export async function becomeOwner(
   });
   await press('Create account');
   await page.waitForURL('**/dashboard/*');
+}
+
+export interface OwnersDashboard extends AsyncDisposable {
+  readonly server: ServerProcess;
+  readonly dana: DashboardVisitor;
+}
+
+/** A server with the demo `acme/library`, and a browser of Dana, who owns acme. */
+export async function ownersDashboard(): Promise<OwnersDashboard> {
+  await using stack = new AsyncDisposableStack();
+  const server = stack.use(await serverProcess({ host: 'localhost' }));
+  const browser = await chromium();
+  stack.defer(() => browser.close());
+  const dana = await dashboardVisitor(browser, server);
+  await becomeOwner(dana, server);
+  await server.command(['server', 'create', 'acme/library', '--demo']);
+  const made = stack.move();
+  return { server, dana, [Symbol.asyncDispose]: () => made.disposeAsync() };
+}
+
+/** Makes a key of `acme/library`. */
+export async function libraryKey(
+  server: ServerProcess,
+  name: string,
+  ...options: string[]
+): Promise<{ id: string; key: string }> {
+  const words = ['key', 'create', 'acme/library', '--name', name, '--json', ...options];
+  return JSON.parse(await server.command(words));
 }
 
 /** Signs in. */

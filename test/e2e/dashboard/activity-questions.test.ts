@@ -1,19 +1,18 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import type { Browser, Locator, Page } from 'playwright-core';
+import type { Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-import { chromium, pageProblems } from '#support/chromium';
+import { pageProblems } from '#support/chromium';
 import {
-  becomeOwner,
-  dashboardVisitor,
-  type DashboardVisitor,
   email,
+  libraryKey,
+  ownersDashboard,
+  type OwnersDashboard,
 } from '#support/dashboard-visitor';
 import { mcpCall, rpc } from '#support/mcp-call';
 import { patient } from '#support/patient';
-import { serverProcess, type ServerProcess } from '#support/server-process';
 import { suite } from '#support/suite';
 
 /** How an administrator finds an answer: `click` counts. Returns what the page must say. */
@@ -115,33 +114,22 @@ const answers: readonly Answer[] = [
 ];
 
 await suite('browser', 'questions of an administrator in a browser', () => {
-  let server: ServerProcess;
-  let browser: Browser;
-  let dana: DashboardVisitor;
+  let acme: OwnersDashboard;
+  let server: OwnersDashboard['server'];
+  let dana: OwnersDashboard['dana'];
 
   beforeAll(async () => {
-    server = await serverProcess({ host: 'localhost' });
-    browser = await chromium();
-    dana = await dashboardVisitor(browser, server);
-    await becomeOwner(dana, server);
-    await server.command(['server', 'create', 'acme/library', '--demo']);
+    acme = await ownersDashboard();
+    ({ server, dana } = acme);
     await callThem();
   }, 180_000);
-  afterAll(async () => {
-    await browser.close();
-    await server[Symbol.asyncDispose]();
-  });
-
-  const keyNamed = async (name: string, ...scopes: string[]): Promise<Record<string, string>> => {
-    const words = ['key', 'create', 'acme/library', '--name', name, '--json', ...scopes];
-    return JSON.parse(await server.command(words));
-  };
+  afterAll(() => acme[Symbol.asyncDispose]());
 
   /** Calls of two keys and of Dana; then one key is revoked, and a tool is hidden. */
   async function callThem() {
     const { page, open, press, fill } = dana;
-    const nightly = await keyNamed('nightly');
-    const limited = await keyNamed('limited', '--scope', 'mcp:tools:read');
+    const nightly = await libraryKey(server, 'nightly');
+    const limited = await libraryKey(server, 'limited', '--scope', 'mcp:tools:read');
     const call = (key: string | undefined, application: string, name: string) =>
       mcpCall(`${server.base}/mcp/acme/library`, {
         ...(key !== undefined && { key }),
@@ -149,15 +137,15 @@ await suite('browser', 'questions of an administrator in a browser', () => {
         body: rpc('tools/call', { name, arguments: { sql: 'select 1' } }),
       });
     for (const tool of ['query', 'list_tables', 'query']) {
-      await call(nightly['key'], 'Claude Code/2.1', tool);
+      await call(nightly.key, 'Claude Code/2.1', tool);
     }
     for (const version of ['1.0', '1.1', '1.2'])
-      await call(limited['key'], `Cursor/${version}`, 'query');
+      await call(limited.key, `Cursor/${version}`, 'query');
     await open('/servers/library/try?tool=query');
     await fill({ sql: 'drop table book' });
     await press('Call query');
     await page.locator('.result').waitFor();
-    await server.command(['key', 'revoke', limited['id'] ?? '']);
+    await server.command(['key', 'revoke', limited.id]);
     await server.command(['server', 'hide-tools', 'acme/library', '--tool', 'list_tables']);
     for (const [path, last] of [
       ['/usage?by=caller', email],

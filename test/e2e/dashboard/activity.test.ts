@@ -1,36 +1,25 @@
-import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-import { chromium, pageProblems } from '#support/chromium';
-import { becomeOwner, dashboardVisitor, type DashboardVisitor } from '#support/dashboard-visitor';
+import { pageProblems } from '#support/chromium';
+import { libraryKey, ownersDashboard, type OwnersDashboard } from '#support/dashboard-visitor';
 import { mcpCall, rpc } from '#support/mcp-call';
-import { serverProcess, type ServerProcess } from '#support/server-process';
 import { suite } from '#support/suite';
 
 await suite('browser', 'activity in a browser', () => {
-  let server: ServerProcess;
-  let browser: Browser;
-  let dana: DashboardVisitor;
+  let acme: OwnersDashboard;
+  let server: OwnersDashboard['server'];
+  let dana: OwnersDashboard['dana'];
   let key: string;
 
   beforeAll(async () => {
-    server = await serverProcess({ host: 'localhost' });
-    browser = await chromium();
-    dana = await dashboardVisitor(browser, server);
-    await becomeOwner(dana, server);
-    await server.command(['server', 'create', 'acme/library', '--demo']);
+    acme = await ownersDashboard();
+    ({ server, dana } = acme);
     key = await keyNamed('nightly');
   }, 120_000);
-  afterAll(async () => {
-    await browser.close();
-    await server[Symbol.asyncDispose]();
-  });
+  afterAll(() => acme[Symbol.asyncDispose]());
 
-  const keyNamed = async (name: string, ...options: string[]) => {
-    const words = ['key', 'create', 'acme/library', '--name', name, '--json', ...options];
-    const made = await server.command(words);
-    return String(JSON.parse(made).key);
-  };
+  const keyNamed = async (name: string, ...options: string[]) =>
+    (await libraryKey(server, name, ...options)).key;
   const call = (name: string, as = key, args: object = {}) =>
     mcpCall(`${server.base}/mcp/acme/library`, {
       key: as,

@@ -1,7 +1,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-import { chromium, pageProblems } from '#support/chromium';
+import { addPasskeyDevice, chromium, pageProblems } from '#support/chromium';
 import { serverProcess, type ServerProcess } from '#support/server-process';
 import { suite } from '#support/suite';
 
@@ -156,18 +156,7 @@ await suite('browser', 'the first owner in a browser', () => {
 
   test('a passkey is added, signs in alone, and is removed', async () => {
     const page = await newPage();
-    const authenticator = await page.context().newCDPSession(page);
-    await authenticator.send('WebAuthn.enable');
-    await authenticator.send('WebAuthn.addVirtualAuthenticator', {
-      options: {
-        protocol: 'ctap2',
-        transport: 'internal',
-        hasResidentKey: true,
-        hasUserVerification: true,
-        isUserVerified: true,
-        automaticPresenceSimulation: true,
-      },
-    });
+    await addPasskeyDevice(page);
     await signIn(page);
     await page.waitForURL(account);
     await page.getByLabel('Passkey name').fill('Laptop <b>\u202e');

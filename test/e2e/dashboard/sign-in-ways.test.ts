@@ -4,7 +4,7 @@ import { Secret, TOTP } from 'otpauth';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-import { chromium, pageProblems } from '#support/chromium';
+import { addPasskeyDevice, chromium, pageProblems } from '#support/chromium';
 import { singleSignOn, type SingleSignOn } from '#support/single-sign-on';
 import { suite } from '#support/suite';
 
@@ -122,18 +122,7 @@ await suite('browser', 'every way to sign in, in a browser', () => {
 
   test('a passkey signs in', { timeout }, async () => {
     const page = await withPassword('passkey@example.com');
-    const authenticator = await page.context().newCDPSession(page);
-    await authenticator.send('WebAuthn.enable');
-    await authenticator.send('WebAuthn.addVirtualAuthenticator', {
-      options: {
-        protocol: 'ctap2',
-        transport: 'internal',
-        hasResidentKey: true,
-        hasUserVerification: true,
-        isUserVerified: true,
-        automaticPresenceSimulation: true,
-      },
-    });
+    await addPasskeyDevice(page);
     await page.getByLabel('Passkey name').fill('Laptop');
     await press(page, 'Add passkey');
     await page.waitForURL('**/account?done=passkey');
