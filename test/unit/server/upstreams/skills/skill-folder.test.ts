@@ -1,17 +1,30 @@
 import { EventEmitter } from 'node:events';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import fs, { mkdirSync, writeFileSync } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
-import { expect, test, vi } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { SkillFolder } from '#server/upstreams/skills/skill-folder';
 import { temporaryFolder } from '#support/temporary-folder';
 
-const watcher = vi.hoisted(() => ({ current: undefined as EventEmitter | undefined }));
-vi.mock('node:fs', async (original) => ({
-  ...(await original<object>()),
-  watch: () => (watcher.current = Object.assign(new EventEmitter(), { close: () => undefined })),
-}));
+/** What takes the place of the watcher of every folder. Modules that another file has loaded get it too, unlike a mocked module. */
+function onlyWatcher(): EventEmitter {
+  const nothing = () => watcher;
+  const watcher = Object.assign(new EventEmitter(), {
+    close: () => undefined,
+    ref: nothing,
+    unref: nothing,
+  });
+  vi.spyOn(fs, 'watch').mockReturnValue(watcher);
+  syncBuiltinESMExports();
+  onTestFinished(() => {
+    vi.restoreAllMocks();
+    syncBuiltinESMExports();
+  });
+  return watcher;
+}
 
 test('skill folder: a change while the folder is read is served soon, without another change', async () => {
+  const watcher = onlyWatcher();
   await using temporary = await temporaryFolder('skills');
   const write = (name: string, description: string) => {
     mkdirSync(join(temporary.path, name), { recursive: true });
@@ -28,12 +41,13 @@ test('skill folder: a change while the folder is read is served soon, without an
       isOpen = false;
       // The files were just read: what comes now belongs to the next time.
       write('late', 'Late.');
-      watcher.current?.emit('change');
+      watcher.emit('change');
     },
   });
+  expect(watcher.listenerCount('change')).toBeGreaterThan(0);
   isOpen = true;
   write('early', 'Early.');
-  watcher.current?.emit('change');
+  watcher.emit('change');
   await expect
     .poll(() => folder.serves('skill://late/SKILL.md'), { timeout: 15_000, interval: 20 })
     .toBe(true);
