@@ -58,6 +58,9 @@ const level = (
     // Not threads: the keychain's library reads the environment of the process.
     pool: 'forks' as const,
     isolate: false,
+    // Node itself loads our modules, and runs them as it does in production. Vitest's own loader is for `vi.mock`, which no test uses:
+    // it does not reach modules that another file of the worker has loaded.
+    experimental: { viteModuleRunner: order > 0, nodeLoader: false },
     fileParallelism: workers > 1,
     maxWorkers: workers,
     sequence: { groupOrder: order },
