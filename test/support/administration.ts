@@ -58,7 +58,7 @@ export async function administration(): Promise<Administration> {
       out: (line) => lines.push(line),
       tell: (line) => told.push(line),
       readPassword: () => Promise.resolve({ password: typed, repeated: typed }),
-      hashing: passwordHashing(),
+      hashing: passwordHashing({ log2Cost: 8 }),
     });
     return lines;
   }
