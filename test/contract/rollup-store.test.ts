@@ -58,16 +58,16 @@ await onEachDatabase('usage rollups', ({ open }) => {
     const counts = { toolErrors: 0, refused: 0, upstreamErrors: 0 };
     const server = { kind: 'server', serverId: 'srv_sales', subject: 'srv_sales' } as const;
 
-    for (const of of [undefined, server]) {
-      expect(await sumCalls(db, span({ period: 'minute', until: day + 3600 }), of)).toEqual([
+    for (const whose of [undefined, server]) {
+      expect(await sumCalls(db, span({ period: 'minute', until: day + 3600 }), whose)).toEqual([
         { ...counts, at: day, bucket: 4, calls: 1 },
         { ...counts, at: day + 60, bucket: 4, calls: 1, toolErrors: 1 },
       ]);
-      expect(await sumCalls(db, span(), of)).toEqual([
+      expect(await sumCalls(db, span(), whose)).toEqual([
         { ...counts, at: day, bucket: 4, calls: 2, toolErrors: 1 },
         { at: day + 3600, bucket: 9, calls: 1, toolErrors: 0, refused: 1, upstreamErrors: 2 },
       ]);
-      expect(await sumCalls(db, span({ period: 'day' }), of)).toMatchObject([
+      expect(await sumCalls(db, span({ period: 'day' }), whose)).toMatchObject([
         { at: day, bucket: 4, calls: 2 },
         { at: day, bucket: 9, calls: 1 },
       ]);
