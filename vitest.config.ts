@@ -85,7 +85,7 @@ interface Level {
   readonly order: number;
   /** Asserts nothing: room for a machine that does other things too. */
   readonly timeoutMs: number;
-  /** How many files run at a time. */
+  /** How many files run at a time: more than there are cores, as many of them often wait. */
   readonly workers: number;
   readonly env?: Record<string, string>;
 }
@@ -114,23 +114,23 @@ export default defineConfig({
         exclude: [full],
         order: 0,
         timeoutMs: 60_000,
-        workers: 2,
+        workers: 3,
       }),
       level('contract', 'test/contract/**/*.test.ts', {
         order: 0,
         timeoutMs: 60_000,
-        workers: 2,
+        workers: 3,
       }),
       level('e2e', 'test/e2e/**/*.test.ts', {
         exclude: [full],
         order: 1,
         timeoutMs: 120_000,
-        workers: 3,
+        workers: 4,
       }),
       level('nodes', storiesOfNodes, {
         order: 1,
         timeoutMs: 120_000,
-        workers: 3,
+        workers: 4,
         env: { TEST_NODES: '3' },
       }),
       level('full', `test/${full}`, { order: 2, timeoutMs: 900_000, workers: 1 }),
