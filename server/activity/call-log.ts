@@ -136,6 +136,12 @@ export class CallLog {
   note(ended: EndedCall, begun?: CallRecord, contents?: CallContents): void {
     if (begun) {
       const { callId = begun.callId, durationMs, account, end, error, status, bytesOut } = ended;
+      if (this.#ended.length >= maxQueued) {
+        // It stays `unknown`.
+        contents?.letGo();
+        this.#dropped += 1;
+        return;
+      }
       const row = { ...begun, callId, durationMs, account, end, error, status, bytesOut };
       this.#ended.push(row);
       if (contents) this.#endedContents.set(row, contents);

@@ -160,7 +160,7 @@ async function insertCalls(
 ): Promise<void> {
   const numbers = isPostgres(db)
     ? sql`select n from generate_series(${first}::bigint, ${first + count - 1}::bigint) as numbers(n)`
-    : sql`with recursive numbers(n) as (select ${first} union all select n + 1 from numbers where n < ${first + count - 1})
+    : sql`with recursive numbers(n) as (select cast(${first} as bigint) union all select n + 1 from numbers where n < ${first + count - 1})
         select n from numbers`;
   const hex = (value: ReturnType<typeof sql>, length: number) =>
     isPostgres(db)

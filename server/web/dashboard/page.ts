@@ -47,8 +47,8 @@ interface ExportedFile {
   readonly name: string;
   readonly format: ExportFormat;
   readonly now: EpochSeconds;
-  /** Yields the text. Is told when the reader disconnects, and then stops. */
-  readonly pieces: (signal: AbortSignal) => AsyncIterable<string>;
+  /** Yields the text. Is told when the reader disconnects, and then stops. Absent for a request for the headers alone. */
+  readonly pieces?: (signal: AbortSignal) => AsyncIterable<string>;
 }
 
 /** Sends a file for download. */
@@ -67,7 +67,7 @@ export function sendExport(
       'Cache-Control': 'no-store',
       'X-Content-Type-Options': 'nosniff',
     })
-    .send(Readable.from(pieces(reading.signal)));
+    .send(pieces ? Readable.from(pieces(reading.signal)) : '');
 }
 
 /** Paths of the ES modules behind every page of the dashboard. */

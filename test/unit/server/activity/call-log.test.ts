@@ -89,3 +89,26 @@ test('call log: calls that begin in one turn share a transaction, and those that
     ['c', 'd'],
   ]);
 });
+
+test('call log: ends that cannot be written do not fill the memory', async () => {
+  let isFull = false;
+  const log = new CallLog({
+    async write() {
+      if (isFull) throw new Error('disk full');
+    },
+    namesOf: async (_, ids) => new Map(ids.map((id) => [id, id])),
+    node: 'node-1',
+    nowMs: () => 1_800_000_000_000,
+    failed: () => undefined,
+  });
+  const row = await log.begin(callsOf('a'));
+  isFull = true;
+
+  for (let at = 0; at < 20_003; at += 1) log.note(callsOf('a'), row);
+
+  expect(log.dropped).toBe(3);
+  expect(log.pending).toBe(20_000);
+  isFull = false;
+  await log.close();
+  expect(log.pending).toBe(0);
+});
