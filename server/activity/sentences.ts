@@ -289,8 +289,9 @@ const refusals: Readonly<Record<RefusalCode, Failure>> = {
     place: 'settings',
   },
   upstream_tls_failed: {
-    because: 'the TLS certificate of the upstream is not valid',
-    remedy: 'Renew the certificate of the MCP server, or correct the host name in the URL.',
+    because: 'no TLS connection to the upstream could be made',
+    remedy:
+      'Renew the certificate of the MCP server, correct the host name in the URL, or use http:// if the server has no TLS.',
     place: 'settings',
   },
   upstream_not_served: {

@@ -1,12 +1,8 @@
-import { setImmediate as afterOtherWork, setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
 
-import { type ExportedQuery, exportCalls } from '#activity/export-calls';
+import type { ExportedQuery } from '#activity/export-calls';
 import { failureOf } from '#activity/sentences';
-import { json } from '#config/option';
-import type { Input } from '#config/read-options';
-import { UsageError } from '#config/usage-error';
-import { callIdAt, writtenAtMs } from '#db/calls';
+import { writtenAtMs } from '#db/calls';
 import { type CallFilter, findCall, searchCalls, watermarkAt } from '#db/find-calls';
 import type { Organization } from '#db/organizations';
 import { findUserByEmail } from '#db/people';
@@ -20,17 +16,13 @@ import {
   upstreamAccounts,
 } from '#model/calls';
 import { emailKey } from '#model/email';
-import type { Option } from '#model/option';
 import type { Role } from '#model/roles';
-import { administer, type Command, type CommandPorts } from './command.ts';
 import { fields, wholeNumber, words } from './fields.ts';
-import { gapViewSchema, missingCalls, tellMissing } from './missing-calls.ts';
+import { gapViewSchema, missingCalls } from './missing-calls.ts';
 import { type Actor, mayDo, organizationOperation, type Operation } from './operation.ts';
-import { type Ports, findListed, namedOrganization } from './positionals.ts';
-import { printMade, printRows } from './print.ts';
 import { AdministrationRefusal, notFound } from './refusal.ts';
 
-const mostALimit = 200;
+export const mostALimit = 200;
 const path = '/organizations/{organization}/calls';
 const cursor = z.string().regex(/^[\da-f]{12,24}$/, 'is not a value from an earlier response');
 
@@ -47,6 +39,7 @@ const callFilter = {
     .enum([...callEnds, 'failed'])
     .optional()
     .describe('How it ended; `failed`: all but `ok` and `cancelled`'),
+  account: z.enum(upstreamAccounts).optional().describe('What the server was called with'),
   error: words(100).optional().describe('The code of the error, for example `insufficient_scope`'),
   from: wholeNumber().optional().describe('Calls at or after this time, in seconds since 1970'),
   until: wholeNumber().optional().describe('Calls before this time, in seconds since 1970'),
@@ -166,7 +159,7 @@ export async function selectedPerson(
  * @throws {AdministrationRefusal} `forbidden` for the calls of another person, `not_found` for an unknown server
  */
 async function selected(
-  { person, server, tool, outcome, from, until, application, credential, error }: CallFilterInput,
+  { person, server, tool, outcome, from, until, ...exact }: CallFilterInput,
   reading: Reading,
   db: Db,
 ): Promise<CallFilter> {
@@ -180,9 +173,7 @@ async function selected(
   const found = server === undefined ? undefined : await findServer(db, organization.name, server);
   if (server !== undefined && !found) throw notFound('server');
   return {
-    application,
-    credential,
-    error,
+    ...exact,
     ...wanted,
     ...(own !== undefined && { person: own }),
     target: found?.target.id,
@@ -219,7 +210,7 @@ export const callList = organizationOperation({
       .array(gapViewSchema)
       .describe('Calls in the selected time that were answered and not recorded, newest first'),
   }),
-  async run({ after, newer, limit, ...filter }, reading, { db, clock }) {
+  async run({ after, newer, limit, ...filter }, reading, { db, clock, signal }) {
     const id = newer ?? after;
     const side = newer === undefined ? 'older' : 'newer';
     const chosen = await selected(filter, reading, db);
@@ -229,6 +220,7 @@ export const callList = organizationOperation({
       from: id === undefined ? undefined : { id, side },
       limit,
       watermarkMs: watermarkAt(clock.now()),
+      signal,
     });
     const { calls, hasMore, stoppedAt } = found;
     const last = side === 'older' ? calls.at(-1) : calls[0];
@@ -277,224 +269,3 @@ export const callExport = organizationOperation({
 });
 
 export const callOperations: readonly Operation[] = [callList, callRead, callExport];
-
-const filterOptions: readonly Option[] = [
-  {
-    name: 'since',
-    value: 'WHEN',
-    fallback: '7d',
-    doc: 'the first calls: 30m, 2h or 7d ago, or a day such as 2026-11-20',
-  },
-  { name: 'until', value: 'WHEN', doc: 'the end, in the same form; a day includes all of it' },
-  { name: 'person', value: 'EMAIL', doc: 'the e-mail address or the ID of a person' },
-  {
-    name: 'application',
-    value: 'NAME',
-    doc: "the application, as it calls itself, for example 'claude*'",
-  },
-  { name: 'credential', value: 'ID', doc: 'the ID of a key or client' },
-  { name: 'tool', value: 'NAME', doc: "a tool, prompt or resource, for example 'refund*'" },
-  { name: 'outcome', value: 'O', doc: `the outcome: ${callEnds.join(', ')}, or failed` },
-  { name: 'error', value: 'CODE', doc: 'the code of the error, for example insufficient_scope' },
-];
-
-/** @throws {UsageError} @throws {CommandError} if the organization or the server does not exist */
-async function filterOf(input: Input, { stores, clock }: Ports) {
-  const given = await findListed(input.positionals[0] ?? '', stores);
-  const outcomes = [...callEnds, 'failed'] as const;
-  const typed = input.text('outcome');
-  const outcome = outcomes.find((known) => known === typed);
-  if (typed !== undefined && !outcome) {
-    throw new UsageError(`--outcome '${typed}' is unknown`, `use ${outcomes.join(', ')}`);
-  }
-  const now = clock.now();
-  return {
-    ...given,
-    person: input.text('person'),
-    application: input.text('application'),
-    credential: input.text('credential'),
-    tool: input.text('tool'),
-    outcome,
-    error: input.text('error'),
-    from: timeOf('since', input.must('since'), now).from,
-    until: input.isGiven('until') ? timeOf('until', input.must('until'), now).end : undefined,
-  };
-}
-
-const unitSeconds: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
-
-/** A time that was typed, in seconds since 1970; a day begins at `from` and ends at `end`. @throws {UsageError} */
-function timeOf(
-  name: string,
-  text: string,
-  now: number,
-): { readonly from: number; readonly end: number } {
-  const [, count, unit = ''] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
-  if (count !== undefined) {
-    const at = now - Number(count) * (unitSeconds[unit] ?? 1);
-    return { from: at, end: at };
-  }
-  const day = /^\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(`${text}T00:00:00Z`) / 1000 : Number.NaN;
-  if (!Number.isNaN(day)) return { from: day, end: day + 86_400 };
-  throw new UsageError(
-    `--${name} '${text}' is not a time`,
-    'write 30m, 2h or 7d, or a day such as 2026-11-20',
-  );
-}
-
-type CallView = z.output<typeof callViewSchema>;
-
-/** What `call list --json` prints of a call. */
-function printedCall(call: CallView) {
-  return {
-    at: new Date(call.startedAtMs).toISOString(),
-    duration_ms: call.durationMs,
-    person: call.person?.name ?? null,
-    application: call.application,
-    credential: call.credential.name,
-    endpoint: call.endpoint.name,
-    server: call.server.name,
-    method: call.method,
-    tool: call.tool,
-    outcome: call.outcome,
-    error: call.error,
-    request_id: call.requestId,
-    times: call.times,
-    id: call.id,
-  };
-}
-
-/** The columns for people, who see the rest with `call show`. */
-function tableRow(call: CallView) {
-  return {
-    called_at: call.at,
-    who: call.person?.name || call.credential.name || call.credential.id,
-    application: call.application,
-    server: call.server.name,
-    tool: call.tool ?? call.method,
-    outcome: call.times > 1 ? `${call.outcome} ×${call.times}` : call.outcome,
-    error: call.error,
-    ms: call.durationMs,
-    id: call.id,
-  };
-}
-
-/** The newest calls. A search that takes long says how far it is; a reader who has seen enough ends the command. */
-async function firstCalls(
-  filter: Awaited<ReturnType<typeof filterOf>>,
-  limit: string,
-  { tell, ...ports }: Pick<CommandPorts, 'stores' | 'clock' | 'tell'>,
-): Promise<readonly CallView[]> {
-  const first = await administer(callList, { ...filter, limit }, ports);
-  tellMissing(first.missing, tell);
-  const items = [...first.items];
-  let { searchedTo, next } = first;
-  while (searchedTo !== null && next !== null && items.length < Number(limit)) {
-    const when = new Date(searchedTo * 1000).toISOString().replace('.000Z', 'Z');
-    tell(`searched back to ${when}, ${items.length} found so far; Ctrl+C stops the search`);
-    const rest = { ...filter, after: next, limit: Number(limit) - items.length };
-    const found = await administer(callList, rest, ports);
-    items.push(...found.items);
-    ({ searchedTo, next } = found);
-  }
-  return items;
-}
-
-const followEveryMs = 1000;
-
-const listCommand: Command = {
-  words: 'call list',
-  positionals: ['ORG[/SERVER]'],
-  options: [
-    ...filterOptions,
-    { name: 'limit', value: 'N', fallback: '50', doc: 'the number of calls, up to 200' },
-    { name: 'follow', doc: 'print further calls as they are recorded, one JSON document per line' },
-    json,
-  ],
-  doc: 'list the recorded calls of an organization or a server, newest first',
-  endsWithReader: true,
-  async run(input, { out, tell, ...ports }) {
-    const filter = await filterOf(input, ports);
-    const startMs = watermarkAt(ports.clock.now());
-    const items = await firstCalls(filter, input.must('limit'), { ...ports, tell });
-    if (!input.flag('follow')) {
-      const isJson = input.flag('json');
-      const rows = isJson ? items.map(printedCall) : items.map(tableRow);
-      return printRows(rows, { json: isJson, empty: 'no matching calls', out });
-    }
-    const print = (calls: readonly CallView[]) => {
-      for (const call of calls.toReversed()) out(JSON.stringify(printedCall(call)));
-    };
-    print(items);
-    // Ids sort by the time of recording, so every later call has a greater one. The list has left out the youngest calls.
-    let newest = items[0]?.id ?? callIdAt(startMs);
-    for (;;) {
-      await pause(followEveryMs);
-      for (let hasMore = true; hasMore;) {
-        const more = { ...filter, newer: newest, limit: mostALimit };
-        const found = await administer(callList, more, ports);
-        print(found.items);
-        // A search that took too long continues where it stopped, also if it found nothing.
-        newest = found.next ?? found.items[0]?.id ?? newest;
-        hasMore = found.next !== null;
-      }
-    }
-  },
-};
-
-const showCommand: Command = {
-  words: 'call show',
-  positionals: ['ORG', 'ID'],
-  options: [json],
-  doc: 'show everything that is recorded of a call',
-  async run(input, { out, ...ports }) {
-    const [text = '', callId = ''] = input.positionals;
-    const { name: organization } = await namedOrganization(text, ports.stores);
-    const call = await administer(callRead, { organization, callId }, ports);
-    const facts = {
-      ...printedCall(call),
-      call_id: call.callId,
-      person_id: call.person?.id ?? null,
-      credential_id: call.credential.id,
-      application_source: call.applicationSource,
-      address: call.address,
-      account: call.account,
-      account_owner: call.accountOwner?.name ?? null,
-      account_owner_id: call.accountOwner?.id ?? null,
-      reason: call.reason,
-      remedy: call.remedy,
-      status: call.status,
-      bytes_in: call.bytesIn,
-      bytes_out: call.bytesOut,
-      trace_id: call.traceId,
-      era: call.era,
-      node: call.node,
-    };
-    printMade(facts, { json: input.flag('json'), out });
-  },
-};
-
-const exportCommand: Command = {
-  words: 'call export',
-  positionals: ['ORG[/SERVER]'],
-  options: [
-    ...filterOptions,
-    { name: 'csv', doc: 'print CSV instead of one JSON document per line' },
-    { ...json, doc: 'print one JSON document per line (default)' },
-  ],
-  doc: 'print the recorded calls of an organization or a server',
-  endsWithReader: true,
-  async run(input, { out, tell, ...ports }) {
-    const format = input.flag('csv') ? 'csv' : 'jsonl';
-    const wanted = { ...(await filterOf(input, ports)), format };
-    const { query, missing } = await administer(callExport, wanted, ports);
-    tellMissing(missing, tell);
-    for await (const piece of exportCalls(query, format, ports.stores.db)) {
-      piece.trimEnd().split(/\r?\n/).forEach(out);
-      // SQLite answers within the same turn, in which the reader cannot be seen to disconnect.
-      await afterOtherWork();
-    }
-  },
-};
-
-export const callCommands: readonly Command[] = [listCommand, showCommand, exportCommand];

@@ -197,6 +197,8 @@ export interface AdministrationPorts {
   /** Records refusals that can be caused without limit. */
   readonly refusals: RefusalLog;
   readonly clock: Clock;
+  /** Aborted when nobody waits for the output any more. Only what reads for long has to look. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 const maxTargetLength = 200;

@@ -5,30 +5,36 @@ import { replacePerson } from '#activity/pseudonyms';
 import { json } from '#config/option';
 import { CommandError } from '#config/usage-error';
 import { findCallers, requestPseudonym } from '#db/call-pseudonyms';
-import { findUserByEmail } from '#db/people';
-import { pseudonymName } from '#model/calls';
+import { findCall } from '#db/find-calls';
+import { findMember, findUserByEmail } from '#db/people';
+import type { Db } from '#db/transaction';
+import { isPseudonym, pseudonymName } from '#model/calls';
 import { emailKey } from '#model/email';
 import { administer, type Command } from './command.ts';
 import { organizationOperation } from './operation.ts';
-import { checkRecent, ofPerson, ownMember } from './people.ts';
+import { checkRecent, ofPerson } from './people.ts';
 import { namedOrganization } from './positionals.ts';
 import { printMade } from './print.ts';
+import { notFound } from './refusal.ts';
 
 const pseudonymBytes = 6;
 
 /**
- * The audit log names the pseudonym and not the person. Members are pseudonymized on their page; the operator may also name people
- * who have left, or whose account was deleted.
+ * The audit log names the pseudonym and not the person. Members are pseudonymized on their page; people who have left, or whose account
+ * was deleted, on the page of one of their calls. The operator may name anyone.
  */
 export const personPseudonymize = organizationOperation({
   name: 'person.pseudonymize',
   doc: 'Replace the name and address of a person by a pseudonym in the calls recorded so far, and delete the stored arguments and results of these calls; this cannot be undone',
   permission: 'owners.manage',
-  input: z.strictObject(ofPerson),
+  input: z.strictObject({
+    ...ofPerson,
+    callId: z.string().max(40).optional().describe('A call of a person who is no member'),
+  }),
   output: z.object({ pseudonym: z.string(), requestedAtMs: z.int() }),
   target: (_, output) => output && `pseudonym:${output.pseudonym}`,
-  async run({ userId: personId }, { organization, actor }, { db, clock }) {
-    if (actor.type !== 'operator') await ownMember(organization.id, personId, { db });
+  async run({ userId: personId, callId }, { organization, actor }, { db, clock }) {
+    if (actor.type !== 'operator') await checkCaller(organization.id, { personId, callId }, db);
     checkRecent(actor, clock.now());
     const { pseudonym, requestedAtMs } = await requestPseudonym(db, {
       organizationId: organization.id,
@@ -40,6 +46,21 @@ export const personPseudonymize = organizationOperation({
     return { pseudonym, requestedAtMs };
   },
 });
+
+/**
+ * A person of another organization is not found, nor is a pseudonym.
+ *
+ * @throws {AdministrationRefusal} `not_found`
+ */
+async function checkCaller(
+  organizationId: string,
+  { personId, callId }: { readonly personId: string; readonly callId: string | undefined },
+  db: Db,
+): Promise<void> {
+  if (await findMember(db, organizationId, personId)) return;
+  const call = callId === undefined ? undefined : await findCall(db, organizationId, callId);
+  if (call?.person?.id !== personId || isPseudonym(personId)) throw notFound('person');
+}
 
 export const pseudonymizeCommand: Command = {
   words: 'user pseudonymize',

@@ -1,7 +1,7 @@
 import { agentCommands } from '#admin/agents';
 import { auditCommands } from '#admin/audit';
+import { callCommands } from '#admin/call-commands';
 import { contentCommands } from '#admin/call-contents';
-import { callCommands } from '#admin/calls';
 import { clientSecretCommands } from '#admin/client-secrets';
 import { clientCommands, clientRevokeCommand } from '#admin/clients';
 import type { Command } from '#admin/command';

@@ -26,6 +26,8 @@ export interface CallFilter {
   readonly credential?: string | undefined;
   /** The application, as it calls itself; `*` stands for any text. */
   readonly application?: string | undefined;
+  /** Whether the application is a name, as usage counts it: with any version, or with none. */
+  readonly hasAnyVersion?: boolean | undefined;
   readonly endpoint?: string | undefined;
   readonly target?: string | undefined;
   /** Names of tools or prompts, or URIs of resources; `*` stands for any text. */
@@ -267,7 +269,11 @@ function within(range: IdRange, part: IdRange): IdRange | undefined {
 interface WantedSubjects {
   readonly kind: IndexedKind;
   readonly subjects: readonly string[];
+  readonly are: SubjectTexts;
 }
+
+/** What texts of subjects are: themselves, patterns in which `*` stands for any text, or names that a version may follow. */
+type SubjectTexts = 'exact' | 'patterns' | 'names';
 
 const failedEnds = callEnds.filter((end) => end !== 'ok' && end !== 'cancelled');
 
@@ -286,9 +292,14 @@ function wantedSubjects(filter: CallFilter): readonly WantedSubjects[] {
     application: one(application),
     account: one(account),
   };
-  return Object.entries(values).flatMap(([kind, subjects]) =>
-    subjects ? [{ kind: kind as IndexedKind, subjects }] : [],
-  );
+  const are: Partial<Record<IndexedKind, SubjectTexts>> = {
+    name: 'patterns',
+    application: filter.hasAnyVersion === true ? 'names' : 'patterns',
+  };
+  return Object.entries(values).flatMap(([name, subjects]) => {
+    const kind = name as IndexedKind;
+    return subjects ? [{ kind, subjects, are: are[kind] ?? 'exact' }] : [];
+  });
 }
 
 interface WantedQuarters {
@@ -352,12 +363,12 @@ async function secondsOfSubjects(
   db: Db,
   organizationId: string,
   quarters: readonly number[],
-  { kind, subjects }: WantedSubjects,
+  { kind, subjects, are }: WantedSubjects,
 ): Promise<ReadonlyMap<number, Seconds>> {
   const isOfAccounts = kind === 'account';
   const isSubject = isOfAccounts
     ? sql`1 = 1`
-    : isOneOf(db, 'subject', [...subjects, anySubject], patternKinds.has(kind));
+    : isOneOf(db, 'subject', [...subjects, anySubject], are);
   // SQLite gets the order of the loops: of a list of quarters and a list of subjects, it would look up only the quarters.
   const query = isPostgres(db)
     ? sql<SubjectRow>`select quarter, subject, seconds from call_subject where organization_id = ${organizationId}
@@ -422,9 +433,6 @@ function rangeOfSeconds(quarter: number, from: number, to: number): IdRange {
   return { low: callIdAt(beginMs + from * 1000), high: callIdAt(beginMs + to * 1000) };
 }
 
-/** The kinds whose subjects a filter may name with `*`. */
-const patternKinds: ReadonlySet<IndexedKind> = new Set(['application', 'name']);
-
 /**
  * Whether a column has one of these texts. In patterns, `*` stands for any text, and upper and lower case of ASCII letters are
  * the same on both databases.
@@ -435,24 +443,33 @@ function isOneOf(
   db: Db,
   column: string,
   texts: readonly string[],
-  arePatterns: boolean,
+  are: SubjectTexts,
 ): Expression<SqlBool> {
-  const isPattern = (text: string) => arePatterns && text.includes('*');
+  const isPattern = (text: string) => are === 'patterns' && text.includes('*');
   const plain = texts.filter((text) => !isPattern(text));
   const like = sql.raw(isPostgres(db) ? 'ilike' : 'like');
   const parts = texts.filter(isPattern).map((text) => {
     const pattern = text.replaceAll(/[\\%_]/g, String.raw`\$&`).replaceAll('*', '%');
     return sql`${sql.ref(column)} ${like} ${pattern} escape '\\'`;
   });
+  if (are === 'names') parts.push(...plain.map((name) => hasVersionAfter(column, name)));
   if (plain.length > 0) parts.push(sql`${sql.ref(column)} in (${sql.join(plain)})`);
   return parts.length > 0 ? sql<SqlBool>`(${sql.join(parts, sql` or `)})` : sql<SqlBool>`1 = 0`;
+}
+
+/** Whether a column has a name with a version, as in `Claude 1.2` or `claude/v1`. `applicationName` of usage takes it away. */
+function hasVersionAfter(column: string, name: string) {
+  // Both databases count characters.
+  const place = Array.from(name).length + 1;
+  const letter = (offset: number) => sql`substr(${sql.ref(column)}, ${sql.lit(place + offset)}, 1)`;
+  return sql`(substr(${sql.ref(column)}, 1, ${sql.lit(place - 1)}) = ${name} and ${letter(0)} in (' ', '/')
+    and (${letter(1)} between '0' and '9' or ${letter(1)} = 'v' and ${letter(2)} between '0' and '9'))`;
 }
 
 /** Whether a row is what a filter selects. */
 export function matches(db: Db, filter: CallFilter): Expression<SqlBool> {
   const parts = wantedSubjects(filter).map(
-    ({ kind, subjects }) =>
-      sql`${isOneOf(db, indexedKinds[kind].column, subjects, patternKinds.has(kind))}`,
+    ({ kind, subjects, are }) => sql`${isOneOf(db, indexedKinds[kind].column, subjects, are)}`,
   );
   if (filter.callId !== undefined) parts.push(sql`call_id = ${filter.callId}`);
   if (filter.personName !== undefined) parts.push(sql`lower(person_name) = ${filter.personName}`);

@@ -65,7 +65,10 @@ function serveOperation(
     async handler(request, reply) {
       const actor = await callerOf(request, options);
       const input = inputOf(request, route);
-      const output = await perform(operation, input, actor, administration);
+      const reading = new AbortController();
+      reply.raw.once('close', () => reading.abort());
+      const ports = { ...administration, signal: reading.signal };
+      const output = await perform(operation, input, actor, ports);
       if (route.made !== undefined) {
         const path = filledPath(route.made, { ...input, ...output });
         void reply.code(201).header('Location', base + root + path);

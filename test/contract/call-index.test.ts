@@ -117,6 +117,7 @@ const filters: Readonly<Record<string, CallFilter>> = {
   'a person': { person: 'person_4' },
   'a key': { credential: 'key_2' },
   'an application': { application: 'Cursor' },
+  'an application with any version': { application: 'Claude', hasAnyVersion: true },
   'applications by a pattern': { application: 'Claude*' },
   'a server': { target: 'target_1' },
   'tools by a pattern': { names: ['tool_3*', '*_4 *'] },
@@ -142,7 +143,7 @@ function expected(filter: CallFilter): readonly string[] {
       (call) =>
         is(person, call.userId) &&
         is(credential, call.credential.id) &&
-        is(application, call.application.text) &&
+        is(filter.hasAnyVersion ? `${application} *` : application, call.application.text) &&
         is(target, call.target.id) &&
         (!names || names.some((name) => is(name, call.subject))) &&
         (end !== 'failed' || call.end !== 'ok') &&

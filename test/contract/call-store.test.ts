@@ -4,6 +4,7 @@ import { CallLog } from '#server/activity/call-log';
 import { deleteOldCalls, writeCalls } from '#server/db/calls';
 import { findCall, searchCalls, type CallFilter, type CallSearch } from '#server/db/find-calls';
 import type { EndedCall } from '#server/model/calls';
+import { applicationName } from '#server/usage/call-meter';
 import { onEachDatabase, type TestDatabase } from '#support/databases';
 import { madeCall as call } from '#support/made-calls';
 
@@ -144,6 +145,38 @@ await onEachDatabase('recorded calls', ({ open }) => {
     expect(await found({ application: 'Claude*list' })).toEqual(['refund_list']);
     expect(await found({ application: 'claude*' })).toEqual(names);
     expect(await found({ application: '*', names: ['*'], end: 'failed' })).toEqual([]);
+  });
+
+  test('an application is found by its name with any version, and no other one', async () => {
+    const log = logTo('versions');
+    const credential = { type: 'key', id: 'versions' } as const;
+    const texts = [
+      'Claude',
+      'Claude 1.2',
+      'Claude/2',
+      'Claude v3',
+      'Claude Desktop 1',
+      'Claudette 1',
+      'claude 1',
+      'Claude vX',
+      'é 1',
+      'é%',
+    ];
+    for (const text of texts) {
+      const application = { text, source: 'client_info' } as const;
+      log.note(call({ credential, subject: text, application }));
+    }
+    await log.close();
+    const found = async (application: string) =>
+      subjects(
+        await search({ credential: 'versions', application, hasAnyVersion: true }),
+      ).toReversed();
+
+    expect(await found('Claude')).toEqual(['Claude', 'Claude 1.2', 'Claude/2', 'Claude v3']);
+    expect(await found('Claude 1.2')).toEqual(['Claude 1.2']);
+    expect(await found('é')).toEqual(['é 1']);
+    expect(await found('*')).toEqual([]);
+    for (const text of texts) expect(await found(applicationName(text))).toContain(text);
   });
 
   test('calls are found by the address that they carry, in any quarter of an hour', async () => {

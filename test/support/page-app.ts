@@ -149,7 +149,7 @@ export interface PageApp extends AsyncDisposable {
   ): Promise<{ status: number; text: Promise<string>; received: () => string }>;
   /** Asks the admin API as a program does; the answer's body is JSON. */
   api(asked: {
-    readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
+    readonly method: 'GET' | 'HEAD' | 'POST' | 'PATCH' | 'DELETE';
     readonly path: string;
     readonly headers?: Readonly<Record<string, string>>;
     readonly body?: object | undefined;

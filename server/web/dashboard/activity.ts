@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { exportCalls } from '#activity/export-calls';
-import { endWords } from '#activity/sentences';
+import { accountWords, endWords } from '#activity/sentences';
 import { callExport, ownCallsOnly, selectedPerson } from '#admin/calls';
 import { callIdAt, writtenAtMs } from '#db/calls';
 import { type CallFilter, type CallSearch, type FoundCalls, watermarkAt } from '#db/find-calls';
 import { listServers } from '#db/servers';
 import { findOrganization } from '#db/organizations';
-import { type CallRecord, callEnds } from '#model/calls';
+import { type CallRecord, callEnds, upstreamAccounts } from '#model/calls';
 import { type Choice, hiddenField, selectOptions } from '#web/forms';
 import { displayName, html, type Html } from '#web/html';
 import { type Frame, layout, type Link, pageHeading } from '#web/layout';
@@ -37,6 +37,8 @@ import { type LiveStreams, sendLiveStream } from './live.ts';
 import { missingNotice } from './missing-calls.ts';
 import { sendDashboardPage, sendExport } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
+import { leaverQuestion } from './pseudonym-question.ts';
+import { questionRoutes } from './questions.ts';
 
 /** Everyone sees their own calls; `callsFor` shows those of others only to people who may read them. */
 const needs = 'organization.read';
@@ -50,6 +52,7 @@ export function activityRoutes(guard: DashboardGuard): void {
   guard.get('/activity/export', needs, exportActivity);
   guard.get('/activity/:callId', needs, showCall);
   guard.post('/activity/:callId', needs, showContents);
+  questionRoutes(guard, '/activity/:callId/pseudonymize', 'owners.manage', leaverQuestion);
 }
 
 /**
@@ -106,11 +109,13 @@ const names = [
   'until',
   'person',
   'application',
+  'versions',
   'credential',
   'endpoint',
   'server',
   'tool',
   'outcome',
+  'account',
   'error',
 ] as const;
 
@@ -145,10 +150,12 @@ export async function filterOf(
     ...(await selectedPerson(query.person, db)),
     credential: query.credential,
     application: query.application,
+    hasAnyVersion: query.versions === 'all',
     endpoint: query.endpoint,
     target: query.server,
     names: tool === undefined ? undefined : [tool],
     error: query.error,
+    account: upstreamAccounts.find((account) => account === query.account),
     end: outcome === 'failed' ? 'failed' : callEnds.find((end) => end === outcome),
     fromMs: momentOf(query.from, false) ?? endMs - usualDays * daySeconds * 1000,
     untilMs,
@@ -223,14 +230,15 @@ const showActivity: PageHandler = async (visit, request, reply, { ports }) => {
 /** Sends everything that the filter of the URL selects, not only one page of it. */
 const exportActivity: PageHandler = async (visit, request, reply, { ports }) => {
   const format = queryText(request, 'format') === 'csv' ? 'csv' : 'jsonl';
+  const file = { name: `activity-${visit.organization}`, format, now: ports.clock.now() } as const;
+  // Nothing is exported, so the audit log gets no entry.
+  if (request.method === 'HEAD') return sendExport(reply, file);
   const { filter } = await selectionOf(visit, request, ports);
   const { query } = await visit.perform(callExport, { format });
   const { person = filter.person } = query.filter;
   const selected = { ...query, filter: { ...filter, person } };
   return sendExport(reply, {
-    name: `activity-${visit.organization}`,
-    format,
-    now: ports.clock.now(),
+    ...file,
     pieces: (signal) => exportCalls(selected, format, ports.db, { signal }),
   });
 };
@@ -270,7 +278,7 @@ function chipsOf(
   query: ActivityQuery,
   [call]: readonly CallRecord[],
 ): readonly Chip[] {
-  const { person, application, credential, server, error, from, until } = query;
+  const { person, application, versions, credential, server, error, from, until } = query;
   const without = (...left: readonly (keyof ActivityQuery)[]) => {
     const kept = Object.entries(query).filter(([name]) => !left.some((one) => one === name));
     return activityPath(organization, Object.fromEntries(kept));
@@ -281,7 +289,11 @@ function chipsOf(
       : { label: 'Person', value: call ? callerName(call) : person, href: without('person') },
     application === undefined
       ? undefined
-      : { label: 'Application', value: application, href: without('application') },
+      : {
+          label: versions === 'all' ? 'Application, all versions' : 'Application',
+          value: application,
+          href: without('application', 'versions'),
+        },
     credential === undefined
       ? undefined
       : {
@@ -427,15 +439,22 @@ function activityFilter({
   servers,
   isFiltered,
 }: ActivityPageData): Html {
-  const { person, outcome = '' } = query;
+  const { person, outcome = '', account = '' } = query;
   const isById = person !== undefined && !person.includes('@');
-  const hidden = ['application', 'credential', 'server', 'error'] as const;
+  const hidden = ['application', 'versions', 'credential', 'server', 'error'] as const;
   const hasMoment = isMoment(query.from) || isMoment(query.until);
   const from = query.from ?? new Date(filter.fromMs ?? 0).toISOString().slice(0, 10);
   const outcomes = [
     { value: '', text: 'Any outcome', isChosen: outcome === '' },
     { value: 'failed', text: 'Failed or refused', isChosen: outcome === 'failed' },
     ...callEnds.map((end) => ({ value: end, text: endWords[end], isChosen: outcome === end })),
+  ];
+  const accounts = [
+    { value: '', text: 'Sent with anything', isChosen: account === '' },
+    ...upstreamAccounts
+      // Rarely known to be one and not which.
+      .filter((one) => one !== 'oauth_account' || one === account)
+      .map((one) => ({ value: one, text: accountWords[one], isChosen: account === one })),
   ];
   return html`<form class="filter many" method="get" action="${path}" role="search">
 ${hidden.map((name) => query[name] !== undefined && hiddenField(name, query[name]))}
@@ -456,6 +475,10 @@ ${selectOptions(servers)}
 <label class="unseen" for="outcome">Outcome</label>
 <select id="outcome" name="outcome">
 ${selectOptions(outcomes)}
+</select>
+<label class="unseen" for="account">Sent to the upstream with</label>
+<select id="account" name="account">
+${selectOptions(accounts)}
 </select>
 <div class="days">${!hasMoment && html`<label class="day" for="from">From <input id="from" name="from" type="date" value="${from}"></label> <label class="day" for="until">To <input id="until" name="until" type="date" value="${query.until}"></label>`} <button>Apply</button>${isFiltered && html` <a href="${path}">Clear</a>`}</div>
 </form>`;

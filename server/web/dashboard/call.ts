@@ -13,7 +13,15 @@ import type { Db } from '#db/transaction';
 import { accountOwnerOf, type CallRecord, isPseudonym } from '#model/calls';
 import { postForm } from '#web/forms';
 import { displayName, html, type Html } from '#web/html';
-import { dashboardPath, type Frame, layout, type Link, pageHeading } from '#web/layout';
+import {
+  dashboardPath,
+  type Frame,
+  layout,
+  type Link,
+  pageHeading,
+  statusNotice,
+} from '#web/layout';
+import { queryText } from '#web/page-request';
 import { msWords } from '#web/plots';
 import { dataTable, type Fact, factList, type Table, timeCell } from '#web/tables';
 import { isoTime, localTime, zoneNote } from '#web/times';
@@ -33,6 +41,7 @@ import {
 import type { DashboardRequest, DashboardVisit, FormHandler, PageHandler } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
+import { leaverOf, pseudonymDone, pseudonymVerb } from './pseudonym-question.ts';
 import { serverPath } from './servers.ts';
 
 const mostRounds = 20;
@@ -66,6 +75,7 @@ async function sendCall(
   const home =
     server?.id === call.endpoint.id ? serverPath(organization, call.endpoint.name) : undefined;
   const rounds = await roundsOf(visit, call, ports);
+  const leaver = await leaverOf(call, ports.db);
   const heading = displayName(call.subject ?? call.method ?? 'Call', 80);
   const data = {
     call,
@@ -74,11 +84,16 @@ async function sendCall(
     failure: failureSentence(call),
     remedy: failureOf(call)?.remedy,
     fix: fixOf(visit, call, home),
-    facts: factsOf(visit, call, home),
+    facts: factsOf(visit, call, { home, isLeaver: leaver !== undefined }),
     rounds:
       rounds.length > 1
         ? await callTable(visit, rounds, { caption: 'Each round', empty: '' }, ports)
         : undefined,
+    pseudonymize:
+      leaver && visit.may('owners.manage')
+        ? { text: pseudonymVerb, href: `${callPathOf(organization, call)}/pseudonymize` }
+        : undefined,
+    notice: queryText(request, 'done') === 'pseudonymize' ? pseudonymDone : undefined,
     audit: visit.may('audit.read') ? await auditTable(visit, call, ports) : undefined,
     around: aroundOf(organization, call),
     contents,
@@ -199,7 +214,11 @@ function credentialLink({ credential }: CallRecord, home: string): Link | undefi
 }
 
 /** Everything that the row says, under the names that people know. */
-function factsOf(visit: DashboardVisit, call: CallRecord, home: string | undefined): Fact[] {
+function factsOf(
+  visit: DashboardVisit,
+  call: CallRecord,
+  { home, isLeaver }: { readonly home: string | undefined; readonly isLeaver: boolean },
+): Fact[] {
   const { organization, may } = visit;
   const { person, credential, application, endpoint, target } = call;
   const linked = (label: string, text: string, href: string | undefined): Fact => ({
@@ -210,7 +229,7 @@ function factsOf(visit: DashboardVisit, call: CallRecord, home: string | undefin
     text === undefined ? [] : [{ label, text: displayName(text, 500) }];
   const id = (label: string, text: string | undefined): Fact[] =>
     text === undefined ? [] : [{ label, cell: { kind: 'id', text: displayName(text, 200) } }];
-  const hasPage = person && !isPseudonym(person.id);
+  const hasPage = person && !isPseudonym(person.id) && !isLeaver;
   const personHref =
     hasPage && may('people.read')
       ? `${dashboardPath(organization)}/people/${person?.id}`
@@ -250,7 +269,11 @@ function factsOf(visit: DashboardVisit, call: CallRecord, home: string | undefin
     ...(call.subject === undefined
       ? []
       : [linked(subjectLabel(call.method), call.subject, activityPath(organization, tool))]),
-    ...plain('Sent to the upstream', accountWords[call.account]),
+    linked(
+      'Sent to the upstream with',
+      accountWords[call.account],
+      activityPath(organization, { account: call.account }),
+    ),
     ...plain('Account of', call.account === 'none' ? undefined : accountOwnerOf(call)?.name),
     ...plain('Size of request', bytesWords(call.bytesIn)),
     ...plain('Size of answer', bytesWords(call.bytesOut)),
@@ -289,6 +312,9 @@ interface CallPageData {
   readonly rounds: Table | undefined;
   readonly audit: Table | undefined;
   readonly around: Link;
+  /** Where an owner replaces the person by a pseudonym, who has left the organization. */
+  readonly pseudonymize: Link | undefined;
+  readonly notice: string | undefined;
   /** The arguments and the result, once the reader asked for them. */
   readonly contents: Contents | undefined;
   /** Where to ask for them; `undefined` for people who may not read them. */
@@ -299,7 +325,9 @@ interface CallPageData {
 /** One call with everything that is known about it. */
 function callPage(data: CallPageData, frame: Frame): Html {
   const { call, heading, sentence, failure, remedy, fix, facts, rounds, audit, around } = data;
+  const { pseudonymize, notice } = data;
   const content = html`${pageHeading({ heading, badges: [endBadge(call)] })}
+${statusNotice(notice)}
 <p>${sentence} <span class="soft">·</span> ${localTime('exact', Math.floor(call.startedAtMs / 1000))}</p>
 ${
   failure &&
@@ -312,6 +340,7 @@ ${fix && html`<p><a class="button" href="${fix.href}">${fix.text}</a></p>`}
 <h2 id="facts-heading">Details</h2>
 ${factList(facts, data.now)}
 <p><a href="${around.href}" dir="auto">${around.text}</a></p>
+${pseudonymize && html`<p>This person is not a member of the organization. <a href="${pseudonymize.href}" data-question>${pseudonymize.text}</a></p>`}
 ${zoneNote()}
 </section>
 ${contentsSection(data, frame)}

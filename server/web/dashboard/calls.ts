@@ -48,11 +48,14 @@ export type ActivityQuery = Readonly<
       | 'until'
       | 'person'
       | 'application'
+      /** `all`: of the application with this name, whichever version it announces. */
+      | 'versions'
       | 'credential'
       | 'endpoint'
       | 'server'
       | 'tool'
       | 'outcome'
+      | 'account'
       | 'error'
       | 'older'
       | 'newer'
@@ -83,6 +86,11 @@ export function callsHref(
       from: isoTime(at),
       until: isoTime(at + stepSeconds),
     });
+}
+
+/** A bar or a number may open fewer calls than it says. */
+export function unrecordedNote(): Html {
+  return html`<p class="help">Numbers open their calls under Activity. They also count lists and other requests, which Activity records only with <code>--call-log-lists</code>.</p>`;
 }
 
 /** The page of one call. */
@@ -172,7 +180,7 @@ export function callSentence(
   const server = show(titleText({ name: target.name, title }), { server: target.id });
   const joint = what ? 'of' : method === 'initialize' || method === undefined ? 'to' : 'of';
   const by = application
-    ? html` with “${show(words(application.text, 40), { application: application.text })}”`
+    ? html` with “${show(words(application.text, 40), { application: application.text, versions: undefined })}”`
     : person && credential.type !== 'person'
       ? html` with ${show(words(credential.name || credential.id), { credential: credential.id })}`
       : '';

@@ -19,7 +19,14 @@ import { dataTable, type Table, timeCell } from '#web/tables';
 import { type Titled, titleMarkup, titleText } from '#web/titles';
 import { zoneNote } from '#web/times';
 import { auditSentencesOf } from './audit.ts';
-import { activityPath, callsFor, callsHref, callTable, daySeconds } from './calls.ts';
+import {
+  activityPath,
+  callsFor,
+  callsHref,
+  callTable,
+  daySeconds,
+  unrecordedNote,
+} from './calls.ts';
 import type { DashboardGuard, DashboardVisit, PageHandler } from './guard.ts';
 import { healthOfAll, serverBadge } from './health.ts';
 import { livePath, queryCache, type QueryCache } from './live.ts';
@@ -437,6 +444,7 @@ ${
   plots.length === 0
     ? html`<p class="lead">No calls yet. A call appears here within seconds.</p>`
     : html`<div class="plots beside">${plots}</div>
+${unrecordedNote()}
 ${data.numbers}
 <p><a href="${usage}">View usage</a> ${zoneNote()}</p>`
 }

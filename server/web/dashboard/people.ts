@@ -38,6 +38,12 @@ import type { DashboardGuard, DashboardVisit, FormHandler, PageHandler } from '.
 import { queryCache, type QueryCache } from './live.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
+import {
+  pseudonymConsequences,
+  pseudonymDone,
+  pseudonymHeading,
+  pseudonymVerb,
+} from './pseudonym-question.ts';
 import { questionRoutes, type Question } from './questions.ts';
 
 /** `/people`: the members of an organization, its pending invitations, and for each member their role and other actions. */
@@ -278,18 +284,13 @@ const personQuestions: readonly PersonQuestion[] = [
   },
   {
     path: 'pseudonymize',
-    text: 'Replace by a pseudonym',
+    text: pseudonymVerb,
     help: 'Replace the name and address of this person in the calls recorded so far.',
-    heading: (email) => `Replace ${email} by a pseudonym in all recorded calls?`,
-    consequences: [
-      'All calls of this person so far show a pseudonym instead. They are no longer found by name, address or ID, and this person no longer sees them.',
-      'Their IP addresses and their stored arguments and results are deleted.',
-      'New calls show the name again. The audit log, exports and backups stay as they are.',
-      'This cannot be undone, and no one can look up afterwards whose pseudonym it is.',
-    ],
+    heading: pseudonymHeading,
+    consequences: pseudonymConsequences,
     operation: personPseudonymize,
     needs: 'owners.manage',
-    done: 'The name is being replaced by a pseudonym. This takes a few minutes.',
+    done: pseudonymDone,
     isTyped: true,
   },
   {

@@ -39,8 +39,9 @@ export function activityQuery({ kind, serverId, subject }: UsagePageQuery) {
     case 'person':
       return { endpoint, person: subject };
     case 'application':
-      // All of its versions.
-      return { endpoint, application: subject === undefined ? undefined : `${subject}*` };
+      return subject === undefined
+        ? { endpoint }
+        : { endpoint, application: subject, versions: 'all' };
     case 'caller': {
       const { caller, tool } = (subject !== undefined && readCallerSubject(subject)) || {};
       const who = caller?.type === 'person' ? { person: caller.id } : { credential: caller?.id };

@@ -27,7 +27,7 @@ import { callPlots, callWords, shareWords, usageNumbers, usagePlots } from '#web
 import { dataTable, type Table } from '#web/tables';
 import { zoneNote } from '#web/times';
 import { titleWithName } from '#web/titles';
-import { callsHref } from './calls.ts';
+import { callsHref, unrecordedNote } from './calls.ts';
 import type { DashboardGuard, PageHandler } from './guard.ts';
 import { queryCache, type QueryCache } from './live.ts';
 import { sendDashboardPage } from './page.ts';
@@ -134,6 +134,8 @@ async function pageData(organization: string, shown: UsagePageQuery, ports: Dash
       : // Response times are not counted for callers with their tools.
         (kind === 'caller' ? callPlots : usagePlots)(reading, hrefs),
     isTimed: reading.total.p50 !== undefined,
+    // Of tools, everything that is counted is recorded.
+    countsMore: kind !== 'tool' && kind !== 'caller',
     numbers: isEmpty ? undefined : usageNumbers(reading),
     subjects: usageTable(reading, { organization, shown, names, now }),
     callers:
@@ -271,6 +273,8 @@ interface UsagePageData {
   /** Made by `usagePlots`; none without calls. */
   readonly plots: readonly Html[];
   readonly isTimed: boolean;
+  /** Whether the numbers contain requests that Activity does not record. */
+  readonly countsMore: boolean;
   /** Made by `usageNumbers`. */
   readonly numbers: Html | undefined;
   readonly subjects: Table;
@@ -291,6 +295,7 @@ ${
 <p>No calls match the filter. A new call appears here within seconds.</p>
 </div>`
     : html`<div class="plots">${plots}</div>
+${data.countsMore && unrecordedNote()}
 ${numbers}
 ${dataTable(subjects)}
 ${

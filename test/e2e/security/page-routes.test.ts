@@ -82,6 +82,7 @@ const openJson: Route = { guard: 'browser', body: 'json' };
 /** The forms of an organization, by their paths below `/dashboard/:organization`. Whose ids they name: see dashboard-routes.test.ts. */
 const dashboardForms = [
   '/activity/:callId',
+  '/activity/:callId/pseudonymize',
   '/single-sign-on/test',
   '/servers/:server/access',
   '/servers/:server/access/review',

@@ -96,6 +96,44 @@ test('129: pseudonym: of nobody in another organization, and not without the add
   expect(await requests()).toEqual([]);
 });
 
+test('129: pseudonym: of people who have left, by an owner and on the page of one of their calls', async () => {
+  const { db } = app.server.stores;
+  const nowMs = (app.server.clock.now() - 7200) * 1000;
+  await recordCalls(db, nowMs, [
+    { ...sales('acme'), userId: 'user_left', subject: 'of_left' },
+    { ...sales('other'), userId: 'user_left', subject: 'of_left_elsewhere' },
+  ]);
+  const callOf = async (subject: string) => {
+    const [call] = await db
+      .selectFrom('call_record')
+      .select('id')
+      .where('subject', '=', subject)
+      .execute();
+    return `/dashboard/acme/activity/${call?.id}`;
+  };
+  const [own, foreign, ofMember] = await Promise.all(
+    ['of_left', 'of_left_elsewhere', 'third'].map(callOf),
+  );
+  const asked = async (who: string, call = own) => {
+    const page = await app.get(`${call}/pseudonymize`, people[who]?.cookie ?? '');
+    const answer = await send(who, 'user_left', `${call}/pseudonymize`);
+    return [page.status, answer.status];
+  };
+  const shown = async (who: string) => (await app.get(own ?? '', people[who]?.cookie ?? '')).text;
+
+  expect(await asked('user_ada')).toEqual([403, 403]);
+  expect(await asked('user_rita')).toEqual([404, 404]);
+  expect(await asked('user_olga', foreign)).toEqual([404, 404]);
+  expect(await asked('user_olga', ofMember)).toEqual([404, 404]);
+  expect(await shown('user_ada')).not.toContain('/pseudonymize');
+  expect(await requests()).toEqual([]);
+
+  expect(await shown('user_olga')).toContain(`${own}/pseudonymize`);
+  expect(await asked('user_olga')).toEqual([200, 303]);
+  expect(await requests()).toMatchObject([{ organization_id: 'org_acme', person_id: 'user_left' }]);
+  await db.deleteFrom('call_pseudonym').execute();
+});
+
 test('130: pseudonym: afterwards the person is in no row, and is found by nothing that is known of them', async () => {
   const { db } = app.server.stores;
   const others = await rowsOf('other');

@@ -2,6 +2,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 
 import { exportCalls } from '#server/activity/export-calls';
 import { callExport, callList, callRead } from '#server/admin/calls';
+import { operator, perform } from '#server/admin/operation';
 import { findCommand } from '#server/cli/find-command';
 import { readOptions } from '#server/config/read-options';
 import { addGaps } from '#server/db/call-gaps';
@@ -43,6 +44,7 @@ async function withCalls() {
       subject: 'refund_list',
       userId: 'user_3',
       target: { id: target, name: 'web' },
+      account: 'person_account',
       application: { text: 'Claude 1.0', source: 'client_info' },
       end: 'cancelled',
     },
@@ -159,6 +161,8 @@ test.each<[string, Readonly<Record<string, string | number>>, readonly string[]]
   ['an outcome', { outcome: 'refused' }, ['refund_order']],
   ['failed ones', { outcome: 'failed' }, ['refund_order']],
   ['an error', { error: 'insufficient_scope' }, ['refund_order']],
+  ['an account', { account: 'person_account' }, ['refund_list']],
+  ['another account', { account: 'server_account' }, []],
   ['two at once', { person: 'user_3', tool: 'refund*', outcome: 'cancelled' }, ['refund_list']],
   ['a beginning', { from: 1_800_000_000 }, all],
   ['a later beginning', { from: 1_800_000_001 }, []],
@@ -169,6 +173,22 @@ test.each<[string, Readonly<Record<string, string | number>>, readonly string[]]
   await using _ = at;
 
   expect(await tools(filter)).toEqual(expected);
+});
+
+test('a search ends when nobody waits for it any more', async () => {
+  const { at } = await withCalls();
+  await using _ = at;
+  const calls = Array.from({ length: 5000 }, () => ({ userId: 'user_3' }));
+  await recordCalls(at.stores.db, at.clock.now() * 1000, calls);
+  at.clock.advance(10);
+  const input = { ...acme, person: 'user_1' };
+  const ports = { ...at.ports, signal: AbortSignal.abort() };
+
+  const whole = await at.perform(callList, input);
+  const ended = await perform(callList, input, operator, ports);
+
+  expect(whole).toMatchObject({ items: [{ tool: 'search' }], searchedTo: null });
+  expect(ended).toMatchObject({ items: [], searchedTo: expect.any(Number) });
 });
 
 test('calls of a deleted account are found by the address that they carry, by those who may see them', async () => {
@@ -185,6 +205,7 @@ test('calls of a deleted account are found by the address that they carry, by th
 
 test.each([
   ['outcome', 'nope'],
+  ['account', 'nope'],
   ['tool', 'x'.repeat(501)],
   ['person', 'a\nb'],
   ['error', 'x'.repeat(101)],
@@ -306,6 +327,7 @@ test.each([
   ['--until', '2 hours'],
   ['--until', '-1h'],
   ['--outcome', 'nope'],
+  ['--account', 'nope'],
   ['--limit', '201'],
   ['--limit', 'many'],
 ])('call list %s %s is refused as wrong usage', async (option, value) => {
@@ -404,9 +426,12 @@ test('call list goes on with a search that takes long, and says how far it is', 
   const found = await admin.json('call', 'list', 'acme', '--person', 'dana');
 
   expect(found).toMatchObject([{ tool: 'rare' }]);
-  expect(admin.told).toEqual([
-    'searched back to 2027-01-15T06:00:10Z, 0 found so far; Ctrl+C stops the search',
-  ]);
+  expect(admin.told.length).toBeGreaterThan(0);
+  for (const line of admin.told) {
+    expect(line).toMatch(
+      /^searched back to 2027-01-15T06:00:\d\dZ, 0 found so far; Ctrl\+C stops the search$/,
+    );
+  }
 });
 
 /** Follows until `last` is printed; the tools in the order of printing. `turn` runs after each print. */

@@ -84,6 +84,10 @@ test.each([
   ['?tool=write', 1],
   ['?outcome=failed', 1],
   ['?outcome=ok', 2],
+  ['?account=none', 2],
+  ['?account=fixed_headers', 1],
+  ['?account=server_account', 0],
+  ['?account=junk', 3],
   ['?error=insufficient_scope', 1],
   ['?endpoint=srv_sales', 3],
   ['?server=target_sales', 3],
@@ -93,7 +97,7 @@ test.each([
 ])('activity: %s selects %i calls', async (query, count) => {
   const { look } = await recorded('admin', [
     { userId: 'user_dora' },
-    { userId: 'user_eli', subject: 'write' },
+    { userId: 'user_eli', subject: 'write', account: 'fixed_headers' },
     { userId: 'user_dora', end: 'refused', error: 'insufficient_scope' },
   ]);
 
@@ -185,6 +189,22 @@ test('activity: an export has everything that the filter selects, and is recorde
     { actor: 'user:user_dora', action: 'call.export', target: 'jsonl' },
     { actor: 'user:user_dora', action: 'call.export', target: 'csv' },
   ]);
+});
+
+test.each(['activity', 'audit'])('%s: a HEAD request for the export is no export', async (page) => {
+  const { app, cookie } = await recorded('admin', [{ subject: 'search' }]);
+  const before = await newestEvents(app.server.stores.db, 10);
+
+  const url = `/dashboard/acme/${page}/export?format=csv`;
+  const { status, headers, text } = await app.api({
+    method: 'HEAD',
+    path: url,
+    headers: { cookie },
+  });
+
+  expect([status, text]).toEqual([200, '']);
+  expect(headers['content-disposition']).toContain('attachment');
+  expect(await newestEvents(app.server.stores.db, 10)).toEqual(before);
 });
 
 test('activity: a member exports only their own calls', async () => {

@@ -253,6 +253,6 @@ test('usage: the errors of an application lead to the failed calls of all its ve
 
   expect(rowsIn(text, 'Applications')[0]?.slice(0, 3)).toEqual(['Claude Code', '4', '1 (25%)']);
   expect(text).toContain(
-    'activity?endpoint=srv_sales&amp;application=Claude+Code*&amp;outcome=failed&amp;from=',
+    'activity?endpoint=srv_sales&amp;application=Claude+Code&amp;versions=all&amp;outcome=failed&amp;from=',
   );
 });
