@@ -166,18 +166,30 @@ export function openIdProvider(options: OpenIdOptions): IdentityProvider {
           : {};
       // A provider with several tenants publishes a pattern as its issuer, and each ID token names its own tenant.
       const isTrusted = trustsEmail && claims.iss === published;
-      return {
-        issuer: claims.iss,
-        subject: claims.sub,
-        ...emailOf(claims, more, isTrusted),
-        groups: groupNames(claims[groupsClaim] ?? more[groupsClaim]),
-        authentication: authenticationOf(claims),
-      };
+      return assertedIdentity(claims, more, { groupsClaim, isTrusted });
     },
   };
 }
 
 type Claims = Readonly<Record<string, unknown>>;
+
+/**
+ * The identity that a verified ID token or assertion contains, with what the userinfo endpoint added. Addresses without
+ * `email_verified` are trusted if `isTrusted` says so.
+ */
+export function assertedIdentity(
+  claims: Claims & { readonly iss: string; readonly sub: string },
+  userInfo: Claims,
+  { groupsClaim, isTrusted }: { readonly groupsClaim: string; readonly isTrusted: boolean },
+): UpstreamIdentity {
+  return {
+    issuer: claims.iss,
+    subject: claims.sub,
+    ...emailOf(claims, userInfo, isTrusted),
+    groups: groupNames(claims[groupsClaim] ?? userInfo[groupsClaim]),
+    authentication: authenticationOf(claims),
+  };
+}
 
 /** The address of a person. `email_verified` is about the address that comes with it, not about one from elsewhere. */
 function emailOf(

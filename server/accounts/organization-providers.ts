@@ -26,12 +26,17 @@ import type { Authentication, UpstreamIdentity } from './openid-provider.ts';
 import type { ProviderSetup } from './provider-setup.ts';
 import type { Visit } from './sessions.ts';
 
-/** What signing in through a provider of an organization needs. */
-export interface MemberSignInPorts {
+/** What finding out whom an identity opens an organization for needs. */
+export interface EntryPorts {
   readonly db: Db;
+  readonly providerSetup: Pick<ProviderSetup, 'checkDomain'>;
+  readonly clock: Clock;
+}
+
+/** What signing in through a provider of an organization needs. */
+export interface MemberSignInPorts extends EntryPorts {
   readonly providerSetup: ProviderSetup;
   readonly refusals: RefusalLog;
-  readonly clock: Clock;
 }
 
 /** A provider with the name of its organization. */
@@ -60,14 +65,19 @@ export type Entry =
   | { readonly outcome: 'refused'; readonly why: NoEntry };
 
 /**
- * A provider that can be used now.
+ * A provider that people can sign in through now.
  *
- * @throws {AccountRefusal} `provider_unknown`, whether it never existed, is disabled, or its organization is
+ * @throws {AccountRefusal} `provider_unknown`, whether it never existed, has no client, is disabled, or its organization is
  */
 export async function usableProvider(db: Db, providerId: string): Promise<OwnedProvider> {
   const provider = await findProvider(db, providerId);
-  if (provider && provider.disabledAt === undefined) return provider;
+  if (provider && isForSignIn(provider) && provider.disabledAt === undefined) return provider;
   throw new AccountRefusal('provider_unknown');
+}
+
+/** Whether people can sign in through a provider. One without a client only vouches for them to applications. */
+export function isForSignIn({ clientId }: Pick<ProviderRecord, 'clientId'>): boolean {
+  return clientId !== '';
 }
 
 /**
@@ -78,7 +88,7 @@ export async function usableProvider(db: Db, providerId: string): Promise<OwnedP
 export async function entryOf(
   identity: UpstreamIdentity,
   provider: OwnedProvider,
-  ports: MemberSignInPorts,
+  ports: EntryPorts,
 ): Promise<Entry> {
   const { db } = ports;
   const linked = await findLinkedMember(db, { providerId: provider.id, subject: identity.subject });
@@ -106,7 +116,7 @@ const unreachableLifeSeconds = 7 * 86_400;
 export async function ownsDomain(
   domain: string,
   { organizationId, organization }: Pick<OwnedProvider, 'organizationId' | 'organization'>,
-  { db, providerSetup, clock }: Pick<MemberSignInPorts, 'db' | 'providerSetup' | 'clock'>,
+  { db, providerSetup, clock }: EntryPorts,
 ): Promise<boolean> {
   const known = await findDomain(db, organizationId, domain);
   if (!known?.proof) return false;
@@ -198,17 +208,24 @@ export async function enterThrough(
     await ports.refusals.note(event('sign-in', 'anonymous', ` ${entered.why}`));
     throw new AccountRefusal('member_unknown', entered.why);
   }
-  const isTwo = provider.countsAsTwoFactors || saysTwoFactors(identity.authentication);
   const { organizationId, id: providerId } = provider;
   return {
     userId: entered.userId,
-    factors: isTwo ? 2 : 1,
+    factors: provedFactors(identity, provider),
     through: { organizationId, providerId, ...identity.authentication },
   };
 }
 
+/** How many factors a person proved to a provider of an organization. */
+export function provedFactors(
+  { authentication }: Pick<UpstreamIdentity, 'authentication'>,
+  { countsAsTwoFactors }: Pick<ProviderRecord, 'countsAsTwoFactors'>,
+): 1 | 2 {
+  return countsAsTwoFactors || saysTwoFactors(authentication) ? 2 : 1;
+}
+
 /** Makes the link that an entry needs, within the transaction `db`; `action` says what was made. */
-async function linkedBy(
+export async function linkedBy(
   entry: Entry,
   {
     identity: { subject },

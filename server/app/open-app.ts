@@ -6,6 +6,7 @@ import type { Log } from '#log/log';
 import { parseServerPath } from '#model/slug';
 import { acceptForwarded, Forwarder } from '#nodes/owner-socket';
 import type { AccessTokenClaims } from '#oauth/access-tokens';
+import { issuerKeys } from '#oauth/issuer-keys';
 import { clientResolver } from '#oauth/client-documents';
 import { fetchText } from '#outbound/guarded-fetch';
 import { socketAcceptor } from '#upstreams/tunnel/accept-socket';
@@ -72,7 +73,7 @@ type AppPorts = Parameters<typeof createApp>[0];
 
 function oauthPorts(options: ServeOptions, parts: AppParts): PagePorts & AppPorts['ports'] {
   const { base, clock, clientDocuments } = options;
-  const { stores, refusals, tokens, endpointUrl, usage, guard } = parts;
+  const { stores, refusals, tokens, endpointUrl, usage, guard, administration } = parts;
   const fetchDocument =
     options.fetchDocument ?? ((url: string) => fetchText(url, { ...clientDocument, ...guard }));
   return {
@@ -90,6 +91,8 @@ function oauthPorts(options: ServeOptions, parts: AppParts): PagePorts & AppPort
       fetchDocument,
       provided: clientDocuments,
     }),
+    issuerKeys: issuerKeys({ guard, clock }),
+    providerSetup: administration.providerSetup,
     isAdmitted: isAdmitted(base, stores),
   };
 }

@@ -78,6 +78,11 @@ export const auditSentences = {
   'domain.prove': ['proved', 'prove', 'the domain {domain}'],
   'domain.remove': ['removed', 'remove', 'the domain {domain}'],
   'forged-form': ['sent', 'send', 'a form without a valid CSRF token'],
+  'grant.assert': [
+    'connected',
+    'connect',
+    'the application {application} to {server}, for which an identity provider vouched',
+  ],
   'grant.list': ['listed', 'list', 'the access of applications'],
   'grant.read': ['viewed', 'view', 'the access of an application'],
   'grant.revoke': ['ended', 'end', 'its own access'],

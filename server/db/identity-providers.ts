@@ -19,8 +19,9 @@ export interface ProviderRecord {
   readonly name: string;
   /** Unique in the organization; it never changes, because links depend on it. */
   readonly issuer: string;
+  /** Empty if people cannot sign in through it. */
   readonly clientId: string;
-  /** Encrypted for `providerSecretPurpose`. */
+  /** Encrypted for `providerSecretPurpose`; empty without a client. */
   readonly sealedSecret: string;
   readonly scopes: readonly string[];
   readonly groupsClaim: string;
@@ -120,15 +121,10 @@ export async function insertProvider(
   });
 }
 
-/** Whether any organization has a provider that is enabled. */
+/** Whether people can sign in through a provider of any organization. */
 export async function hasProviders(db: Db): Promise<boolean> {
-  const some = await db
-    .selectFrom('identity_provider')
-    .select('id')
-    .where('disabled_at', 'is', null)
-    .limit(1)
-    .executeTakeFirst();
-  return some !== undefined;
+  const some = db.selectFrom('identity_provider').select('id').where('disabled_at', 'is', null);
+  return (await some.where('client_id', '!=', '').limit(1).executeTakeFirst()) !== undefined;
 }
 
 /** The providers of an organization, oldest first. */

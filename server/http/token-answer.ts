@@ -120,7 +120,7 @@ function noteDenied(
     // Recorded only after the answer, which would otherwise take longer for a client that exists.
     refusals.noteLater({
       actor: 'anonymous',
-      organization: client?.serverPath?.split('/')[0],
+      organization: client?.organization,
       action: `token.${code.replaceAll('_', '-')}`,
       target: client && `client:${client.id}`,
       address: request.ip,

@@ -12,7 +12,6 @@ import type { Db } from '#db/transaction';
 import { LimitedMap } from '#model/limited-map';
 import { SlidingWindow } from '#model/sliding-window';
 import { OutboundError } from '#outbound/checked-addresses';
-import { selfRegisteredGrantTypes } from './grants.ts';
 import { OAuthError } from './oauth-error.ts';
 import { checkRedirectUri, isPrivateScheme, isWebAddress } from './redirect-uris.ts';
 
@@ -282,7 +281,7 @@ export function ownClientDocument(base: string) {
       'http://[::1]/callback',
       'http://localhost/callback',
     ],
-    grant_types: selfRegisteredGrantTypes,
+    grant_types: ['authorization_code', 'refresh_token'],
     response_types: ['code'],
     token_endpoint_auth_method: 'none',
   };

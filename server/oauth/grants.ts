@@ -2,6 +2,7 @@ import { type Awaitable, whenReady } from '#model/awaitable';
 import type { CredentialUse } from '#db/last-uses';
 import type { EpochSeconds } from '#model/clock';
 import { suspended } from '#model/suspension';
+import type { OAuthClient } from '#db/clients';
 import { authorizationCodeGrant } from './authorization-code-grant.ts';
 import {
   identifyClient,
@@ -9,20 +10,35 @@ import {
   type IdentifiedClient,
 } from './client-authentication.ts';
 import { clientCredentialsGrant } from './client-credentials-grant.ts';
+import type { AssertionPorts } from './identity-assertion-grant.ts';
+import { jwtBearerGrant } from './jwt-bearer-grant.ts';
 import { OAuthError } from './oauth-error.ts';
 import { refreshTokenGrant } from './refresh-token-grant.ts';
 import type { GrantContext, Issued, TokenRequest } from './token-response.ts';
 
 interface Grant {
-  /** Whether clients that registered or described themselves may use it. */
-  readonly selfRegistered: boolean;
+  /** Whose clients may use it: those of servers, of whole organizations, and those that registered or described themselves. */
+  readonly clients: readonly ClientKind[];
+}
+
+type ClientKind = 'server' | 'organization' | 'self-registered';
+
+interface GrantOfClient extends Grant {
   /** Whether the client must authenticate. If not, a public client may identify itself by its `client_id` alone. */
   readonly authenticated: boolean;
   readonly exchange: (
     from: IdentifiedClient,
     request: TokenRequest,
-    context: GrantContext,
+    context: TokenEndpointContext,
   ) => Awaitable<Issued>;
+}
+
+/** A grant that finds out itself who the client is. */
+interface GrantOfAssertion extends Grant {
+  readonly redeem: (
+    request: TokenRequest,
+    context: TokenEndpointContext,
+  ) => Awaitable<Issued & { readonly client: OAuthClient }>;
 }
 
 /**
@@ -31,26 +47,37 @@ interface Grant {
  */
 const grants = {
   authorization_code: {
-    selfRegistered: true,
+    clients: ['server', 'self-registered'],
     authenticated: false,
     exchange: authorizationCodeGrant,
   },
-  refresh_token: { selfRegistered: true, authenticated: false, exchange: refreshTokenGrant },
+  refresh_token: {
+    clients: ['server', 'self-registered'],
+    authenticated: false,
+    exchange: refreshTokenGrant,
+  },
   client_credentials: {
-    selfRegistered: false,
+    clients: ['server'],
     authenticated: true,
     exchange: clientCredentialsGrant,
   },
-} as const satisfies Readonly<Record<string, Grant>>;
+  'urn:ietf:params:oauth:grant-type:jwt-bearer': {
+    clients: ['server', 'organization', 'self-registered'],
+    redeem: jwtBearerGrant,
+  },
+} as const satisfies Readonly<Record<string, GrantOfClient | GrantOfAssertion>>;
 
 export type GrantType = keyof typeof grants;
 
 export const grantTypes = Object.keys(grants).filter(isGrantType);
 
 /** The grants that self-registered clients may use. */
-export const selfRegisteredGrantTypes = grantTypes.filter((name) => grants[name].selfRegistered);
+export const selfRegisteredGrantTypes = grantTypes.filter((name) => {
+  const { clients }: Grant = grants[name];
+  return clients.includes('self-registered');
+});
 
-export interface TokenEndpointContext extends GrantContext {
+export interface TokenEndpointContext extends GrantContext, AssertionPorts {
   readonly used: (use: CredentialUse, usedAt: EpochSeconds) => void;
 }
 
@@ -72,10 +99,18 @@ export function tokenEndpoint(
     const known = grantTypes.join(', ');
     throw new OAuthError('unsupported_grant_type', `grant_type must be one of ${known}`);
   }
-  const grant: Grant = grants[grantType];
+  const used = (client: OAuthClient) =>
+    context.used({ type: 'client', id: client.id }, context.clock.now());
+  const grant: GrantOfClient | GrantOfAssertion = grants[grantType];
+  if ('redeem' in grant) {
+    return whenReady(grant.redeem(request, context), ({ client, ...issued }) => {
+      used(client);
+      return issued;
+    });
+  }
   return whenReady(identifyClient(form, headers.authorization, context), (from) => {
     if (grant.authenticated && !from.authenticated) throw notAuthenticated();
-    if (!grant.selfRegistered && from.client.serverId === undefined) {
+    if (!grant.clients.includes(kindOf(from.client))) {
       throw new OAuthError('unauthorized_client', 'this client can act only on behalf of people');
     }
     if (from.client.isSuspended) {
@@ -86,10 +121,15 @@ export function tokenEndpoint(
       );
     }
     return whenReady(grant.exchange(from, request, context), (issued) => {
-      context.used({ type: 'client', id: from.client.id }, context.clock.now());
+      used(from.client);
       return issued;
     });
   });
+}
+
+function kindOf({ serverId, organization }: OAuthClient): ClientKind {
+  if (serverId !== undefined) return 'server';
+  return organization === undefined ? 'self-registered' : 'organization';
 }
 
 function isGrantType(text: string): text is GrantType {

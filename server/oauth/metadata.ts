@@ -1,5 +1,6 @@
 import { assertionAlgorithms } from './client-authentication.ts';
 import { grantTypes } from './grants.ts';
+import { identityAssertionProfile } from './identity-assertion-grant.ts';
 import { allScopes, ordinaryScopes } from '#model/scopes';
 
 /** How applications that no administrator created become clients. */
@@ -34,6 +35,7 @@ export function authorizationServerMetadata(
     response_types_supported: ['code'],
     response_modes_supported: ['query'],
     grant_types_supported: grantTypes,
+    authorization_grant_profiles_supported: [identityAssertionProfile],
     code_challenge_methods_supported: ['S256'],
     authorization_response_iss_parameter_supported: true,
     ...(announcesClientDocuments && { client_id_metadata_document_supported: true }),

@@ -37,18 +37,20 @@ export async function permittedScopes(
   about: {
     userId: string;
     serverPath: string;
-    client: Pick<OAuthClient, 'scopes' | 'serverId' | 'isLatchkeyProxy'>;
+    client: Pick<OAuthClient, 'scopes' | 'organization' | 'isLatchkeyProxy'>;
+    /** Whether a provider of the organization vouches for the person to this client, which the organization allowed. */
+    isVouched?: boolean;
   },
   { db }: { readonly db: Db },
 ): Promise<Permitted> {
-  const { userId, serverPath, client } = about;
+  const { userId, serverPath, client, isVouched = false } = about;
   const [organization = ''] = serverPath.split('/');
   const memberships = await listMemberships(db, userId);
   const membership = memberships.find((candidate) => candidate.organization === organization);
   const rules = await findSettings(db, organization);
   if (!membership || !rules) return { outcome: 'stranger' };
   if (!(await mayUseServer(db, userId, serverPath))) return { outcome: 'stranger' };
-  if (client.serverId === undefined) {
+  if (client.organization === undefined && !isVouched) {
     if (client.isLatchkeyProxy && !rules.latchkeyProxyAllowed) return { outcome: 'proxy-closed' };
     if (!client.isLatchkeyProxy && !rules.openClientsAllowed) return { outcome: 'closed' };
   }

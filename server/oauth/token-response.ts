@@ -54,10 +54,10 @@ export interface GrantContext extends ClientContext {
 
 type Granted = Pick<NamedGrant, 'id' | 'userId' | 'clientId' | 'serverPath' | 'expiresAt'>;
 
-/** The tokens of a grant: an access token and the refresh token for the next one. */
+/** The tokens of a grant: an access token and, if there is one, the refresh token for the next one. */
 export function grantedToken(
   grant: Granted,
-  { scopes, refreshToken }: { scopes: readonly Scope[]; refreshToken: string },
+  { scopes, refreshToken }: { scopes: readonly Scope[]; refreshToken?: string },
   { tokens, clock, endpointUrl }: GrantContext,
 ): Issued {
   const issuedAt = clock.now();
@@ -79,7 +79,7 @@ export function grantedToken(
       token_type: 'Bearer',
       expires_in: expiresAt - issuedAt,
       scope: formatScopes(scopes),
-      refresh_token: refreshToken,
+      ...(refreshToken !== undefined && { refresh_token: refreshToken }),
     },
   };
 }

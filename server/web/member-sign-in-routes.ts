@@ -1,6 +1,11 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { AccountRefusal } from '#accounts/account-refusal';
-import { enterThrough, type OwnedProvider, usableProvider } from '#accounts/organization-providers';
+import {
+  enterThrough,
+  isForSignIn,
+  type OwnedProvider,
+  usableProvider,
+} from '#accounts/organization-providers';
 import { ownPath } from '#accounts/sign-in';
 import {
   beginUpstreamSignIn,
@@ -71,7 +76,7 @@ const startAtProvider: SignInForm = async (form, request, reply, options) => {
   return lead(request, reply, { provider, next }, options);
 };
 
-/** The enabled providers of the organization that has this name, or has proved the domain of this address. */
+/** The providers to sign in through of the organization that has this name, or has proved the domain of this address. */
 async function providersFor(who: string, { db }: PeoplePorts): Promise<ProviderRecord[]> {
   const id = who.includes('@')
     ? (await findProvedDomain(db, domainOf(who)))?.organizationId
@@ -80,7 +85,7 @@ async function providersFor(who: string, { db }: PeoplePorts): Promise<ProviderR
   const [first] = all;
   // Nothing is found for a disabled organization.
   if (!first || !(await findProvider(db, first.id))) return [];
-  return all.filter(({ disabledAt }) => disabledAt === undefined);
+  return all.filter((one) => isForSignIn(one) && one.disabledAt === undefined);
 }
 
 function sendCompanySignIn(

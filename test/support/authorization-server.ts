@@ -16,6 +16,7 @@ import { sqliteAdmissions } from '#server/db/sqlite/admission-store';
 import { openStores, type OpenStores } from '#server/app/stores';
 import { insertUser } from '#server/db/people';
 import { newestEvents } from '#support/newest-events';
+import { assertionPorts } from './assertion-ports.ts';
 import { fakeClock, type FakeClock } from './fake-clock.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
@@ -97,7 +98,16 @@ export async function authorizationServer(): Promise<AuthorizationServer> {
   const tokens = accessTokens(base, { keys, clock });
   const endpointUrl = (serverPath: string) => `${base}/mcp/${serverPath}`;
   const source = { address: '192.0.2.1', requestId: 'request' };
-  const ports = { ...stores, base, clock, tokens, endpointUrl, source, used: () => {} };
+  const ports = {
+    ...stores,
+    ...assertionPorts(clock),
+    base,
+    clock,
+    tokens,
+    endpointUrl,
+    source,
+    used: () => {},
+  };
   const admissions = sqliteAdmissions(stores.connection);
 
   const ask = async (fields: Fields): Promise<SignedIn> => {

@@ -124,13 +124,13 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   'server/outbound': { imports: ['model'], packages: ['latchkey-mcp', 'undici', 'zod'] },
   'server/db': { imports: ['model', 'config', 'outbound'], packages: ['kysely', 'pg'] },
   'server/audit': { imports: ['model', 'log', 'db'] },
-  'server/oauth': {
-    imports: ['model', 'secrets', 'outbound', 'db'],
-    packages: ['jose', 'latchkey-mcp', 'zod'],
-  },
   'server/accounts': {
     imports: ['model', 'secrets', 'outbound', 'db', 'audit'],
     packages: ['@simplewebauthn/server', 'latchkey-mcp', 'openid-client', 'otpauth', 'zod'],
+  },
+  'server/oauth': {
+    imports: ['model', 'secrets', 'outbound', 'db', 'accounts'],
+    packages: ['jose', 'latchkey-mcp', 'zod'],
   },
   'server/webhooks': { imports: ['model', 'secrets', 'outbound', 'db', 'audit'] },
   'server/gateway': {

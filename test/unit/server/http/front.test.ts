@@ -9,6 +9,7 @@ import { jsonLog } from '#server/log/log';
 import { accessTokens } from '#server/oauth/access-tokens';
 import { FailedAttempts } from '#server/oauth/failed-attempts';
 import { openStoresAt } from '#server/app/stores';
+import { assertionPorts } from '#support/assertion-ports';
 import { type CountedServer, bodyOf, countedServer } from '#support/counted-server';
 import { freshSigningKeys } from '#support/fresh-signing-keys';
 import { rawHttp } from '#support/raw-http';
@@ -28,6 +29,7 @@ const options: FrontOptions = {
   failedAttempts: new FailedAttempts(stillClock()),
   ports: {
     ...stores,
+    ...assertionPorts(stillClock()),
     base: 'https://own.example',
     clock: stillClock(),
     tokens: accessTokens('https://own.example', {

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
 import { accessTokens, type AccessTokens } from '#server/oauth/access-tokens';
 import { tokenEndpoint } from '#server/oauth/grants';
+import { assertionPorts } from '#support/assertion-ports';
 import { clientDatabase, someClient, type ClientDatabase } from '#support/client-database';
 import { freshSigningKeys } from '#support/fresh-signing-keys';
 import { stillClock, type StillClock } from '#support/still-clock';
@@ -39,6 +40,7 @@ async function ask(but: Record<string, string | undefined> = {}) {
     { form, method: 'POST', url: `${base}/api/oauth/token`, headers: {} },
     {
       ...database,
+      ...assertionPorts(clock),
       base,
       clock,
       tokens,

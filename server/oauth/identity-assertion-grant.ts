@@ -1,0 +1,301 @@
+import { decodeJwt } from 'jose';
+import { z } from 'zod';
+
+import { assertedIdentity } from '#accounts/openid-provider';
+import {
+  type EntryPorts,
+  entryOf,
+  linkedBy,
+  type NoEntry,
+  type OwnedProvider,
+  provedFactors,
+} from '#accounts/organization-providers';
+import { putAssertedGrant } from '#db/assertion-grants';
+import { insertAuditEvent } from '#db/audit';
+import type { OAuthClient } from '#db/clients';
+import { findMember } from '#db/people';
+import { findServer } from '#db/servers';
+import { findSettings } from '#db/settings';
+import { transaction } from '#db/transaction';
+import { isWorkloadIssuer } from '#db/trust-rules';
+import { findVouchingProvider, lockMemberLink, lockVouchingProvider } from '#db/vouching-providers';
+import { isScope, type Scope, scopeWords } from '#model/scopes';
+import { missingProof } from '#model/sign-in-proof';
+import { parseServerPath } from '#model/slug';
+import { suspended } from '#model/suspension';
+import { randomBase62 } from '#secrets/secrets';
+import {
+  assertionRefused,
+  spendAssertion,
+  type UnverifiedAssertion,
+  verifyAssertion,
+} from './assertions.ts';
+import {
+  claimedClient,
+  identifyClient,
+  type IdentifiedClient,
+  provedClient,
+} from './client-authentication.ts';
+import type { Form } from './forms.ts';
+import { type IssuerKeys, keySource } from './issuer-keys.ts';
+import { OAuthError } from './oauth-error.ts';
+import { notPermittedWords, permittedScopes } from './permitted-scopes.ts';
+import {
+  grantedToken,
+  grantLifeSeconds,
+  type GrantContext,
+  type Issued,
+  type TokenRequest,
+} from './token-response.ts';
+
+/** The type of an identity assertion. draft-ietf-oauth-identity-assertion-authz-grant-04 §3.1 */
+export const identityAssertionType = 'oauth-id-jag+jwt';
+
+/** How clients find out that this server takes identity assertions. draft-ietf-oauth-identity-assertion-authz-grant-04 §6 */
+export const identityAssertionProfile = 'urn:ietf:params:oauth:grant-profile:id-jag';
+
+/** What assertions need in addition to what other grants need. */
+export interface AssertionPorts {
+  readonly issuerKeys: IssuerKeys;
+  readonly providerSetup: EntryPorts['providerSetup'];
+  /** Reads the document of a client again if necessary, on behalf of the provider whose organization allows it. */
+  readonly resolveClient: (
+    clientId: string,
+    person: { userId: string | undefined },
+  ) => Promise<OAuthClient | 'sign-in'>;
+}
+
+/** Assertions are made to be exchanged at once. */
+const longestLifeSeconds = 3600;
+
+const claimsSchema = z.object({
+  client_id: z.string().min(1).max(2000),
+  jti: z.string().min(1).max(500),
+  iat: z.number(),
+  resource: z.union([z.string(), z.array(z.string()).min(1).max(100)]),
+  scope: z.string().max(2000).optional(),
+});
+
+type IdentityClaims = z.output<typeof claimsSchema>;
+
+/**
+ * Exchanges an identity assertion (ID-JAG), with which an identity provider of an organization vouches for a person to an application.
+ * The person is not asked, because their organization decided. There is no refresh token: the client exchanges another assertion,
+ * so that what the provider decides takes effect within the life of an access token.
+ *
+ * draft-ietf-oauth-identity-assertion-authz-grant-04 §5, RFC 7523 §3
+ *
+ * @throws {OAuthError} `invalid_request`, `invalid_client`, `unauthorized_client`, `invalid_grant`
+ */
+export async function identityAssertionGrant(
+  request: TokenRequest,
+  assertion: UnverifiedAssertion,
+  ports: GrantContext & AssertionPorts,
+): Promise<Issued & { readonly client: OAuthClient }> {
+  const { form } = request;
+  const { db, base, endpointUrl } = ports;
+  const claimed = claimsSchema.safeParse(assertion.claims);
+  const place = claimed.success ? requestedPlace(form, claimed.data, endpointUrl) : undefined;
+  const provider =
+    place && (await findVouchingProvider(db, place.organization, assertion.claims.iss));
+  const from = await identifyAssertingClient(request, provider, ports);
+  const { client } = from;
+  // Whoever redeems a code proves with PKCE that they asked for it; here, only authentication proves anything.
+  if (client.organization !== undefined) provedClient(from);
+  if (client.isSuspended) throw new OAuthError('invalid_grant', suspended('owner_left'));
+  if (!claimed.success) {
+    throw assertionRefused(`has no valid ${String(claimed.error.issues[0]?.path[0])}`);
+  }
+  if (!place) throw assertionRefused('is for no server here, or not for the requested resource');
+  if (!provider) throw assertionRefused('is of an issuer that may not vouch for people there');
+  if (!mayUse(client, provider)) {
+    const why = 'the organization does not let this client use identity assertions';
+    throw new OAuthError('unauthorized_client', why);
+  }
+  const server = await findServer(db, place.organization, place.server);
+  if (!server || server.disabledAt !== undefined || !covers(provider, server.id)) {
+    throw assertionRefused('is for no server where assertions are allowed');
+  }
+  if (client.serverId !== undefined && client.serverId !== server.id) {
+    throw assertionRefused('is for another server than the client');
+  }
+  // What signs for workloads must not sign for people.
+  if (await isWorkloadIssuer(db, provider.organizationId, provider.issuer)) {
+    throw assertionRefused('is of an issuer of workloads');
+  }
+  const source = keySource(provider);
+  const { issuer } = provider;
+  const audiences = [base, `${base}/`];
+  const terms = { source, issuer, audiences, longestLifeSeconds };
+  await verifyAssertion(assertion, terms, ports);
+  if (claimed.data.client_id !== client.id) throw assertionRefused('is for another client');
+
+  const asserted = { assertion, claims: claimed.data, provider, serverId: server.id };
+  const serverPath = `${place.organization}/${place.server}`;
+  const vouched = await vouchedPerson(asserted, { from, form, serverPath }, ports);
+  const grant = await grantOf(asserted, vouched, { from, serverPath }, ports);
+  return { ...grantedToken(grant, { scopes: vouched.scopes }, ports), client };
+}
+
+interface Place {
+  readonly organization: string;
+  readonly server: string;
+}
+
+/** The server that the tokens are for: the one of the assertion, or one of several that the request names. RFC 8707 §2 */
+function requestedPlace(
+  form: Form,
+  { resource: allowed }: Pick<IdentityClaims, 'resource'>,
+  endpointUrl: GrantContext['endpointUrl'],
+): Place | undefined {
+  const resource = form.get('resource') ?? (typeof allowed === 'string' ? allowed : undefined);
+  if (resource === undefined || ![allowed].flat().includes(resource)) return undefined;
+  const start = endpointUrl('');
+  return resource.startsWith(start) ? parseServerPath(resource.slice(start.length)) : undefined;
+}
+
+/** A client whose id is the URL of its document is read again, or for the first time, only if the organization allows it here. */
+async function identifyAssertingClient(
+  { form, headers }: TokenRequest,
+  provider: OwnedProvider | undefined,
+  ports: GrantContext & AssertionPorts,
+): Promise<IdentifiedClient> {
+  const clientId = claimedClient(form, headers.authorization) ?? signerOf(form);
+  if (clientId?.startsWith('https:') && provider?.assertionClients.includes(clientId)) {
+    await ports.resolveClient(clientId, { userId: provider.id });
+  }
+  return identifyClient(form, headers.authorization, ports);
+}
+
+function signerOf(form: Form): string | undefined {
+  try {
+    return decodeJwt(form.get('client_assertion') ?? '').iss;
+  } catch {
+    return undefined;
+  }
+}
+
+function mayUse(client: OAuthClient, { assertionClients, organization }: OwnedProvider): boolean {
+  if (assertionClients.length > 0) return assertionClients.includes(client.id);
+  return client.organization === organization;
+}
+
+function covers({ assertionServers }: OwnedProvider, serverId: string): boolean {
+  return assertionServers.length === 0 || assertionServers.includes(serverId);
+}
+
+interface Asserted {
+  readonly assertion: UnverifiedAssertion;
+  readonly claims: IdentityClaims;
+  readonly provider: OwnedProvider;
+  readonly serverId: string;
+}
+
+interface Vouched {
+  readonly identity: ReturnType<typeof assertedIdentity>;
+  readonly entry: { readonly outcome: 'linked' | 'linkable'; readonly userId: string };
+  /** At least one. */
+  readonly scopes: readonly Scope[];
+}
+
+/** The person that a verified assertion is about, and what the client may do for them there. @throws {OAuthError} `invalid_grant` */
+async function vouchedPerson(
+  { assertion, claims, provider }: Asserted,
+  { from, form, serverPath }: { from: IdentifiedClient; form: Form; serverPath: string },
+  ports: GrantContext & AssertionPorts,
+): Promise<Vouched> {
+  const { groupsClaim, emailTrusted: isTrusted } = provider;
+  const identity = assertedIdentity(assertion.claims, {}, { groupsClaim, isTrusted });
+  const entry = await entryOf(identity, provider, ports);
+  if (entry.outcome === 'refused') throw noEntry(entry.why);
+  // Who joins has to sign in once.
+  if (entry.outcome === 'joining') throw noEntry('no-member');
+  const { userId } = entry;
+  const member = await findMember(ports.db, provider.organizationId, userId);
+  const rules = await findSettings(ports.db, provider.organization);
+  if (!member || !rules) throw noEntry('no-member');
+  const proved = { factors: provedFactors(identity, provider), through: provider };
+  if (missingProof(proved, member.role, rules) !== undefined) {
+    throw assertionRefused('does not say that the person proved a second factor');
+  }
+  const { client } = from;
+  const wanted = [form.get('scope'), claims.scope].filter((words) => words !== undefined);
+  const scopes = wanted.reduce<readonly Scope[]>(
+    (left, words) => narrowed(left, words),
+    client.scopes,
+  );
+  const about = { userId, serverPath, client, isVouched: true };
+  const permitted = await permittedScopes(scopes, about, ports);
+  if (permitted.outcome === 'permitted') return { identity, entry, scopes: permitted.scopes };
+  throw new OAuthError('invalid_grant', notPermittedWords[permitted.outcome]);
+}
+
+function narrowed(scopes: readonly Scope[], words: string): readonly Scope[] {
+  const wanted = new Set(scopeWords(words).filter(isScope));
+  return scopes.filter((scope) => wanted.has(scope));
+}
+
+/** Uses the assertion up, and makes or renews the grant: all of it or nothing. @throws {OAuthError} `invalid_grant` */
+async function grantOf(
+  { assertion, claims, provider, serverId }: Asserted,
+  { identity, entry, scopes }: Vouched,
+  { from, serverPath }: { from: IdentifiedClient; serverPath: string },
+  { db, clock, source }: GrantContext,
+): Promise<Parameters<typeof grantedToken>[0]> {
+  const { client, authenticated } = from;
+  const { userId } = entry;
+  const { subject } = identity;
+  const now = clock.now();
+  const spent = { ...keyed(provider), id: claims.jti, exp: assertion.claims.exp };
+  const expiresAt = now + grantLifeSeconds;
+  return transaction(db, async (tx) => {
+    if (!(await lockVouchingProvider(tx, provider))) {
+      throw assertionRefused('is of an issuer whose settings have just changed');
+    }
+    const note = (action: string, actor: string, target: string) =>
+      insertAuditEvent(tx, {
+        at: now,
+        actor,
+        organization: provider.organization,
+        action,
+        target,
+        ...source,
+        outcome: 'done',
+      });
+    if (entry.outcome === 'linkable') {
+      const linked = await linkedBy(entry, { identity, provider, at: now }, tx);
+      if ('why' in linked) throw noEntry(linked.why);
+      await note('provider.link', `user:${userId}`, `provider:${provider.id}`);
+    }
+    const link = { providerId: provider.id, subject };
+    if (!(await lockMemberLink(tx, link, userId, now))) throw noEntry('no-member');
+    if (!(await spendAssertion(tx, spent, now))) throw assertionRefused('was used before');
+    const id = `grant_${randomBase62(16)}`;
+    const subjectOfGrant = { userId, clientId: client.id, serverId, providerId: provider.id };
+    const asked = { ...subjectOfGrant, id, scopes, authenticated, expiresAt };
+    const made = await putAssertedGrant(tx, asked, now);
+    if (made.outcome === 'withdrawn') {
+      throw new OAuthError('invalid_grant', 'access of this client was withdrawn: allow it again');
+    }
+    if (made.isNew) await note('grant.assert', `user:${userId}`, `${client.id} ${serverPath}`);
+    return { id: made.id, userId, clientId: client.id, serverPath, expiresAt };
+  });
+}
+
+function keyed(provider: OwnedProvider) {
+  return { source: keySource(provider), issuer: provider.issuer };
+}
+
+function noEntry(why: NoEntry): OAuthError {
+  switch (why) {
+    case 'email-missing':
+    case 'email-unverified':
+    case 'domain-unproved':
+    case 'no-member':
+    case 'other-account':
+    case 'address-taken':
+    case 'deactivated':
+      // The log says which, an administrator finds out by a test of the provider.
+      return assertionRefused('is about no member of the organization', why);
+  }
+}

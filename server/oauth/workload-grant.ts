@@ -1,0 +1,134 @@
+import { createHash } from 'node:crypto';
+
+import { findClient, type OAuthClient } from '#db/clients';
+import { findOrganization } from '#db/organizations';
+import { findServer } from '#db/servers';
+import { transaction } from '#db/transaction';
+import { listTrustRules, type TrustRule } from '#db/trust-rules';
+import { isProviderIssuer } from '#db/vouching-providers';
+import { formatScopes } from '#model/scopes';
+import { parseServerPath } from '#model/slug';
+import { randomBase62 } from '#secrets/secrets';
+import { accessTokenLifeSeconds } from './access-tokens.ts';
+import {
+  type AssertionClaims,
+  assertionRefused,
+  spendAssertion,
+  type UnverifiedAssertion,
+  verifyAssertion,
+} from './assertions.ts';
+import type { IssuerKeys } from './issuer-keys.ts';
+import { keySource } from './issuer-keys.ts';
+import { OAuthError } from './oauth-error.ts';
+import { requestedScopes } from './permitted-scopes.ts';
+import type { GrantContext, Issued, TokenRequest } from './token-response.ts';
+
+/** Platforms type their tokens so, if at all. A token of any other type is for something else. */
+const workloadTypes: ReadonlySet<string | undefined> = new Set([undefined, 'jwt', 'jose']);
+
+/**
+ * Exchanges the token that a platform gave to a workload, such as a job of a CI system, for an access token of the client that trusts
+ * it. The client has no secret and does not authenticate: exactly one rule of the organization must match the token.
+ *
+ * RFC 7523 §3, SEP-1933
+ *
+ * @throws {OAuthError} `invalid_request`, `invalid_grant`, `invalid_scope`
+ */
+export async function workloadGrant(
+  { form, headers, url }: TokenRequest,
+  assertion: UnverifiedAssertion,
+  ports: GrantContext & { readonly issuerKeys: IssuerKeys },
+): Promise<Issued & { readonly client: OAuthClient }> {
+  const { db, clock, base, endpointUrl, tokens } = ports;
+  const isAuthenticated = ['client_secret', 'client_assertion', 'client_assertion_type'];
+  if (headers.authorization !== undefined || isAuthenticated.some((name) => form.has(name))) {
+    throw new OAuthError('invalid_request', 'the client of a workload has no credentials');
+  }
+  const resource = form.get('resource');
+  if (resource === undefined) throw new OAuthError('invalid_request', 'resource is missing');
+  if (!workloadTypes.has(assertion.typ)) throw assertionRefused('is of another type');
+  const start = endpointUrl('');
+  const place = resource.startsWith(start)
+    ? parseServerPath(resource.slice(start.length))
+    : undefined;
+  const server = place && (await findServer(db, place.organization, place.server));
+  const organization = place && (await findOrganization(db, place.organization));
+  if (!server || !organization || server.disabledAt !== undefined) throw noMatch();
+  const { claims } = assertion;
+  const at = { issuer: claims.iss, organizationId: organization.id, serverId: server.id };
+  const own = [base, `${base}/`, url];
+  const matching = (await listTrustRules(db, at)).filter((rule) => matches(rule, claims, own));
+  const [rule, ...others] = matching;
+  if (!rule || others.length > 0) throw noMatch();
+  // What signs for people must not sign for workloads.
+  if (await isProviderIssuer(db, organization.id, claims.iss)) throw noMatch();
+  const client = await findClient(db, rule.clientId);
+  if (!client || client.revokedAt !== undefined || client.isSuspended) throw noMatch();
+  if ((form.get('client_id') ?? client.id) !== client.id) throw noMatch();
+  const { issuer, longestLifeSeconds, isSingleUse } = rule;
+  const source = keySource(rule);
+  const terms = { source, issuer, audiences: [claims.aud], longestLifeSeconds };
+  await verifyAssertion(assertion, terms, ports);
+  const scopes = requestedScopes(form.get('scope'), client.scopes);
+  const now = clock.now();
+  if (isSingleUse) {
+    const spent = { source, issuer, id: claims.jti ?? digestOf(assertion), exp: claims.exp };
+    const isFirst = await transaction(db, (tx) => spendAssertion(tx, spent, now));
+    if (!isFirst) throw assertionRefused('was used before');
+  }
+  const accessToken = tokens.issue({
+    id: randomBase62(22),
+    subject: client.id,
+    clientId: client.id,
+    audience: resource,
+    scopes,
+    issuedAt: now,
+    expiresAt: now + accessTokenLifeSeconds,
+  });
+  return {
+    client,
+    tokens: {
+      access_token: accessToken,
+      token_type: 'Bearer',
+      expires_in: accessTokenLifeSeconds,
+      scope: formatScopes(scopes),
+    },
+  };
+}
+
+/** Whether a token is one that the rule trusts, as far as its claims tell. */
+function matches(
+  { audience, subject, claim }: TrustRule,
+  claims: AssertionClaims,
+  own: readonly string[],
+): boolean {
+  const audiences = audience === undefined ? own : [audience];
+  if (!audiences.includes(claims.aud) || !matchesSubject(subject, claims.sub)) return false;
+  return claim === undefined || textOf(claims[claim.name]) === claim.value;
+}
+
+/** A `*` at the end of a pattern stands for at least one character. */
+export function matchesSubject(pattern: string, subject: string): boolean {
+  if (!pattern.endsWith('*')) return subject === pattern;
+  const start = pattern.slice(0, -1);
+  return subject.startsWith(start) && subject.length > start.length;
+}
+
+/** Names and numbers are compared as text. */
+function textOf(claim: unknown): string | undefined {
+  return typeof claim === 'string' || typeof claim === 'number' || typeof claim === 'boolean'
+    ? String(claim)
+    : undefined;
+}
+
+/** Identifies a token without `jti` by what is signed: its signature may have several forms. */
+function digestOf({ text }: UnverifiedAssertion): string {
+  return createHash('sha256')
+    .update(text.slice(0, text.lastIndexOf('.')))
+    .digest('hex');
+}
+
+/** The same answer for every cause, because nobody has proved anything yet. */
+function noMatch(): OAuthError {
+  return assertionRefused('matches no client of this server');
+}

@@ -1,0 +1,17 @@
+import type { Clock } from '#server/model/clock';
+import type { AssertionPorts } from '#server/oauth/identity-assertion-grant';
+import { issuerKeys } from '#server/oauth/issuer-keys';
+import { loopbackProviders, type TxtRecords } from './provider-setup.ts';
+
+/** What grants by assertions need: keys and DNS records of this machine's loopback alone, and no documents of clients. */
+export function assertionPorts(clock: Clock, records: TxtRecords = new Map()): AssertionPorts {
+  const guard = {
+    allowedHosts: ['127.0.0.1'],
+    resolve: () => Promise.reject(new Error('no test resolves a name')),
+  };
+  return {
+    issuerKeys: issuerKeys({ guard, clock }),
+    providerSetup: loopbackProviders(clock, records),
+    resolveClient: () => Promise.reject(new Error('no test reads a document')),
+  };
+}
