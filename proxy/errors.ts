@@ -134,7 +134,7 @@ function oauthWords(oauthError: OAuthError, who: string, login: string): Words {
   const notSignedIn = { message: `not signed in: ${oauthError.message}`, data };
   switch (oauthError.code) {
     case 'refused':
-      return { ...noToken, hint: `check clientId, clientSecret and scopes of ${who}` };
+      return { ...noToken, hint: known ?? `check clientId, clientSecret and scopes of ${who}` };
     case 'suspended':
       return { message: errorDescription ?? oauthError.message, hint: suspendedHint, data };
     case 'issuer':
@@ -149,7 +149,7 @@ function oauthWords(oauthError: OAuthError, who: string, login: string): Words {
     case 'client':
       return {
         ...noToken,
-        hint: `set oauth.clientId of ${who}; ask the administrator of the server for it`,
+        hint: known ?? `set oauth.clientId of ${who}; ask the administrator of the server for it`,
       };
     case 'redirect':
       return {

@@ -1,6 +1,8 @@
 import type { EpochSeconds } from '#clock/clock';
 import type { Connection } from '#config/connection';
-import { isExpired, type TokenVault } from './token-vault.ts';
+import type { Account } from './account.ts';
+import { isCurrent, isSignedIn, storedSignIn } from './provider-sign-in.ts';
+import { isExpired } from './token-vault.ts';
 
 /** The status of a connection, as far as it is known without contacting a server. */
 export type AccountStatus = {
@@ -19,13 +21,15 @@ export type AccountStatus = {
   /** The account that a person signed in with, if the server names it. */
   signedInAs?: string;
   expiresAt?: EpochSeconds;
+  /** The issuer of the company's provider that vouched for the person. */
+  provider?: string;
   /** Whether a new access token can be fetched without a person. */
   renewable: boolean;
 };
 
 export async function accountStatus(
   { name, url, source, credentials, headers = {} }: Connection,
-  vault: TokenVault | undefined,
+  account: Pick<Account, 'vault' | 'store' | 'provider'> | undefined,
   now: EpochSeconds,
   /** Whether the keychain has all secrets that the configuration says are there. */
   complete = true,
@@ -36,11 +40,13 @@ export async function accountStatus(
   if (credentials.kind === 'api_key' || chosen)
     return { ...what, state: complete ? 'ready' : 'signed_out', as: 'api_key', renewable: false };
   const client = credentials.kind === 'client_credentials';
-  if (!vault)
+  if (!account)
     return { ...what, state: 'signed_out', as: client ? 'client' : 'person', renewable: false };
+  const { vault } = account;
   const token = await vault.access();
   const refresh = token && (await vault.refresh(token.issuer));
-  const renewable = client || refresh !== undefined;
+  const renewable =
+    client || refresh !== undefined || (await isVouchedFor(token?.provider, account, now));
   const good = token !== undefined && !isExpired(token, now);
   return {
     ...what,
@@ -50,6 +56,19 @@ export async function accountStatus(
     ...(token?.scope !== undefined && { scope: token.scope }),
     ...(token?.signedInAs !== undefined && { signedInAs: token.signedInAs }),
     ...(token?.expiresAt !== undefined && { expiresAt: token.expiresAt }),
+    ...(token?.provider !== undefined && { provider: token.provider }),
     renewable,
   };
+}
+
+/** Whether the provider that vouched for the person before can do so again without them. */
+async function isVouchedFor(
+  issuer: string | undefined,
+  { store, provider: named }: Pick<Account, 'store' | 'provider'>,
+  now: EpochSeconds,
+): Promise<boolean> {
+  const provider = issuer === undefined ? undefined : await named();
+  if (!provider || provider.issuer !== issuer) return false;
+  const stored = await storedSignIn(provider, store);
+  return isSignedIn(stored) && (stored.refreshToken !== undefined || isCurrent(stored, now));
 }

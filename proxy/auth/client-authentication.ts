@@ -223,9 +223,10 @@ export async function readReference(
 ): Promise<string> {
   const { text, why } = await read(reference, env);
   const trimmed = text?.trim() ?? '';
-  if (/^[\x21-\x7e]+$/.test(trimmed) && trimmed.length <= maxReferenceLength) return trimmed;
+  // VSCHAR of RFC 6749 §A, for a JWT and for a client secret.
+  if (/^[\x20-\x7e]+$/.test(trimmed) && trimmed.length <= maxReferenceLength) return trimmed;
   const remedy = 'check that the file or variable exists and contains the token';
-  const problem = why ?? (trimmed === '' ? 'is empty' : 'is not a token');
+  const problem = why ?? (trimmed === '' ? 'is empty' : 'is not one line of ASCII');
   throw new OAuthError('client', `${reference} ${problem}`, { endpoint: reference, remedy });
 }
 

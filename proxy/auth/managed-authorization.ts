@@ -24,7 +24,7 @@ import {
 } from './provider-sign-in.ts';
 import { jwtBearer, jwtBearerGrant, tokenOf, tokenRequest } from './token-request.ts';
 import type { Known } from './token-source.ts';
-import type { Granted, TokenRecord } from './token-vault.ts';
+import { isExpired, type Granted, type TokenRecord } from './token-vault.ts';
 
 const idJagProfile = 'urn:ietf:params:oauth:grant-profile:id-jag';
 const idJagType = 'urn:ietf:params:oauth:token-type:id-jag';
@@ -109,7 +109,11 @@ export async function managedGrant(
 /** What a server says that does not have this grant at all. Every other refusal is about this person or client. */
 const unsupported = new Set(['unsupported_grant_type', 'unsupported_token_type']);
 
-function offersIdJag({ grantProfiles, grantTypes = [] }: Discovery): boolean {
+/** Whether an authorization server takes assertions of a provider about people. */
+export function offersIdJag({
+  grantProfiles,
+  grantTypes = [],
+}: Pick<Discovery, 'grantProfiles' | 'grantTypes'>): boolean {
   // Without the newer list, the grant type itself is the announcement.
   return grantProfiles?.includes(idJagProfile) ?? grantTypes.includes(jwtBearer);
 }
@@ -233,10 +237,11 @@ export async function managedSignIn(
   provider: IdentityProvider,
   { show, signal, known, rebind, next, tell }: ManagedSignInOptions,
 ): Promise<TokenRecord | undefined> {
-  const { connection, vault, lock, signInLock, marks } = account;
+  const { connection, signInLock } = account;
   const { url, credentials } = connection;
   if (credentials.kind !== 'authorization_code') return undefined;
-  const { redirectPort: port, redirectHost: host, redirectPath: path } = credentials;
+  const { redirectHost: host, redirectPath: path } = credentials;
+  const port = provider.redirectPort ?? credentials.redirectPort;
   const address = {
     port,
     ...(host !== undefined && { host }),
@@ -259,9 +264,29 @@ export async function managedSignIn(
     tell?.(unsupportedSentence(connection, provider, outcome.unsupported));
     return undefined;
   }
-  const record = await lock.hold(vault.account, async () => vault.save(outcome.granted));
+  return keep(outcome.granted, account);
+}
+
+async function keep(granted: Granted, { vault, lock, marks }: Account): Promise<TokenRecord> {
+  const record = await lock.hold(vault.account, async () => vault.save(granted));
   await marks.rememberSignedIn();
   return record;
+}
+
+/**
+ * Signs in to another connection of a provider, where the person has just signed in. Returns whether that was necessary and the server
+ * offers it.
+ */
+export async function joinSignIn(account: Account, provider: IdentityProvider): Promise<boolean> {
+  const { connection, vault, clock } = account;
+  const { url, credentials } = connection;
+  if (credentials.kind !== 'authorization_code') return false;
+  const previous = await vault.access();
+  if (previous && !isExpired(previous, clock.now())) return false;
+  const known = { ...(previous && { previous }), wider: false };
+  const outcome = await managedGrant({ url, credentials, provider }, known, account);
+  if ('granted' in outcome) await keep(outcome.granted, account);
+  return 'granted' in outcome;
 }
 
 /** Without the person, or `then` with them. */

@@ -15,6 +15,7 @@ import type { RefreshLock } from './refresh-lock.ts';
 import {
   authorizationCodeGrant,
   refreshTokenGrant,
+  revokeToken,
   type OAuthPorts,
   type TokenServer,
 } from './token-request.ts';
@@ -202,6 +203,26 @@ async function endSignIn(
   const reason = `the company sign-in${who} is over: ${why ?? 'it expired, and the provider renews none'}`;
   await keep(provider, { ended: reason, endedAt: clock.now() }, store);
   return signedOut(provider, reason);
+}
+
+/** Deletes the sign-in, and revokes its refresh token if the provider can. RFC 7009 */
+export async function signOutAtProvider(
+  provider: IdentityProvider,
+  ports: ProviderPorts,
+): Promise<void> {
+  const account = providerAccount(provider);
+  await ports.lock.hold(account, async () => {
+    const stored = await storedSignIn(provider, ports.store);
+    await ports.store.remove(account);
+    if (!isSignedIn(stored) || stored.refreshToken === undefined) return;
+    const token = { client: provider, token: stored.refreshToken, hint: 'refresh_token' as const };
+    // Deleted here, it is as good as revoked for this computer. The provider ends it when it expires.
+    await revokeToken(token, stored.server, ports).catch(unlessOAuthError);
+  });
+}
+
+function unlessOAuthError(error: unknown): void {
+  if (!(error instanceof OAuthError)) throw error;
 }
 
 function signedOut({ issuer }: IdentityProvider, reason: string | undefined): TokenError {

@@ -216,6 +216,12 @@ export type SignedIn = {
   signedInAs?: string;
   scopes?: readonly string[];
   expiresAt?: EpochSeconds;
+  /** The issuer of the company's provider that vouched for the person. */
+  provider?: string;
+  /** Why the company sign-in that is configured was not used. */
+  note?: string;
+  /** Other connections that this signed in to, because they name the same provider. */
+  also?: readonly string[];
 };
 
 /** Opens the page in the browser of this computer. */
@@ -238,8 +244,13 @@ export async function signInConnection(
   account: Account,
   how: Omit<SignInAccountOptions, 'known' | 'rebind'>,
 ): Promise<SignedIn> {
-  const signingIn = signInAccount(account, { ...how, rebind: true });
-  const { issuer, scope, expiresAt, signedInAs } = await Promise.race([
+  let note: string | undefined;
+  const tell = (sentence: string) => {
+    note = sentence;
+    how.tell?.(sentence);
+  };
+  const signingIn = signInAccount(account, { ...how, tell, rebind: true });
+  const { issuer, scope, expiresAt, signedInAs, provider } = await Promise.race([
     signingIn,
     abortedSignIn(how.signal, signingIn),
   ]);
@@ -248,6 +259,8 @@ export async function signInConnection(
     ...(signedInAs !== undefined && { signedInAs }),
     ...(scope !== undefined && { scopes: scope.split(' ').filter(Boolean) }),
     ...(expiresAt !== undefined && { expiresAt }),
+    ...(provider !== undefined && { provider }),
+    ...(note !== undefined && { note }),
   };
 }
 

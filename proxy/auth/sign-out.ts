@@ -20,7 +20,12 @@ export type SignOutPorts = ConfiguredClientPorts & {
 };
 
 /** `notRevoked`: why the server still accepts the tokens that were deleted here. */
-export type SignedOut = { wasSignedIn: boolean; notRevoked?: OAuthError };
+export type SignedOut = {
+  wasSignedIn: boolean;
+  notRevoked?: OAuthError;
+  /** The issuer of the company's provider whose sign-in ended, too. */
+  provider?: string;
+};
 
 /**
  * Revokes the tokens of a connection at their issuer, and deletes them even if the server refuses. The refresh token is revoked
@@ -62,9 +67,10 @@ async function revoke(
       endpoint: issuer,
     });
   const refresh = await ports.vault.refresh(issuer);
+  const clientId = refresh?.clientId ?? token.clientId;
   const client =
-    refresh && credentials.kind === 'authorization_code'
-      ? await clientNamed(refresh.clientId, issuer, url, credentials, ports)
+    clientId !== undefined && credentials.kind === 'authorization_code'
+      ? await clientNamed(clientId, issuer, url, credentials, ports)
       : ((await configuredClient(url, credentials, ports)) ?? (await ports.clients.of(issuer)));
   if (!client)
     return new OAuthError('client', 'it is unknown which client received the token', {
@@ -80,11 +86,23 @@ async function revoke(
   return undefined;
 }
 
-/** Signs out, and deletes the tokens and the cached answers for this account. */
-export async function signOutConnection(account: Account): Promise<SignedOut> {
-  const clients = registeredClients(account.store);
+/**
+ * Signs out, and deletes the tokens and the cached answers for this account. With `atProvider`, the sign-in of the company's provider ends,
+ * too, because the next request would use it.
+ */
+export async function signOutConnection(
+  account: Account,
+  { atProvider }: { atProvider: boolean },
+): Promise<SignedOut> {
+  const { store, vault, marks } = account;
+  const clients = registeredClients(store);
+  const by = (await vault.access())?.provider;
   const signedOut = await signOut(account.connection, { ...account, clients });
-  await account.marks.forgetListed();
+  await marks.forgetListed();
   await account.forgetCached();
-  return signedOut;
+  const provider = atProvider && by !== undefined ? await account.provider() : undefined;
+  if (!provider || provider.issuer !== by) return signedOut;
+  const { signOutAtProvider } = await import('./provider-sign-in.ts');
+  await signOutAtProvider(provider, account);
+  return { ...signedOut, provider: by };
 }

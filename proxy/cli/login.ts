@@ -79,12 +79,9 @@ export async function login(
   };
   const { assistant, next } = terminal;
   const { name, url, credentials } = connection;
-  const { issuer, scopes, signedInAs } = await connections.signIn(name, {
-    show,
-    signal,
-    assistant,
-    next,
-  });
+  const tell = (sentence: string) => terminal.warn(sentence);
+  const how = { show, signal, assistant, next, tell };
+  const { issuer, scopes, signedInAs, provider, also = [] } = await connections.signIn(name, how);
   const what = scopes === undefined ? '' : `, for ${scopes.join(' ')}`;
   terminal.print(`signed in to ${name} (${url}) at ${issuer}${what}`);
   if (credentials.kind === 'client_credentials')
@@ -95,6 +92,9 @@ export async function login(
     );
   else if (signedInAs !== undefined) terminal.print(`signed in as ${signedInAs}`);
   else terminal.print('the server does not name the signed-in account');
+  if (provider !== undefined)
+    terminal.print(`by the company sign-in of ${provider}, which your other connections share`);
+  if (also.length > 0) terminal.print(`also signed in to ${also.join(', ')}`);
 }
 
 /** `latchkey logout`: `false` if the server did not revoke the access. */
@@ -103,7 +103,7 @@ async function logout(
   host: CommandHost,
 ): Promise<boolean> {
   const { name } = await host.connection(target, host.options(given));
-  const { wasSignedIn, notRevoked } = await connectionsOf(host, given).signOut(target);
+  const { wasSignedIn, notRevoked, provider } = await connectionsOf(host, given).signOut(target);
   if (!wasSignedIn) host.print(`you were not signed in to ${name}`);
   else if (!notRevoked) host.print(`signed out of ${name}; the tokens were revoked and deleted`);
   else {
@@ -111,5 +111,7 @@ async function logout(
     host.warn(`latchkey: the server did not revoke the access: ${notRevoked.message}`);
     host.warn('hint: withdraw the consent on the account page of the server');
   }
+  if (provider !== undefined)
+    host.print(`signed out of ${provider}, too: your other connections need a new sign-in there`);
   return notRevoked === undefined;
 }

@@ -38,6 +38,10 @@ connection. latchkey remove NAME reverts everything.`,
       doc: 'the ID of the OAuth client, if the server does not register one automatically',
     },
     'client-secret': { doc: 'ask for the secret of that client, or read it from standard input' },
+    'identity-provider': {
+      value: 'CLIENT_ID@ISSUER',
+      doc: 'the identity provider of your company, for a server that accepts its sign-in',
+    },
     yes: { doc: 'install in all assistants without asking' },
     json: { doc: 'print one JSON object; install in all assistants without asking' },
   },
@@ -144,6 +148,8 @@ async function findOrAdd(url: string, run: Run): Promise<Found> {
   const { flags, connections, host } = run;
   if (flags.has('api-key') && (flags.has('client-id') || flags.has('client-secret')))
     throw new UsageError('an API key and an OAuth client cannot be combined');
+  if (flags.has('identity-provider') && (flags.has('api-key') || flags.has('client-secret')))
+    throw new UsageError('an identity provider is for people: it needs no API key or secret');
   if (flags.has('client-secret') && !flags.has('client-id'))
     throw new UsageError('--client-secret requires --client-id');
   const name = flags.get('name')?.[0];
@@ -191,12 +197,23 @@ function refuseOtherCredential(existing: Connection, flags: CommandInput['flags'
   const isOther =
     (flags.has('api-key') && !isKey) ||
     (clientId !== undefined && (isKey || credentials.clientId !== clientId)) ||
-    (flags.has('client-secret') && credentials.kind !== 'client_credentials');
+    (flags.has('client-secret') && credentials.kind !== 'client_credentials') ||
+    isOtherProvider(credentials, flags.get('identity-provider')?.[0]);
   if (isOther)
     throw new UsageError(
       `${name} already exists with another kind of authentication`,
       `add a second connection with --name, or run latchkey remove ${name} first`,
     );
+}
+
+function isOtherProvider(
+  credentials: Connection['credentials'],
+  given: string | undefined,
+): boolean {
+  if (given === undefined) return false;
+  if (credentials.kind === 'api_key') return true;
+  const { issuer = '', clientId = '' } = credentials.identityProvider ?? {};
+  return given !== `${clientId}@${issuer}`;
 }
 
 async function withNewSecret(existing: Connection, host: CommandHost): Promise<Described> {
@@ -241,7 +258,13 @@ async function describe(
       `${serverName} does not register applications`,
       'ask its administrator for a client ID and add --client-id ID, or add --api-key',
     );
-  return { ...at, as: 'person', ...(clientId !== undefined && { clientId }) };
+  const [identityProvider] = flags.get('identity-provider') ?? [];
+  return {
+    ...at,
+    as: 'person',
+    ...(clientId !== undefined && { clientId }),
+    ...(identityProvider !== undefined && { identityProvider }),
+  };
 }
 
 async function signInTo(

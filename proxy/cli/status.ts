@@ -41,13 +41,14 @@ function statusLines(
 ): string[] {
   const blocks = statuses.flatMap((status) => {
     const { name, url, state, as, issuer, scope, signedInAs, expiresAt, renewable } = status;
-    const { missingAccount } = status;
+    const { missingAccount, provider } = status;
     const facts = [
       `${name}: ${stateWords(status)}`,
       `  server ${url}`,
       credentialWords[as] && `  ${credentialWords[as]}`,
       signedInAs && `  ${state === 'ready' ? '' : 'last '}signed in as ${signedInAs}`,
       issuer && `  issuer ${issuer}`,
+      provider && `  by the company sign-in of ${provider}`,
       scope && `  scopes ${scope}`,
       expiresAt !== undefined && `  token ${tokenWords(expiresAt - now, renewable)}`,
       missingAccount !== undefined && `  hint: ${missingAccount}; then run latchkey doctor ${name}`,

@@ -8,6 +8,8 @@ export type IdentityProvider = {
   clientId: string;
   /** In a configuration: where it is, as {@link isReference} accepts it. */
   clientSecret?: string;
+  /** The port of the redirect URI, if the client was registered with a fixed one. */
+  redirectPort?: number;
 };
 
 /** Whether a text says where a secret is, and is not the secret itself: `file:` with an absolute path, or `env:` with a name. */
@@ -16,8 +18,8 @@ export function isReference(text: string): boolean {
 }
 
 /**
- * Reads `CLIENT_ID@ISSUER`, or an object with `issuer`, `clientId` and a reference to the `clientSecret`, if the provider requires one.
- * The issuer is https, or http on this computer.
+ * Reads `CLIENT_ID@ISSUER`, or an object with `issuer` and `clientId`, a reference to the `clientSecret` if the provider requires one, and
+ * the `redirectPort` if it is fixed. The issuer is https, or http on this computer.
  */
 export function readIdentityProvider(
   value: unknown,
@@ -25,17 +27,30 @@ export function readIdentityProvider(
 ): IdentityProvider | undefined {
   if (value === '') return undefined;
   const given = typeof value === 'string' ? membersOfText(value) : membersOf(value);
-  const { issuer, clientId, clientSecret } = given;
+  const { issuer, clientId, clientSecret, redirectPort } = given;
+  const refuse = (problem: string): undefined => {
+    complain(problem);
+  };
   const url = typeof issuer === 'string' && webUrl(issuer);
-  if (!url || url.search || url.hash || typeof clientId !== 'string' || clientId === '') {
-    complain('is not CLIENT_ID@ISSUER, with an https URL as the issuer');
-    return undefined;
-  }
-  if (clientSecret === undefined) return { issuer, clientId };
-  if (typeof clientSecret === 'string' && isReference(clientSecret))
-    return { issuer, clientId, clientSecret };
-  complain('has a clientSecret that is neither file:PATH nor env:NAME');
-  return undefined;
+  if (!url || url.search || url.hash || typeof clientId !== 'string' || clientId === '')
+    return refuse('is not CLIENT_ID@ISSUER, with an https URL as the issuer');
+  if (
+    clientSecret !== undefined &&
+    !(typeof clientSecret === 'string' && isReference(clientSecret))
+  )
+    return refuse('has a clientSecret that is neither file:PATH nor env:NAME');
+  if (redirectPort !== undefined && !isPort(redirectPort))
+    return refuse('has a redirectPort that is not a port between 1 and 65535');
+  return {
+    issuer,
+    clientId,
+    ...(clientSecret !== undefined && { clientSecret }),
+    ...(redirectPort !== undefined && { redirectPort }),
+  };
+}
+
+export function isPort(value: unknown): value is number {
+  return typeof value === 'number' && Number.isInteger(value) && value > 0 && value < 65_536;
 }
 
 /** A client id may be a URL, and contain an `@`. An issuer has no user information. */

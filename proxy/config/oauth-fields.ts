@@ -1,6 +1,6 @@
 import { isObject, type JsonObject } from 'latchkey-mcp/json-value';
 import { resolve } from 'node:path';
-import { isReference, readIdentityProvider } from './identity-provider.ts';
+import { isPort, isReference, readIdentityProvider } from './identity-provider.ts';
 import { readSecret, type Secret } from './secret.ts';
 
 type Complain = (problem: string) => void;
@@ -137,21 +137,11 @@ export const oauthFields = {
   identityProvider: field({
     read: readIdentityProvider,
     doc: 'the identity provider of your company, `"CLIENT_ID@ISSUER"`, for servers that accept [its sign-in](company-sign-in.md#one-sign-in-for-all-servers)',
-    flag: {
-      name: 'identity-provider',
-      value: 'CLIENT_ID@ISSUER',
-      doc: 'the identity provider of your company, for servers that accept its sign-in',
-    },
     env: 'LATCHKEY_IDENTITY_PROVIDER',
   }),
   assertion: field({
     read: checkedText(isReference, 'is neither file:PATH nor env:NAME'),
     doc: 'where the platform of a workload puts its JWT, read again for each token: `file:PATH` or `env:NAME`',
-    flag: {
-      name: 'assertion',
-      value: 'file:PATH|env:NAME',
-      doc: 'where the platform of this workload puts its JWT, instead of a client and a secret',
-    },
     env: 'LATCHKEY_ASSERTION',
     identity: 'or omitted',
   }),
@@ -244,8 +234,7 @@ function checkedText(isRight: (value: string) => boolean, problem: string) {
 }
 
 function port(value: unknown, complain: Complain): number | undefined {
-  if (typeof value === 'number' && Number.isInteger(value) && value > 0 && value < 65_536)
-    return value;
+  if (isPort(value)) return value;
   complain('is not a port between 1 and 65535');
   return undefined;
 }

@@ -68,7 +68,13 @@ export type AddInput = {
   /** A connection of that name is replaced. */
   replace?: boolean;
 } & (
-  | { as: 'person'; clientId?: string; scopes?: readonly string[] }
+  | {
+      as: 'person';
+      clientId?: string;
+      scopes?: readonly string[];
+      /** `CLIENT_ID@ISSUER`, as in the `oauth` object. */
+      identityProvider?: string;
+    }
   | { as: 'client'; clientId: string; clientSecret: string; scopes?: readonly string[] }
   | { as: 'api_key'; apiKeySecret: string }
   | {

@@ -170,12 +170,13 @@ async function connectionStatuses(
   const listed = new Set<string>();
   const list = async (name: string, again: boolean) => {
     const connection = await read(name);
-    const { vault, marks } = (await accountOf(connection)) ?? {};
+    const account = await accountOf(connection);
+    const { vault, marks } = account ?? {};
     if (!again && vault && listed.has(vault.account)) return;
     if (vault) listed.add(vault.account);
     try {
       const whole = await complete(connection);
-      const stored = await accountStatus(connection, vault, clock.now(), whole);
+      const stored = await accountStatus(connection, account, clock.now(), whole);
       const isOut = stored.state === 'signed_out' && stored.as === 'person';
       const assistant = isOut ? await connectedBy(connection) : undefined;
       const missing = stored.state === 'ready' ? await marks?.missingAccount() : undefined;

@@ -51,6 +51,8 @@ export type SignInOptions = Until & {
   assistant?: string | undefined;
   /** The next step, which the page names, if there is one. */
   next?: string | undefined;
+  /** Tells the person, before a page opens, why the company sign-in that is configured is not used. */
+  tell?: (sentence: string) => void;
 };
 
 /** `secret` describes the new one; `undefined` if it is not in the keychain. */
@@ -135,8 +137,8 @@ export class Connections {
   async isSignedIn(connection: Connection): Promise<boolean> {
     if (!signsIn(connection)) return true;
     const { accountStatus } = await import('#auth/account-status');
-    const { vault } = await this.#host.account(connection, this.#own);
-    return (await accountStatus(connection, vault, this.#host.clock.now())).state === 'ready';
+    const account = await this.#host.account(connection, this.#own);
+    return (await accountStatus(connection, account, this.#host.clock.now())).state === 'ready';
   }
 
   /** Asks a server what it requires. `name` is the future name of the connection; a free one by default. */
@@ -216,21 +218,26 @@ export class Connections {
     const { browserPage, signInConnection } = await import('#auth/sign-in');
     const account = await this.#account(target);
     const { progress = () => undefined } = how;
-    const { show = browserPage({ ...this.#host, progress }), assistant, next } = how;
+    const { show = browserPage({ ...this.#host, progress }), assistant, next, tell } = how;
     const until = signal ?? new AbortController().signal;
     progress({ step: 'discovering' });
-    const signedIn = await signInConnection(account, { show, assistant, next, signal: until });
+    const page = { show, assistant, next, tell, signal: until };
+    const signedIn = await signInConnection(account, page);
     progress({ step: 'storing' });
     // A different person may have signed in, who sees other tools.
     await account.forgetCached();
     await this.#notifyProxies(account.connection);
-    return signedIn;
+    const provider = signedIn.provider === undefined ? undefined : await account.provider();
+    if (!provider) return signedIn;
+    const { signInOthers } = await import('./company-sign-in.ts');
+    const also = await signInOthers(account, provider, this.#options, this.#host);
+    return { ...signedIn, also };
   }
 
   /** Revokes the tokens at the server, and deletes them. */
   async signOut(target: string): Promise<SignedOut> {
     const { signOutConnection } = await import('#auth/sign-out');
-    return signOutConnection(await this.#account(target));
+    return signOutConnection(await this.#account(target), { atProvider: true });
   }
 
   /** Requests the running proxies of a connection to try its server now. Returns how many acknowledged. */

@@ -135,9 +135,9 @@ export function describedConnection(input: AddInput, host: UserHost): Described 
 function credentialTexts(input: AddInput): { oauth?: unknown; apiKey?: unknown } {
   switch (input.as) {
     case 'person': {
-      const { clientId, scopes } = input;
-      if (clientId === undefined && scopes === undefined) return {};
-      return { oauth: { clientId, scopes, grant: 'authorization_code' } };
+      const { as: _, name: _name, url: _url, replace: _replace, ...given } = input;
+      if (Object.keys(given).length === 0) return {};
+      return { oauth: { ...given, grant: 'authorization_code' } };
     }
     case 'client': {
       const { clientId, clientSecret, scopes } = input;

@@ -234,7 +234,7 @@ export async function removeConnection(
       'run `latchkey status` to list the connections',
     );
   const signedOut = signsIn(connection)
-    ? await signOutConnection(await host.account(connection, options))
+    ? await signOutConnection(await host.account(connection, options), { atProvider: false })
     : { wasSignedIn: false };
   const orphaned = orphanedSecrets(options, host);
   await cleanUpSecrets(options, host);

@@ -1,6 +1,10 @@
 import type { Account } from '#auth/account';
 import { accountStatus } from '#auth/account-status';
-import { discover } from '#auth/discovery';
+import { discover, type Discovery } from '#auth/discovery';
+import { offersIdJag } from '#auth/managed-authorization';
+import { isCurrent, isSignedIn, providerServer, storedSignIn } from '#auth/provider-sign-in';
+import type { EpochSeconds } from '#clock/clock';
+import type { IdentityProvider } from '#config/identity-provider';
 import { fail, ok, warn, type Check, type Finding } from './checks.ts';
 
 /** Checks the authorization server of a connection, and its stored tokens. */
@@ -27,13 +31,21 @@ export function accountChecks(account: Account, login: string): Check[] {
                 ),
               ]
             : []),
+          ...providerFindings(await account.provider(), found, login),
         ];
+      },
+    },
+    {
+      name: 'provider',
+      async run() {
+        const provider = await account.provider();
+        return provider ? [await signInFinding(provider, account, login)] : [];
       },
     },
     {
       name: 'token',
       async run() {
-        const status = await accountStatus(connection, account.vault, clock.now());
+        const status = await accountStatus(connection, account, clock.now());
         return [tokenFinding(status, clock.now(), login)];
       },
     },
@@ -50,6 +62,40 @@ export function accountChecks(account: Account, login: string): Check[] {
     },
   ];
 }
+
+/** Whether the company sign-in that is configured works for this server. */
+function providerFindings(
+  provider: IdentityProvider | undefined,
+  discovery: Discovery,
+  login: string,
+): Finding[] {
+  if (!provider || offersIdJag(discovery)) return [];
+  const what = `${discovery.issuer} does not offer the company sign-in of ${provider.issuer}`;
+  return [warn('discovery', what, `sign in to the server itself: ${login}`)];
+}
+
+/** The person's sign-in at the provider of the company. */
+async function signInFinding(
+  provider: IdentityProvider,
+  { store, http, clock }: Account,
+  login: string,
+): Promise<Finding> {
+  await providerServer(provider, { http });
+  const stored = await storedSignIn(provider, store);
+  const { issuer } = provider;
+  if (!stored) return warn('provider', `not signed in at ${issuer}`, login);
+  if (!isSignedIn(stored))
+    return warn('provider', `${stored.ended} (${at(stored.endedAt)})`, login);
+  const { signedInAs, expiresAt, refreshToken } = stored;
+  const who = signedInAs === undefined ? '' : ` as ${signedInAs}`;
+  const until = `signed in at ${issuer}${who}, until ${at(expiresAt)}`;
+  if (refreshToken !== undefined) return ok('provider', `${until}, renewed automatically`);
+  return isCurrent(stored, clock.now())
+    ? ok('provider', until)
+    : warn('provider', `the sign-in at ${issuer}${who} expired at ${at(expiresAt)}`, login);
+}
+
+const at = (time: EpochSeconds) => new Date(time * 1000).toISOString().replace('.000Z', 'Z');
 
 function tokenFinding(
   status: Awaited<ReturnType<typeof accountStatus>>,

@@ -91,10 +91,10 @@ test('reference: a file is read each time, and a variable is, too', async () => 
 
 test.each([
   ['env:MISSING', 'env:MISSING is empty'],
-  ['env:LINES', 'env:LINES is not a token'],
+  ['env:LINES', 'env:LINES is not one line of ASCII'],
   ['file:/nowhere/token', 'file:/nowhere/token cannot be read (ENOENT)'],
 ])('reference: %s names the problem, without the text', async (reference, message) => {
-  await expect(readReference(reference, { LINES: 'one two' })).rejects.toMatchObject({
+  await expect(readReference(reference, { LINES: 'one\ntwo' })).rejects.toMatchObject({
     code: 'client',
     message,
   });
