@@ -1,7 +1,11 @@
+import { createRemoteJWKSet, customFetch, type JWTVerifyGetKey } from 'jose';
 import * as client from 'openid-client';
 
 import type { EpochSeconds } from '#model/clock';
+import { isGoogle } from '#model/issuers';
+import type { ProviderChecking } from '#model/provider-checks';
 import { type GuardedFetch, openIdFetch } from '#outbound/guarded-fetch';
+import { type LogoutTokenReading, readLogoutToken } from './logout-token.ts';
 import { type ProviderFault, providerFault } from './provider-faults.ts';
 import { memberOf } from 'latchkey-mcp/json-value';
 
@@ -13,7 +17,13 @@ export interface UpstreamIdentity {
   readonly emailProof: EmailProof;
   /** The names of their groups at the provider. */
   readonly groups: readonly string[];
+  /** The domain of the organization at Google to which the account belongs. */
+  readonly hostedDomain?: string | undefined;
+  /** When the ID token was issued, by the clock of the provider. */
+  readonly issuedAt: EpochSeconds;
   readonly authentication: Authentication;
+  /** With which the person is checked again; absent where nobody wants that, or the provider issues none. */
+  readonly refreshToken?: string | undefined;
 }
 
 /** How and when the person signed in at the provider. OpenID Connect Core §2, Back-Channel Logout §2.1 */
@@ -51,6 +61,7 @@ export interface IdentityProvider {
   readonly scopes: readonly string[];
   /** Whether the operator trusts addresses that the provider does not claim to have verified. */
   readonly trustsEmail: boolean;
+  readonly checking: ProviderChecking;
 
   /** Reads the configuration and the keys of the provider again. Never rejects. */
   check(): Promise<ProviderCheck>;
@@ -63,7 +74,26 @@ export interface IdentityProvider {
    * unless every part of the response is valid.
    */
   finish(callback: URL, checks: SignInChecks): Promise<UpstreamIdentity>;
+
+  /** Asks the provider with a refresh token whether it still knows the person. Never rejects. */
+  ask(refreshToken: string, subject: string): Promise<PersonCheck>;
+
+  /** Verifies a logout token, see `readLogoutToken`. Never rejects. */
+  readLogout(token: string, now: EpochSeconds): Promise<LogoutTokenReading>;
 }
+
+/**
+ * What a provider answers about a person. `removed`: it does not accept the refresh token any more, because the person was removed or
+ * disabled, or their session there was ended. `failed`: it did not answer that. RFC 6749 §5.2
+ */
+export type PersonCheck =
+  | {
+      readonly outcome: 'known';
+      /** Replaces the one that was used. */
+      readonly refreshToken: string | undefined;
+    }
+  | { readonly outcome: 'removed' }
+  | { readonly outcome: 'failed'; readonly fault: ProviderFault };
 
 /** Whether sign-ins can begin; if not, what could not be read, and why. */
 export type ProviderCheck =
@@ -93,6 +123,7 @@ export interface OpenIdOptions {
   readonly scopes: readonly string[];
   /** Whether addresses without `email_verified` are trusted. Applies to this issuer only. */
   readonly trustsEmail: boolean;
+  readonly checking: ProviderChecking;
   /** Requests the URLs of the provider. Absent if the operator chose them, and they may be anywhere. */
   readonly fetch?: GuardedFetch | undefined;
 }
@@ -102,6 +133,8 @@ export interface OpenIdOptions {
  */
 export function openIdProvider(options: OpenIdOptions): IdentityProvider {
   const { id, issuer, name, clientId, redirectUri, groupsClaim, scopes, trustsEmail } = options;
+  const { checking } = options;
+  let keys: { readonly url: string; readonly get: JWTVerifyGetKey } | undefined;
   let discovered: Promise<client.Configuration> | undefined;
   const configuration = () => {
     discovered ??= discover(options).catch((error: unknown) => {
@@ -118,6 +151,7 @@ export function openIdProvider(options: OpenIdOptions): IdentityProvider {
     groupsClaim,
     scopes,
     trustsEmail,
+    checking,
 
     async check() {
       const found = await discover(options).catch(providerFault);
@@ -135,11 +169,16 @@ export function openIdProvider(options: OpenIdOptions): IdentityProvider {
       const provider = await configuration();
       const request = {
         redirect_uri: redirectUri,
-        scope: ['openid', 'email', ...scopes].join(' '),
+        scope: [...new Set(['openid', 'email', ...scopes, ...moreScopes(provider, checking)])].join(
+          ' ',
+        ),
         state,
         nonce,
         code_challenge: await client.calculatePKCECodeChallenge(codeVerifier),
         code_challenge_method: 'S256',
+        // Google has no scope for it. https://developers.google.com/identity/openid-connect/openid-connect
+        ...(isGoogle(new URL(issuer)) &&
+          wantsTokens(provider, checking) && { access_type: 'offline' }),
       };
       return provider.serverMetadata().require_pushed_authorization_requests === true
         ? client.buildAuthorizationUrlWithPAR(provider, request)
@@ -166,9 +205,66 @@ export function openIdProvider(options: OpenIdOptions): IdentityProvider {
           : {};
       // A provider with several tenants publishes a pattern as its issuer, and each ID token names its own tenant.
       const isTrusted = trustsEmail && claims.iss === published;
-      return assertedIdentity(claims, more, { groupsClaim, isTrusted });
+      return {
+        ...assertedIdentity(claims, more, { groupsClaim, isTrusted }),
+        ...(wantsTokens(provider, checking) && { refreshToken: tokens.refresh_token }),
+      };
+    },
+
+    async ask(refreshToken, subject) {
+      try {
+        const tokens = await client.refreshTokenGrant(await configuration(), refreshToken);
+        const named = tokens.claims()?.sub;
+        if (named !== undefined && named !== subject) throw new Error('tokens of somebody else');
+        return { outcome: 'known', refreshToken: tokens.refresh_token };
+      } catch (error) {
+        const isRefused = error instanceof client.ResponseBodyError;
+        if (isRefused && error.error === 'invalid_grant') return { outcome: 'removed' };
+        return { outcome: 'failed', fault: providerFault(error) };
+      }
+    },
+
+    async readLogout(token, now) {
+      const provider = await configuration().catch(providerFault);
+      if ('code' in provider) return { outcome: 'invalid', why: provider.detail };
+      const metadata = provider.serverMetadata();
+      const { jwks_uri: url = '', issuer: published } = metadata;
+      if (keys?.url !== url) keys = { url, get: publishedKeys(url, options.fetch) };
+      return readLogoutToken(token, {
+        issuer: published,
+        clientId,
+        algorithms: metadata.id_token_signing_alg_values_supported ?? ['RS256'],
+        keys: keys.get,
+        now,
+      });
     },
   };
+}
+
+/** Whether refresh tokens are wanted, to check people again. */
+function wantsTokens(provider: client.Configuration, { checkAgain }: ProviderChecking): boolean {
+  const announces = provider.serverMetadata()['backchannel_logout_supported'] === true;
+  return checkAgain === 'always' || (checkAgain === 'auto' && !announces);
+}
+
+/** The scope that asks for refresh tokens, where the provider has it. OpenID Connect Core §11 */
+function moreScopes(provider: client.Configuration, checking: ProviderChecking): string[] {
+  const known = provider.serverMetadata().scopes_supported ?? [];
+  const isKnown = wantsTokens(provider, checking) && known.includes('offline_access');
+  return isKnown ? ['offline_access'] : [];
+}
+
+/** The keys that a provider publishes. They are read again, at most every thirty seconds, if a signature names another one. */
+function publishedKeys(url: string, guarded: GuardedFetch | undefined): JWTVerifyGetKey {
+  return createRemoteJWKSet(new URL(url), {
+    timeoutDuration: timeoutSeconds * 1000,
+    ...(guarded && {
+      [customFetch]: (
+        asked: string,
+        { headers, signal }: { headers: Headers; signal: AbortSignal },
+      ) => guarded(asked, { headers: Object.fromEntries(headers), signal }),
+    }),
+  });
 }
 
 type Claims = Readonly<Record<string, unknown>>;
@@ -178,7 +274,7 @@ type Claims = Readonly<Record<string, unknown>>;
  * `email_verified` are trusted if `isTrusted` says so.
  */
 export function assertedIdentity(
-  claims: Claims & { readonly iss: string; readonly sub: string },
+  claims: Claims & { readonly iss: string; readonly sub: string; readonly iat: number },
   userInfo: Claims,
   { groupsClaim, isTrusted }: { readonly groupsClaim: string; readonly isTrusted: boolean },
 ): UpstreamIdentity {
@@ -187,6 +283,8 @@ export function assertedIdentity(
     subject: claims.sub,
     ...emailOf(claims, userInfo, isTrusted),
     groups: groupNames(claims[groupsClaim] ?? userInfo[groupsClaim]),
+    hostedDomain: shortText(claims['hd']),
+    issuedAt: claims.iat,
     authentication: authenticationOf(claims),
   };
 }

@@ -12,19 +12,24 @@ import {
 import {
   endDomainProof,
   findDomain,
+  listDomains,
   type OrganizationDomain,
   setDomainProof,
 } from '#db/organization-domains';
 import { changeRole, findMember, findUserByEmail } from '#db/people';
+import { placeKey, type SignInPlace } from '#db/provider-sessions';
 import { transaction, type Db } from '#db/transaction';
 import type { Clock, EpochSeconds } from '#model/clock';
 import { domainOf, isEmail } from '#model/email';
+import { isGoogle } from '#model/issuers';
 import { isRole, roles } from '#model/roles';
+import type { ProviderChecking } from '#model/provider-checks';
+import type { Sealing } from '#secrets/master-key';
 import { newUserId } from '#secrets/secrets';
 import { AccountRefusal } from './account-refusal.ts';
 import type { Authentication, UpstreamIdentity } from './openid-provider.ts';
 import type { ProviderSetup } from './provider-setup.ts';
-import type { Visit } from './sessions.ts';
+import { checkPurpose, type CheckedSignIn, type Visit } from './sessions.ts';
 
 /** What finding out whom an identity opens an organization for needs. */
 export interface EntryPorts {
@@ -36,6 +41,7 @@ export interface EntryPorts {
 /** What signing in through a provider of an organization needs. */
 export interface MemberSignInPorts extends EntryPorts {
   readonly providerSetup: ProviderSetup;
+  readonly sealing: Pick<Sealing, 'seal'>;
   readonly refusals: RefusalLog;
 }
 
@@ -49,6 +55,8 @@ export type NoEntry =
   | 'email-unverified'
   /** The organization has not proved the domain of the address, or not any more. */
   | 'domain-unproved'
+  /** The account at Google belongs to no organization whose domain this one has proved. */
+  | 'domain-foreign'
   /** No member has the address, and signing in lets no one join. */
   | 'no-member'
   /** Another account of this provider is linked to the member with that address. */
@@ -91,9 +99,10 @@ export async function entryOf(
   ports: EntryPorts,
 ): Promise<Entry> {
   const { db } = ports;
+  const refused = (why: NoEntry): Entry => ({ outcome: 'refused', why });
+  if (!(await isHostedHere(identity, provider, db))) return refused('domain-foreign');
   const linked = await findLinkedMember(db, { providerId: provider.id, subject: identity.subject });
   if (linked !== undefined) return { outcome: 'linked', userId: linked };
-  const refused = (why: NoEntry): Entry => ({ outcome: 'refused', why });
   const { email, emailProof } = identity;
   if (email === undefined || !isEmail(email)) return refused('email-missing');
   const isProved = emailProof === 'verified' || (emailProof === 'trusted' && provider.emailTrusted);
@@ -106,6 +115,24 @@ export async function entryOf(
   // Its owner may have chosen the address without proving it, and would be let in with it.
   if (user) return refused('address-taken');
   return { outcome: 'joining', email, role: provider.joiningRole };
+}
+
+/**
+ * Whether an account at Google belongs to a domain of the organization. Anybody can have an account there with any address, so the
+ * address alone does not say that the company manages it. It counts for linked accounts, too: an account that has left the company
+ * keeps its subject. https://developers.google.com/identity/openid-connect/openid-connect, claim `hd`
+ */
+async function isHostedHere(
+  { hostedDomain }: UpstreamIdentity,
+  { issuer, organizationId }: OwnedProvider,
+  db: Db,
+): Promise<boolean> {
+  if (!isGoogle(new URL(issuer))) return true;
+  const domains = await listDomains(db, organizationId);
+  return (
+    domains.length === 0 ||
+    domains.some(({ domain, proof }) => proof !== undefined && domain === hostedDomain)
+  );
 }
 
 /** How long the last check of a domain counts, and how long without an answer of its name servers. */
@@ -164,6 +191,7 @@ export interface MemberSession {
     readonly organizationId: string;
     readonly providerId: string;
   } & Authentication;
+  readonly from: CheckedSignIn;
 }
 
 /**
@@ -209,10 +237,30 @@ export async function enterThrough(
     throw new AccountRefusal('member_unknown', entered.why);
   }
   const { organizationId, id: providerId } = provider;
+  const place = { type: 'organization', organizationId, providerId } as const;
   return {
     userId: entered.userId,
     factors: provedFactors(identity, provider),
     through: { organizationId, providerId, ...identity.authentication },
+    from: checkedSignIn(identity, place, provider, ports),
+  };
+}
+
+/** The sign-in that a session comes from, with its refresh token sealed. */
+export function checkedSignIn(
+  { subject, issuedAt, authentication, refreshToken }: UpstreamIdentity,
+  place: SignInPlace,
+  { sessionCheckMinutes }: Pick<ProviderChecking, 'sessionCheckMinutes'>,
+  { sealing }: Pick<MemberSignInPorts, 'sealing'>,
+): CheckedSignIn {
+  const { providerSession } = authentication;
+  return {
+    place,
+    subject,
+    providerSession,
+    issuedAt,
+    sealedToken: refreshToken && sealing.seal(checkPurpose(placeKey(place), subject), refreshToken),
+    checkAfterSeconds: sessionCheckMinutes * 60,
   };
 }
 

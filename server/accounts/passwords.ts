@@ -4,7 +4,7 @@ import { insertAuditEvent } from '#db/audit';
 import type { Clock, EpochSeconds } from '#model/clock';
 import { replacePasswordHash } from '#db/authenticators';
 import { clearAttempts } from '#db/failed-attempts';
-import { revokeGrantsOfPerson } from '#db/grants';
+import { revokeGrantsOfPerson } from '#db/person-grants';
 import type { User } from '#db/people';
 import { revokePersonalTokens } from '#db/personal-tokens';
 import type { Db } from '#db/transaction';

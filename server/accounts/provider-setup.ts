@@ -28,6 +28,9 @@ export interface ProviderSetup {
   /** The redirect URI to register at a provider; `undefined` in a command that does not know the public URL. */
   redirectUriOf(providerId: string): string | undefined;
 
+  /** Where a provider can announce logouts; `undefined` in a command that does not know the public URL. */
+  logoutUriOf(providerId: string): string | undefined;
+
   /** Whether the DNS record of a domain proves it now. Never rejects. */
   checkDomain(
     domain: Pick<OrganizationDomain, 'domain' | 'verificationToken'>,
@@ -81,6 +84,9 @@ export function providerSetup({
   return {
     redirectUriOf,
 
+    logoutUriOf: (providerId) =>
+      base === undefined ? undefined : `${base}${logoutPathOf(providerId)}`,
+
     async problemOf(issuer) {
       const problem = issuerProblem(issuer, guard.allowedHosts);
       if (problem !== undefined) return problem;
@@ -99,7 +105,9 @@ export function providerSetup({
 
     clientOf(provider) {
       const { id, issuer, name, clientId, sealedSecret, scopes, groupsClaim } = provider;
-      const settings = { id, issuer, name, clientId, scopes, groupsClaim };
+      const { checkAgain, sessionCheckMinutes, grantCheckHours } = provider;
+      const checking = { checkAgain, sessionCheckMinutes, grantCheckHours };
+      const settings = { id, issuer, name, clientId, scopes, groupsClaim, checking };
       const key = JSON.stringify([settings, sealedSecret, provider.emailTrusted]);
       const known = clients.get(key);
       if (known && known.until > clock.now()) return known.client;
@@ -125,6 +133,11 @@ export function providerSetup({
       }
     },
   };
+}
+
+/** The path at which a provider announces logouts; that of the installation without an id. */
+export function logoutPathOf(providerId?: string): string {
+  return `/sign-in/provider/${providerId === undefined ? '' : `${providerId}/`}backchannel-logout`;
 }
 
 function secretPurpose(providerId: string): string {

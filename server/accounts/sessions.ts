@@ -2,9 +2,12 @@ import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 
 import type { Clock, EpochSeconds } from '#model/clock';
 import { hashSecret, randomBase62 } from '#secrets/secrets';
+import { insertCheck } from '#db/provider-checks';
+import { isSignInOpen, type ProviderSignIn } from '#db/provider-sessions';
 import { insertSession, type Session } from '#db/sessions';
-import type { Db } from '#db/transaction';
+import { transaction, type Db } from '#db/transaction';
 import { recentProofSeconds, sessionLifeSeconds } from '#model/lifetimes';
+import { AccountRefusal } from './account-refusal.ts';
 
 /** Where a request came from, as stored with sessions and in the audit log. */
 export interface Visit {
@@ -20,9 +23,30 @@ export function randomToken(): string {
   return randomBytes(24).toString('base64url');
 }
 
-/** Starts a session. The browser's cookie gets `sessionToken`; the database stores only its hash. */
+/** Whose session starts, and the sign-in at a provider that it comes from. */
+export interface NewSession extends Pick<Session, 'userId' | 'factors' | 'through'> {
+  readonly from?: CheckedSignIn | undefined;
+}
+
+/** A sign-in at a provider, and how the person is checked again there. */
+export interface CheckedSignIn extends ProviderSignIn {
+  /** A refresh token, encrypted for `checkPurpose`; absent if the provider issued none. */
+  readonly sealedToken?: string | undefined;
+  readonly checkAfterSeconds: number;
+}
+
+/** What a refresh token is sealed for, with which a person is checked again at the provider. */
+export function checkPurpose(provider: string, subject: string): string {
+  return `identity provider ${provider} refresh token of ${subject}`;
+}
+
+/**
+ * Starts a session. The browser's cookie gets `sessionToken`; the database stores only its hash.
+ *
+ * @throws {AccountRefusal} `sign_in_expired` if the sign-in at a provider ended before its session began
+ */
 export async function startSession(
-  { userId, factors, through }: Pick<Session, 'userId' | 'factors' | 'through'>,
+  { userId, factors, through, from }: NewSession,
   { address, userAgent }: Visit,
   { db, clock }: { db: Db; clock: Clock },
 ): Promise<{ session: Session; sessionToken: string }> {
@@ -38,8 +62,20 @@ export async function startSession(
     userAgent: userAgent.slice(0, mostUserAgent),
     factors,
     through,
+    ...(from?.place.type === 'installation' && {
+      installation: { issuer: from.place.issuer, providerSession: from.providerSession },
+    }),
   };
-  await insertSession(db, { ...session, tokenHash: hashSecret(sessionToken) });
+  await transaction(db, async (tx) => {
+    if (from && !(await isSignInOpen(tx, userId, from))) {
+      throw new AccountRefusal('sign_in_expired', 'ended by the provider or an administrator');
+    }
+    await insertSession(tx, { ...session, tokenHash: hashSecret(sessionToken) });
+    if (from?.sealedToken === undefined) return;
+    const { place, subject, sealedToken, checkAfterSeconds } = from;
+    const times = { now, nextAt: now + checkAfterSeconds };
+    await insertCheck(tx, { place, subject, sealedToken }, times);
+  });
   return { session, sessionToken };
 }
 

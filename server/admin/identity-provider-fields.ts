@@ -2,7 +2,8 @@
 import { z } from 'zod';
 
 import { readRoleGroup } from '#accounts/organization-providers';
-import { fields, surfaces, words, yesOrNo } from './fields.ts';
+import { checkAgainModes, checkIntervals } from '#model/provider-checks';
+import { fields, surfaces, wholeNumber, words, yesOrNo } from './fields.ts';
 import { secretIn } from './upstream-access-commands.ts';
 
 const trust = { name: 'trust', label: 'Trust' };
@@ -183,6 +184,65 @@ export const roleGroupsField = z
       optional: true,
       attributes: { spellcheck: 'false' },
       entries: { between: 'lines' },
+    },
+  });
+
+export const checkAgainField = z
+  .enum(checkAgainModes)
+  .describe(
+    'Whether people are checked again at the provider with its refresh token: `auto`, unless it announces logouts; `always`; `never`',
+  )
+  .register(surfaces, {
+    option: {
+      value: 'WHEN',
+      doc: 'whether people are checked again at the provider: auto (unless it announces logouts), always or never (default: auto)',
+    },
+    control: {
+      kind: 'select',
+      label: 'People who were removed there',
+      subject: 'The choice',
+      chosen: 'auto',
+      help: 'Latchkey asks the provider with the refresh token of the last sign-in. Allow the scope offline_access for it there.',
+      choices: [
+        { value: 'auto', text: 'Check again, unless the provider announces logouts' },
+        { value: 'always', text: 'Check again' },
+        { value: 'never', text: 'Do not check' },
+      ],
+    },
+  });
+const { sessionCheckMinutes: minutes, grantCheckHours: hours } = checkIntervals;
+export const sessionCheckField = wholeNumber(minutes.least, minutes.most)
+  .describe('After how many minutes people with a session are checked again')
+  .register(surfaces, {
+    option: {
+      value: 'N',
+      doc: `after how many minutes people with a session are checked again (${minutes.least} to ${minutes.most}, default: ${minutes.usual})`,
+    },
+    control: {
+      kind: 'text',
+      label: 'Check sessions every (minutes)',
+      subject: 'The number of minutes',
+      help: `${minutes.least} to ${minutes.most}; ${minutes.usual} if empty.`,
+      optional: 'unmarked',
+      attributes: { inputmode: 'numeric', maxlength: '4', autocomplete: 'off' },
+    },
+  });
+export const grantCheckField = wholeNumber(hours.least, hours.most)
+  .describe(
+    'After how many hours people without a session are checked again, while applications have access for them',
+  )
+  .register(surfaces, {
+    option: {
+      value: 'N',
+      doc: `after how many hours people are checked again for whom only applications have access (${hours.least} to ${hours.most}, default: ${hours.usual})`,
+    },
+    control: {
+      kind: 'text',
+      label: 'Check applications every (hours)',
+      subject: 'The number of hours',
+      help: `${hours.least} to ${hours.most}; ${hours.usual} if empty.`,
+      optional: 'unmarked',
+      attributes: { inputmode: 'numeric', maxlength: '3', autocomplete: 'off' },
     },
   });
 

@@ -13,9 +13,11 @@ import {
   type ProviderRecord,
 } from '#db/identity-providers';
 import type { Organization } from '#db/organizations';
+import { deleteChecks, renewChecks, summarizeChecks } from '#db/provider-checks';
 import { endSessionsThrough } from '#db/sessions';
 import { findSettings } from '#db/settings';
 import { isSharedIssuer } from '#model/issuers';
+import { checkAgainModes, usualChecking } from '#model/provider-checks';
 import { randomBase62 } from '#secrets/secrets';
 import { fields, surfaces } from './fields.ts';
 import {
@@ -30,6 +32,9 @@ import {
   joiningRoleField,
   joiningGroupsField,
   roleGroupsField,
+  checkAgainField,
+  sessionCheckField,
+  grantCheckField,
 } from './identity-provider-fields.ts';
 import { type AdministrationPorts, organizationOperation, type Operation } from './operation.ts';
 import { AdministrationRefusal, invalidField, notFound } from './refusal.ts';
@@ -55,6 +60,22 @@ export const providerViewSchema = z
     joiningGroups: z.array(z.string()).describe('The ids of groups'),
     roleGroups: z.array(z.string()),
     countsAsTwoFactors: z.boolean(),
+    logoutUri: z
+      .string()
+      .nullable()
+      .describe(
+        'Where the provider can announce logouts; null in a command that does not know the URL',
+      ),
+    announcedAt: fields.maybeAt.describe('When it last announced a logout'),
+    checkAgain: z.enum(checkAgainModes),
+    sessionCheckMinutes: z.int(),
+    grantCheckHours: z.int(),
+    checkedPeople: z.int().describe('How many people can be checked again at the provider'),
+    failingPeople: z
+      .int()
+      .describe('How many of them it did not answer for when they were checked'),
+    failingSince: fields.maybeAt,
+    failure: z.string().nullable().describe('What is wrong, such as `unreachable`'),
     members: z.int().describe('How many people are linked'),
     status: z.enum(['untested', 'tested', 'disabled']),
     testedAt: fields.maybeAt.describe('The last successful test by an owner'),
@@ -69,6 +90,7 @@ async function viewOf(
   { db, providerSetup }: Pick<AdministrationPorts, 'db' | 'providerSetup'>,
 ): Promise<ProviderView> {
   const counts = await countLinkedMembers(db, provider.organizationId);
+  const checks = await summarizeChecks(db, provider.id);
   const { tested, disabledAt } = provider;
   const enabled = tested ? 'tested' : 'untested';
   return {
@@ -84,6 +106,15 @@ async function viewOf(
     joiningGroups: [...provider.joiningGroups],
     roleGroups: [...provider.roleGroups],
     countsAsTwoFactors: provider.countsAsTwoFactors,
+    logoutUri: providerSetup.logoutUriOf(provider.id) ?? null,
+    announcedAt: provider.announcedAt ?? null,
+    checkAgain: provider.checkAgain,
+    sessionCheckMinutes: provider.sessionCheckMinutes,
+    grantCheckHours: provider.grantCheckHours,
+    checkedPeople: checks.people,
+    failingPeople: checks.failing,
+    failingSince: checks.failingSince ?? null,
+    failure: checks.failure ?? null,
     members: counts.get(provider.id) ?? 0,
     status: disabledAt === undefined ? enabled : 'disabled',
     testedAt: tested?.at ?? null,
@@ -168,6 +199,12 @@ export const providerCreate = organizationOperation({
     joiningRole: alike(joiningRoleField, joiningRoleField.default('nobody')),
     joiningGroups: alike(joiningGroupsField, joiningGroupsField.default([])),
     roleGroups: alike(roleGroupsField, roleGroupsField.default([])),
+    checkAgain: alike(checkAgainField, checkAgainField.default(usualChecking.checkAgain)),
+    sessionCheckMinutes: alike(
+      sessionCheckField,
+      sessionCheckField.default(usualChecking.sessionCheckMinutes),
+    ),
+    grantCheckHours: alike(grantCheckField, grantCheckField.default(usualChecking.grantCheckHours)),
   }),
   output: providerViewSchema,
   target: (_, made) => made && target({ providerId: made.id }),
@@ -216,6 +253,9 @@ export const providerUpdate = organizationOperation({
     joiningRole: alike(joiningRoleField, joiningRoleField.optional()),
     joiningGroups: alike(joiningGroupsField, joiningGroupsField.optional()),
     roleGroups: alike(roleGroupsField, roleGroupsField.optional()),
+    checkAgain: alike(checkAgainField, checkAgainField.optional()),
+    sessionCheckMinutes: alike(sessionCheckField, sessionCheckField.optional()),
+    grantCheckHours: alike(grantCheckField, grantCheckField.optional()),
   }),
   output: providerViewSchema,
   target,
@@ -233,6 +273,9 @@ export const providerUpdate = organizationOperation({
       ...(joiningRole && { joiningRole: joiningRole === 'nobody' ? undefined : joiningRole }),
     };
     await updateProvider(ports.db, organization.id, id, change);
+    // Another client cannot use the refresh tokens of this one.
+    const isUseless = change.clientId !== undefined || change.checkAgain === 'never';
+    await (isUseless ? deleteChecks : renewChecks)(ports.db, id);
     return viewOf(await ownProvider(organization, id, ports), ports);
   },
 });

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify';
-import { openIdProvider } from '#accounts/openid-provider';
+import type { IdentityProvider } from '#accounts/openid-provider';
 import { passwordHashing } from '#accounts/passwords';
 import type { AdministrationPorts } from '#admin/operation';
 import { consoleCalls } from '#console/call-server';
@@ -13,7 +13,6 @@ import type { CredentialCleanup } from '#upstreams/credentials/cleanup';
 import { accountGrantsOf } from '#web/account-routes';
 import { changesWithHealth } from '#web/dashboard/live';
 import type { DashboardPorts } from '#web/dashboard/ports';
-import { providerCallbackPath } from '#web/provider-routes';
 import type { SharedParts } from './open-gateway.ts';
 import type { AnsweringNode } from './open-nodes.ts';
 import { createPages, type PagesOptions } from './pages-app.ts';
@@ -26,6 +25,8 @@ export interface AppParts extends SharedParts {
   readonly nodes: NodeRegistry | undefined;
   readonly guard: OutboundGuard;
   readonly clientOf: ReturnType<typeof clientsOf>;
+  /** Single sign-on, where it is configured. */
+  readonly identityProvider: IdentityProvider | undefined;
   readonly senders: { readonly credentialCleanup: CredentialCleanup } | undefined;
   readonly administration: AdministrationPorts & Stores;
   readonly gateway: Gateway;
@@ -43,10 +44,8 @@ export async function openPages(
   parts: AppParts,
   ports: PagePorts,
 ): Promise<FastifyInstance> {
-  const { base, clock, oidc, auditRetentionDays } = options;
-  const { stores, masterKey, refusals, administration, proxyDownload } = parts;
-  const identityProvider =
-    oidc && openIdProvider({ ...oidc, redirectUri: base + providerCallbackPath });
+  const { base, clock, auditRetentionDays } = options;
+  const { stores, masterKey, refusals, administration, proxyDownload, identityProvider } = parts;
   const app = createPages({
     ...options,
     people: {
@@ -63,18 +62,14 @@ export async function openPages(
     proxyDownload,
     failedAttempts: parts.attempts.clients,
     ports,
-    dashboard: { base, auditRetentionDays, ports: dashboardPorts(parts, base, identityProvider) },
+    dashboard: { base, auditRetentionDays, ports: dashboardPorts(parts, base) },
   });
   await app.ready();
   return app;
 }
 
-function dashboardPorts(
-  parts: AppParts,
-  base: string,
-  identityProvider: DashboardPorts['identityProvider'],
-): DashboardPorts {
-  const { stores, nodes, upstreams, senders, proxyDownload } = parts;
+function dashboardPorts(parts: AppParts, base: string): DashboardPorts {
+  const { stores, nodes, upstreams, senders, proxyDownload, identityProvider } = parts;
   const { health, agentChanges, presence } = upstreams;
   return {
     ...parts.administration,

@@ -1,5 +1,8 @@
 import type { Clock } from '#model/clock';
 import type { Logger } from '#log/log';
+import type { IdentityProvider } from '#accounts/openid-provider';
+import { ProviderChecks } from '#accounts/provider-checks';
+import type { ProviderSetup } from '#accounts/provider-setup';
 import type { MasterKey } from '#secrets/master-key';
 import type { OutboundGuard } from '#outbound/checked-addresses';
 import { guardedFetch } from '#outbound/guarded-fetch';
@@ -20,18 +23,22 @@ export interface SendersFor {
   readonly endedTokens: () => Promise<readonly EndedTokens[]>;
   /** A token that changes whenever any process writes to the database. */
   readonly changeToken: () => string;
+  readonly providers: ProviderSetup;
+  /** The provider of the installation. */
+  readonly identityProvider: IdentityProvider | undefined;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
 /**
- * Opens the background senders: one revokes the tokens of ended connections at authorization servers, the other sends audit
- * events to webhooks.
+ * Opens the background senders: one revokes the tokens of ended connections at authorization servers, one sends audit events to
+ * webhooks, and one checks people again at their identity providers.
  */
 export function openSenders(
-  { stores, masterKey, guard, clientOf, endedTokens, changeToken, clock, log }: SendersFor,
+  { stores, masterKey, guard, clientOf, endedTokens, changeToken, ...others }: SendersFor,
   closers: Closers,
 ): { readonly credentialCleanup: CredentialCleanup } {
+  const { providers, identityProvider, clock, log } = others;
   const credentialCleanup = new CredentialCleanup({
     db: stores.db,
     takeServerTokens: endedTokens,
@@ -55,5 +62,15 @@ export function openSenders(
     failed: (err) => log.error({ err }, 'events not delivered'),
   });
   closers.push(() => deliveries.close());
+  const checks = new ProviderChecks({
+    db: stores.db,
+    clientOf: (provider) => providers.clientOf(provider),
+    identityProvider,
+    sealing: masterKey,
+    clock,
+    random: Math.random,
+    failed: (err) => log.error({ err }, 'people not checked at their identity provider'),
+  });
+  closers.push(() => checks.close());
   return { credentialCleanup };
 }

@@ -14,6 +14,7 @@ import { NameResolver } from '#outbound/name-resolver';
 import { clientsOf } from '#upstreams/credentials/authorization-client';
 import { upstreamSetup } from '#upstreams/credentials/setup';
 import type { AgentTunnels } from '#upstreams/tunnel/agent-tunnels';
+import type { IdentityProvider } from '#accounts/openid-provider';
 import { providerSetup, systemTxt } from '#accounts/provider-setup';
 import { webhookSetup } from '#webhooks/webhook-setup';
 import { openApp } from './open-app.ts';
@@ -75,8 +76,6 @@ async function open(options: ServeOptions, closers: Closers): Promise<RunningSer
   const refusals = openAudit(owned, stores.db, closers);
   const clientOf = clientsOf({ sealing: masterKey, guard, clock });
   const changeToken = () => stores.changes.changeToken();
-  const sendersFor = { ...basics, clientOf, endedTokens, changeToken, clock, log };
-  const senders = isOwner ? openSenders(sendersFor, closers) : undefined;
   const setup = {
     upstreamSetup: upstreamSetup({ base, sealing: masterKey, guard }),
     webhookSetup: webhookSetup({ sealing: masterKey, guard, clock }),
@@ -89,6 +88,10 @@ async function open(options: ServeOptions, closers: Closers): Promise<RunningSer
     }),
     contentKey: masterKey,
   };
+  const identityProvider = await openSingleSignOn(options);
+  const { providerSetup: providers } = setup;
+  const sent = { clientOf, endedTokens, changeToken, providers, identityProvider, clock, log };
+  const senders = isOwner ? openSenders({ ...basics, ...sent }, closers) : undefined;
   const metrics = options.metrics && new Metrics();
   closers.push(async () => metrics?.close());
 
@@ -107,7 +110,7 @@ async function open(options: ServeOptions, closers: Closers): Promise<RunningSer
   const answering = { keys, gateway, attempts, proxyDownload, administration, ready };
   const { app, closeIdle } = await openApp(
     options,
-    { ...shared, ...answering, nodes, clientOf, senders },
+    { ...shared, ...answering, nodes, clientOf, identityProvider, senders },
     closers,
   );
 
@@ -166,6 +169,19 @@ function openGuard({ nodePath, env = {}, outboundHosts = [] }: ServeOptions, clo
   });
   closers.push(async () => names.close());
   return { allowedHosts: outboundHosts, resolve: (host: string) => names.resolve(host) };
+}
+
+/** Single sign-on of the installation, where it is configured. Its library is loaded only there. */
+async function openSingleSignOn({
+  base,
+  oidc,
+}: ServeOptions): Promise<IdentityProvider | undefined> {
+  if (!oidc) return undefined;
+  const [{ openIdProvider }, { providerCallbackPath }] = await Promise.all([
+    import('#accounts/openid-provider'),
+    import('#web/provider-routes'),
+  ]);
+  return openIdProvider({ ...oidc, redirectUri: base + providerCallbackPath });
 }
 
 /** Counts failed attempts at all nodes, by what is guessed. */

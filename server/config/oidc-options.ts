@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 
 import { isSharedIssuer } from '#model/issuers';
+import { checkAgainModes, checkIntervals, type ProviderChecking } from '#model/provider-checks';
 import type { Input } from './read-options.ts';
 import { CommandError, UsageError } from './usage-error.ts';
 
@@ -14,6 +15,7 @@ export interface OidcOptions {
   readonly scopes: readonly string[];
   /** Whether the operator trusts addresses that the provider does not claim to have verified. */
   readonly trustsEmail: boolean;
+  readonly checking: ProviderChecking;
 }
 
 const example = 'example: --oidc-issuer https://idp.example.com --oidc-client-id latchkey …';
@@ -49,7 +51,29 @@ export function readOidcOptions(input: Input): OidcOptions | undefined {
     groupsClaim: input.must('oidc-groups-claim'),
     scopes: input.list('oidc-scope'),
     trustsEmail,
+    checking: readChecking(input),
   };
+}
+
+function readChecking(input: Input): ProviderChecking {
+  const text = input.must('oidc-check-again');
+  const checkAgain = checkAgainModes.find((mode) => mode === text);
+  if (!checkAgain) {
+    throw new UsageError(`--oidc-check-again '${text}' is none of ${checkAgainModes.join(', ')}`);
+  }
+  return {
+    checkAgain,
+    sessionCheckMinutes: readInterval(input, 'oidc-session-check-minutes', 'sessionCheckMinutes'),
+    grantCheckHours: readInterval(input, 'oidc-grant-check-hours', 'grantCheckHours'),
+  };
+}
+
+function readInterval(input: Input, option: string, of: keyof typeof checkIntervals): number {
+  const { least, most } = checkIntervals[of];
+  const text = input.must(option);
+  const value = /^\d{1,6}$/.test(text) ? Number(text) : Number.NaN;
+  if (value >= least && value <= most) return value;
+  throw new UsageError(`--${option} '${text}' is not a number from ${least} to ${most}`);
 }
 
 function readSecret(file: string): string {

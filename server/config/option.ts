@@ -1,4 +1,5 @@
 import type { Option } from '#model/option';
+import { checkIntervals } from '#model/provider-checks';
 
 export const dataDir: Option = {
   name: 'data-dir',
@@ -148,6 +149,24 @@ export const startOptions: readonly Option[] = [
   {
     name: 'oidc-trust-email',
     doc: 'trust e-mail addresses without an email_verified claim, such as those of Microsoft Entra ID; the risk is in docs/single-sign-on.md',
+  },
+  {
+    name: 'oidc-check-again',
+    value: 'WHEN',
+    fallback: 'auto',
+    doc: 'whether people are checked again at the provider: auto (unless it announces logouts), always or never',
+  },
+  {
+    name: 'oidc-session-check-minutes',
+    value: 'N',
+    fallback: String(checkIntervals.sessionCheckMinutes.usual),
+    doc: 'after how many minutes people with a session through the provider are checked again (5 to 1440)',
+  },
+  {
+    name: 'oidc-grant-check-hours',
+    value: 'N',
+    fallback: String(checkIntervals.grantCheckHours.usual),
+    doc: 'after how many hours people are checked again for whom only applications have access (1 to 168)',
   },
   dynamicRegistration,
   noClientDocuments,

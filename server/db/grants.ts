@@ -324,35 +324,6 @@ export async function revokeGrant(db: Db, id: string, now: EpochSeconds): Promis
   return numUpdatedRows === 1n;
 }
 
-/**
- * Revokes all grants of the person and deletes their codes, pending requests and consents. Codes are deleted before
- * grants are revoked: a code that is being redeemed concurrently has become a grant by then, or never will. Grants by
- * assertions are deleted, because to revoke one is to refuse the next.
- */
-export async function revokeGrantsOfPerson(
-  db: Db,
-  userId: string,
-  now: EpochSeconds,
-): Promise<void> {
-  await transaction(db, async (tx) => {
-    for (const table of ['authorization_request', 'authorization_code', 'consent'] as const) {
-      await tx.deleteFrom(table).where('person_id', '=', userId).execute();
-    }
-    await tx
-      .deleteFrom('oauth_grant')
-      .where('person_id', '=', userId)
-      .where('is_by_assertion', '=', 1)
-      .where('revoked_at', 'is', null)
-      .execute();
-    await tx
-      .updateTable('oauth_grant')
-      .set({ revoked_at: now })
-      .where('person_id', '=', userId)
-      .where('revoked_at', 'is', null)
-      .execute();
-  });
-}
-
 /** Finds spent, expired and suspended tokens too. `undefined` when the organization is disabled. */
 export async function findRefreshToken(db: Db, hash: string): Promise<RefreshToken | undefined> {
   const row = await namedGrants(db)

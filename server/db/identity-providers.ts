@@ -2,6 +2,7 @@ import type { Selectable, Updateable } from 'kysely';
 
 import type { EpochSeconds } from '#model/clock';
 import { emailKey } from '#model/email';
+import { checkAgainModes, type ProviderChecking } from '#model/provider-checks';
 import { isRole, type Role } from '#model/roles';
 import { endAssertedGrants } from './assertion-grants.ts';
 import { readStrings } from './columns.ts';
@@ -12,7 +13,7 @@ import type { Schema } from './schema.ts';
 import { advisoryLock, isPostgres, transaction, type Db } from './transaction.ts';
 
 /** An OpenID provider that an organization configured. */
-export interface ProviderRecord {
+export interface ProviderRecord extends ProviderChecking {
   /** `idp_` and 16 base62 characters. */
   readonly id: string;
   readonly organizationId: string;
@@ -46,6 +47,8 @@ export interface ProviderRecord {
   readonly createdAt: EpochSeconds;
   /** The last successful test by an owner, since the client was last changed. */
   readonly tested: { readonly at: EpochSeconds; readonly by: string } | undefined;
+  /** When it last announced a logout. */
+  readonly announcedAt: EpochSeconds | undefined;
   readonly disabledAt: EpochSeconds | undefined;
 }
 
@@ -68,6 +71,7 @@ type Changeable = Pick<
   | 'assertionsAllowed'
   | 'assertionClients'
   | 'assertionServers'
+  | keyof ProviderChecking
   | 'disabledAt'
 >;
 
@@ -78,8 +82,8 @@ type Changeable = Pick<
 export type ProviderChange = { readonly [Name in keyof Changeable]?: Changeable[Name] | undefined };
 
 type Vouching = 'keysUrl' | 'assertionsAllowed' | 'assertionClients' | 'assertionServers';
-/** A provider to insert. Unless it says otherwise, it vouches for nobody. */
-type NewProvider = Omit<ProviderRecord, 'tested' | 'disabledAt' | Vouching> &
+/** A provider to insert. Unless it says otherwise, it vouches for no one. */
+export type NewProvider = Omit<ProviderRecord, 'tested' | 'announcedAt' | 'disabledAt' | Vouching> &
   Partial<Pick<ProviderRecord, Vouching>>;
 
 /** @returns `taken` when the organization has a provider with this issuer, `full` when it already has `most` */
@@ -115,6 +119,9 @@ export async function insertProvider(
         assertions_allowed: Number(provider.assertionsAllowed ?? false),
         assertion_clients: JSON.stringify(provider.assertionClients ?? []),
         assertion_servers: JSON.stringify(provider.assertionServers ?? []),
+        check_again: provider.checkAgain,
+        session_check_minutes: provider.sessionCheckMinutes,
+        grant_check_hours: provider.grantCheckHours,
       })
       .execute();
     return 'done';
@@ -186,6 +193,11 @@ export async function updateProvider(
     }),
     ...(change.assertionClients && { assertion_clients: JSON.stringify(change.assertionClients) }),
     ...(change.assertionServers && { assertion_servers: JSON.stringify(change.assertionServers) }),
+    ...(change.checkAgain && { check_again: change.checkAgain }),
+    ...(change.sessionCheckMinutes !== undefined && {
+      session_check_minutes: change.sessionCheckMinutes,
+    }),
+    ...(change.grantCheckHours !== undefined && { grant_check_hours: change.grantCheckHours }),
     ...('disabledAt' in change && { disabled_at: change.disabledAt ?? null }),
     ...(isOtherClient && { tested_at: null, tested_by: null }),
   };
@@ -489,6 +501,10 @@ export function readProvider(row: Selectable<Schema['identity_provider']>): Prov
     assertionServers: readStrings(row.assertion_servers),
     createdAt: row.created_at,
     tested: at === null || by === null ? undefined : { at, by },
+    checkAgain: checkAgainModes.find((mode) => mode === row.check_again) ?? 'auto',
+    sessionCheckMinutes: row.session_check_minutes,
+    grantCheckHours: row.grant_check_hours,
+    announcedAt: row.announced_at ?? undefined,
     disabledAt: row.disabled_at ?? undefined,
   };
 }

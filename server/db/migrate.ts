@@ -11,6 +11,7 @@ import { up as callPeriods } from './migrations/0009-call-periods.ts';
 import { up as identityProviders } from './migrations/0010-identity-providers.ts';
 import { up as assertionGrants } from './migrations/0011-assertion-grants.ts';
 import { up as scim } from './migrations/0012-scim.ts';
+import { up as providerLogouts } from './migrations/0013-provider-logouts.ts';
 import { up as auditRequest } from './migrations/0014-audit-request.ts';
 import { up as calls } from './migrations/0004-calls.ts';
 import { up as callIndex } from './migrations/0006-call-index.ts';
@@ -39,6 +40,7 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '0010-identity-providers': { up: identityProviders },
   '0011-assertion-grants': { up: assertionGrants, isAdditive: true },
   '0012-scim': { up: scim },
+  '0013-provider-logouts': { up: providerLogouts, isAdditive: true },
   '0014-audit-request': { up: auditRequest, isAdditive: true },
 };
 

@@ -138,10 +138,13 @@ export async function endSessionsAndLinks(db: Db): Promise<EndedCounts> {
         | 'authorization_request'
         | 'browser_session'
         | 'invitation'
-        | 'one_time_link',
+        | 'one_time_link'
+        | 'provider_check',
     ) => Number((await tx.deleteFrom(table).executeTakeFirst()).numDeletedRows);
     await end('authorization_code');
     await end('authorization_request');
+    // The provider may have replaced them since, and would take their use for theft.
+    await end('provider_check');
     const sessions = await end('browser_session');
     return { sessions, links: (await end('one_time_link')) + (await end('invitation')) };
   });

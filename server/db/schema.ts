@@ -1,9 +1,10 @@
 import type { Generated } from 'kysely';
 
 import type { CallTables } from './call-tables.ts';
+import type { ProviderTables } from './provider-tables.ts';
 
 /** The types of all tables. Times are seconds since 1970; booleans are 0 or 1; lists are JSON text. */
-export interface Schema extends CallTables {
+export interface Schema extends CallTables, ProviderTables {
   organization: {
     id: string;
     name: string;
@@ -373,29 +374,8 @@ export interface Schema extends CallTables {
     acr: string | null;
     amr: string | null;
     auth_time: number | null;
-  };
-  identity_provider: {
-    id: string;
-    organization_id: string;
-    name: string;
-    issuer: string;
-    client_id: string;
-    sealed_secret: string;
-    scopes: string;
-    groups_claim: string;
-    email_trusted: number;
-    joining_role: string | null;
-    joining_groups: string;
-    role_groups: string;
-    counts_as_two_factors: number;
-    created_at: number;
-    tested_at: number | null;
-    tested_by: string | null;
-    disabled_at: number | null;
-    assertions_allowed: Generated<number>;
-    assertion_clients: Generated<string>;
-    assertion_servers: Generated<string>;
-    keys_url: string | null;
+    /** Set if the provider of the installation opened it. */
+    issuer: Generated<string | null>;
   };
   trust_rule: {
     client_id: string;
@@ -409,25 +389,6 @@ export interface Schema extends CallTables {
     longest_life_seconds: number;
     is_single_use: number;
   };
-  organization_domain: {
-    organization_id: string;
-    domain: string;
-    verification_token: string;
-    created_at: number;
-    proved_by: string | null;
-    proved_at: number | null;
-    checked_at: number | null;
-  };
-  member_identity: {
-    provider_id: string;
-    subject: string;
-    organization_id: string;
-    person_id: string;
-    email: string | null;
-    created_at: number;
-    used_at: number;
-  };
-  member_identity_group: { provider_id: string; subject: string; external_name: string };
   one_time_link: {
     token_hash: string;
     purpose: string;

@@ -22,6 +22,14 @@ export interface Session {
   readonly factors: 1 | 2;
   /** The provider of an organization that opened the session; absent if the person signed in to their whole account. */
   readonly through?: SessionThrough | undefined;
+  /** Set if the provider of the installation opened the session, which opens the whole account. */
+  readonly installation?: InstallationSession | undefined;
+}
+
+/** A session at the provider of the installation. */
+export interface InstallationSession {
+  readonly issuer: string;
+  readonly providerSession?: string | undefined;
 }
 
 /** The provider that opened a session, which opens nothing but the provider's organization. */
@@ -42,7 +50,7 @@ const mostBrowsersOfPerson = 20;
 
 export async function insertSession(
   db: Db,
-  { tokenHash, through, ...session }: Session & { readonly tokenHash: string },
+  { tokenHash, through, installation, ...session }: Session & { readonly tokenHash: string },
 ): Promise<void> {
   await db.deleteFrom('browser_session').where('expires_at', '<=', session.createdAt).execute();
   await db
@@ -59,7 +67,8 @@ export async function insertSession(
       factors: session.factors,
       organization_id: through?.organizationId ?? null,
       provider_id: through?.providerId ?? null,
-      provider_session: through?.providerSession ?? null,
+      issuer: installation?.issuer ?? null,
+      provider_session: (through ?? installation)?.providerSession ?? null,
       acr: through?.acr ?? null,
       amr: through ? JSON.stringify(through.amr) : null,
       auth_time: through?.authTime ?? null,
@@ -204,6 +213,12 @@ function readSession(row: Selectable<Schema['browser_session']>): Session {
     userAgent: row.user_agent,
     factors: row.factors === 2 ? 2 : 1,
     through: readThrough(row),
+    ...(row.issuer !== null && {
+      installation: {
+        issuer: row.issuer,
+        providerSession: row.provider_session ?? undefined,
+      },
+    }),
   };
 }
 

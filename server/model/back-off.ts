@@ -14,6 +14,8 @@ export const backOffs = {
   webhook: { firstMs: 5 * second, mostMs: 3600 * second, jitter: 0.25 },
   /** An authorization server could not be told that tokens or a registration are no longer needed. Ten attempts. */
   credentialCleanup: { firstMs: 60 * second, mostMs: 512 * 60 * second },
+  /** An identity provider did not say whether it still knows a person. */
+  providerCheck: { firstMs: 30 * second, mostMs: 1800 * second, jitter: 0.25 },
   /** A stream of notifications from an upstream ended. */
   upstreamStream: { firstMs: second, mostMs: 30 * second },
   /** A worker process ended. */

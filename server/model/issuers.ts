@@ -29,3 +29,8 @@ export function hasManyTenants({ hostname, pathname }: URL): boolean {
   const tenant = pathname.split('/').find(Boolean) ?? '';
   return microsoftHosts.test(hostname) && sharedTenants.has(tenant.toLowerCase());
 }
+
+/** Whether an issuer is that of Google, for personal accounts and for those of all organizations. */
+export function isGoogle({ hostname }: URL): boolean {
+  return hostname === 'accounts.google.com';
+}

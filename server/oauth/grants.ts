@@ -11,7 +11,6 @@ import {
 } from './client-authentication.ts';
 import { clientCredentialsGrant } from './client-credentials-grant.ts';
 import type { AssertionPorts } from './identity-assertion-grant.ts';
-import { jwtBearerGrant } from './jwt-bearer-grant.ts';
 import { OAuthError } from './oauth-error.ts';
 import { refreshTokenGrant } from './refresh-token-grant.ts';
 import type { GrantContext, Issued, TokenRequest } from './token-response.ts';
@@ -63,7 +62,9 @@ const grants = {
   },
   'urn:ietf:params:oauth:grant-type:jwt-bearer': {
     clients: ['server', 'organization', 'self-registered'],
-    redeem: jwtBearerGrant,
+    // Few servers need what it loads.
+    redeem: async (request, context) =>
+      (await import('./jwt-bearer-grant.ts')).jwtBearerGrant(request, context),
   },
 } as const satisfies Readonly<Record<string, GrantOfClient | GrantOfAssertion>>;
 

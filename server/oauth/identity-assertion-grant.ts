@@ -205,7 +205,11 @@ async function vouchedPerson(
   ports: GrantContext & AssertionPorts,
 ): Promise<Vouched> {
   const { groupsClaim, emailTrusted: isTrusted } = provider;
-  const identity = assertedIdentity(assertion.claims, {}, { groupsClaim, isTrusted });
+  const identity = assertedIdentity(
+    { ...assertion.claims, iat: claims.iat },
+    {},
+    { groupsClaim, isTrusted },
+  );
   const entry = await entryOf(identity, provider, ports);
   if (entry.outcome === 'refused') throw noEntry(entry.why);
   // Who joins has to sign in once.
@@ -291,6 +295,7 @@ function noEntry(why: NoEntry): OAuthError {
     case 'email-missing':
     case 'email-unverified':
     case 'domain-unproved':
+    case 'domain-foreign':
     case 'no-member':
     case 'other-account':
     case 'address-taken':

@@ -16,7 +16,6 @@ import {
 import { findProvider, listProviders, type ProviderRecord } from '#db/identity-providers';
 import { findProvedDomain } from '#db/organization-domains';
 import { findOrganization } from '#db/organizations';
-import { endSessionsThrough } from '#db/sessions';
 import { domainOf } from '#model/email';
 import { isSlug } from '#model/slug';
 import { companySignInPath, dashboardPath } from './layout.ts';
@@ -134,13 +133,6 @@ const finish: SignInPage = async (request, reply, options) => {
   }
   const { session, next } = await entered(request, { callback, cookieToken, provider }, people);
   await signInBrowser(request, reply, session, options);
-  try {
-    await usableProvider(people.db, providerId);
-  } catch (error) {
-    // It was disabled while the session began.
-    await endSessionsThrough(people.db, providerId);
-    throw error;
-  }
   return sendOnward(reply, next === '/' ? dashboardPath(provider.organization) : next, base);
 };
 

@@ -7,6 +7,7 @@ import { invitationRoutes, linkRoutes } from './link-routes.ts';
 import { pageErrors } from './page-errors.ts';
 
 import { personGuard, visitorGuard } from './page-session.ts';
+import { providerLogoutRoutes } from './provider-logout-routes.ts';
 import { providerRoutes } from './provider-routes.ts';
 import { passkeyRoutes, secondFactorRoutes } from './second-factor-routes.ts';
 import { type PeopleRoutesOptions, signInRoutes } from './sign-in-routes.ts';
@@ -25,4 +26,5 @@ export function peopleRoutes(app: FastifyInstance, options: PeopleRoutesOptions)
   passkeyRoutes(app, person, options);
   providerRoutes(app, options);
   memberSignInRoutes(visitor);
+  providerLogoutRoutes(app, options);
 }

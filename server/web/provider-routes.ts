@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { AccountRefusal } from '#accounts/account-refusal';
 import { join } from '#accounts/invitations';
 import type { IdentityProvider, UpstreamIdentity } from '#accounts/openid-provider';
+import { checkedSignIn } from '#accounts/organization-providers';
 import { isEmail } from '#model/email';
 import { newUserId } from '#secrets/secrets';
 import { ownPath } from '#accounts/sign-in';
@@ -134,7 +135,9 @@ const finish: VisitorPage<ProviderOptions> = async (request, reply, options) => 
       known ?? (isJoining ? await joined(request, { identity, next }, people) : undefined);
     if (userId === undefined) throw new AccountRefusal('identity_unknown');
     await setProviderGroups(people.db, identity, identity.groups);
-    await signInBrowser(request, reply, { userId, factors: 2 }, options);
+    const place = { type: 'installation', issuer } as const;
+    const from = checkedSignIn(identity, place, people.provider.checking, people);
+    await signInBrowser(request, reply, { userId, factors: 2, from }, options);
     const event = { userId, action: 'sign-in', target: people.provider.issuer } as const;
     await noteAccountEvent(request, { ...event, outcome: 'done' }, people);
     return sendOnward(reply, known === undefined ? '/' : next, base);

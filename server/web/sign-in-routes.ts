@@ -12,14 +12,14 @@ import {
   checkSecondFactorFirst,
   proveSecondFactor,
 } from '#accounts/second-factor';
-import { csrfToken, isRecentProof, startSession } from '#accounts/sessions';
+import { csrfToken, isRecentProof, type NewSession, startSession } from '#accounts/sessions';
 import { ownPath, signIn } from '#accounts/sign-in';
 import type { RefusalLog } from '#audit/counted-refusals';
 import type { Clock } from '#model/clock';
 import { insertAuditEvent } from '#db/audit';
 import { hasProviders } from '#db/identity-providers';
 import { hasUsers } from '#db/people';
-import { endSession, type Session, useSession } from '#db/sessions';
+import { endSession, useSession } from '#db/sessions';
 import { type Db, transaction } from '#db/transaction';
 import { hashSecret } from '#secrets/secrets';
 import type { AccountGrant } from './account.ts';
@@ -171,11 +171,13 @@ interface Ports {
 /**
  * Starts a new session of a person in this browser, ends the previous one, and returns the CSRF token. From then on
  * the browser is known for that person.
+ *
+ * @throws {AccountRefusal} `sign_in_expired`, see `startSession`
  */
 export async function signInBrowser(
   request: FastifyRequest,
   reply: FastifyReply,
-  who: Pick<Session, 'userId' | 'factors' | 'through'>,
+  who: NewSession,
   { base, people }: Ports,
 ): Promise<{ csrfToken: string }> {
   const { db, clock } = people;

@@ -14,16 +14,15 @@ import {
   listGrants,
   listGrantsOfPerson,
   revokeGrant,
-  revokeGrantsOfPerson,
 } from '#server/db/grants';
 import {
   deleteProvider,
-  insertProvider,
   linkMember,
   unlinkMember,
   updateProvider,
 } from '#server/db/identity-providers';
 import { insertUser, removeMember } from '#server/db/people';
+import { revokeGrantsOfPerson } from '#server/db/person-grants';
 import { updateSettings } from '#server/db/settings';
 import { transaction } from '#server/db/transaction';
 import {
@@ -42,6 +41,7 @@ import {
 import { active } from '#server/gateway/admission';
 import { onEachDatabase, type TestDatabase } from '#support/databases';
 import { makeServer, newClient } from '#support/made-records';
+import { insertSomeProvider } from '#support/some-provider';
 
 const now = 1_800_000_000;
 const issuer = 'https://id.example';
@@ -65,27 +65,12 @@ await onEachDatabase('assertions', ({ open }) => {
     const user = { id: dana, email: `${dana}@example.com`, createdAt: now };
     await insertUser(stores.db, user, { organizationId: 'org_acme', role: 'member' });
     await insertClient(stores.db, ofOrganization());
-    await insertProvider(
-      stores.db,
-      {
-        id: provider,
-        organizationId: 'org_acme',
-        name: 'Acme ID',
-        issuer: issuer + provider,
-        clientId: 'latchkey',
-        sealedSecret: 'sealed',
-        scopes: [],
-        groupsClaim: 'groups',
-        emailTrusted: false,
-        joiningRole: undefined,
-        joiningGroups: [],
-        roleGroups: [],
-        countsAsTwoFactors: false,
-        assertionsAllowed: true,
-        createdAt: now,
-      },
-      1000,
-    );
+    await insertSomeProvider(stores.db, {
+      id: provider,
+      issuer: issuer + provider,
+      assertionsAllowed: true,
+      createdAt: now,
+    });
     await linkMember(
       stores.db,
       { providerId: provider, subject: dana },

@@ -26,12 +26,12 @@ import {
   insertAuthorizationCode,
   listGrantsOfPerson,
   revokeGrant,
-  revokeGrantsOfPerson,
   spendAuthorizationCode,
   spendRefreshToken,
 } from '#server/db/grants';
 import { revokeAccessToken } from '#server/db/revoked-tokens';
 import { insertOrganization } from '#server/db/organizations';
+import { revokeGrantsOfPerson } from '#server/db/person-grants';
 import { insertServer } from '#server/db/servers';
 import type { Scope } from '#server/model/scopes';
 import { insertUser, deleteUser } from '#server/db/people';

@@ -17,7 +17,7 @@ import {
   noteProviderTest,
   unlinkMember,
   updateProvider,
-  type ProviderRecord,
+  type NewProvider,
 } from '#server/db/identity-providers';
 import {
   deleteDomain,
@@ -32,7 +32,7 @@ import { insertOrganization } from '#server/db/organizations';
 import { insertUser, listOpenMemberships, removeMember } from '#server/db/people';
 import { insertSession, endSessionsThrough, useSession } from '#server/db/sessions';
 import { onEachDatabase, type TestDatabase } from '#support/databases';
-import { someProvider } from '#support/some-provider';
+import { someProvider, storedProvider } from '#support/some-provider';
 
 const now = 1_800_000_000;
 
@@ -57,10 +57,7 @@ await onEachDatabase('identity providers', ({ open }) => {
     }
   });
 
-  const provider = async (
-    organizationId: string,
-    but: Partial<Omit<ProviderRecord, 'tested' | 'disabledAt'>> = {},
-  ) => {
+  const provider = async (organizationId: string, but: Partial<NewProvider> = {}) => {
     const made = someProvider({
       id: `idp_${randomUUID()}`,
       organizationId,
@@ -108,9 +105,7 @@ await onEachDatabase('identity providers', ({ open }) => {
       'done',
       'full',
     ]);
-    expect(await listProviders(stores.db, other)).toEqual([
-      { ...theirs.made, tested: undefined, disabledAt: undefined },
-    ]);
+    expect(await listProviders(stores.db, other)).toEqual([storedProvider(theirs.made)]);
   });
 
   test('provider: found while its organization is enabled', async () => {

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
 import { insertGroup, insertGroupMember, listGroupMembers, listGroups } from '#server/db/groups';
-import { insertJoiningMember, insertProvider, linkMember } from '#server/db/identity-providers';
+import { insertJoiningMember, linkMember } from '#server/db/identity-providers';
 import { acceptInvitation, insertInvitation } from '#server/db/invitations';
 import { findMember, findUserByEmail, insertUser, removeMember } from '#server/db/people';
 import {
@@ -38,6 +38,7 @@ import { setServerAccess } from '#server/db/server-access';
 import { updateSettings } from '#server/db/settings';
 import { onEachDatabase, type TestDatabase } from '#support/databases';
 import { madeAt, makeOrganization, makeServer } from '#support/made-records';
+import { insertSomeProvider } from '#support/some-provider';
 
 const now = madeAt + 60;
 const org = 'org_acme';
@@ -294,26 +295,12 @@ await onEachDatabase('SCIM', ({ open }) => {
   });
 
   const provider = () =>
-    insertProvider(
-      database.db,
-      {
-        id: 'idp_a',
-        organizationId: org,
-        name: 'Acme ID',
-        issuer: 'https://id.example',
-        clientId: 'latchkey',
-        sealedSecret: 'sealed',
-        scopes: [],
-        groupsClaim: 'groups',
-        emailTrusted: false,
-        joiningRole: 'viewer',
-        joiningGroups: [],
-        roleGroups: [],
-        countsAsTwoFactors: false,
-        createdAt: now,
-      },
-      5,
-    );
+    insertSomeProvider(database.db, {
+      id: 'idp_a',
+      organizationId: org,
+      joiningRole: 'viewer',
+      createdAt: now,
+    });
   const addGroup = (id: string, members: readonly string[] = [], displayName = id) =>
     insertScimGroup(
       database.db,

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
 
@@ -11,11 +11,24 @@ export interface Lie {
   readonly claims?: JWTPayload;
   /** How the ID token is signed; by the published key unless told. */
   readonly signature?: 'none' | 'hs256' | 'other-key';
+  /** A refresh token that comes with the ID token. */
+  readonly refreshToken?: string;
+}
+
+/** What it may get wrong about a logout; without `claims`, a person is signed out everywhere. */
+export interface LogoutLie {
+  readonly claims?: JWTPayload;
+  readonly typ?: string;
+  readonly signature?: Lie['signature'];
 }
 
 /** An OpenID provider that vouches for whatever a test says, and checks PKCE like a good one. */
 export interface LyingProvider extends AsyncDisposable {
   readonly issuer: string;
+  /** Signs a logout token. */
+  logoutToken(lie?: LogoutLie): Promise<string>;
+  /** What the provider answers to each refresh token: another token, or an error of RFC 6749 §5.2. */
+  readonly refreshing: Map<string, { readonly next?: string; readonly error?: string }>;
   /** Answers an authorization request: the path of the callback, as the browser would be sent to. */
   authorize(request: URL, lie?: Lie): URL;
 }
@@ -25,6 +38,7 @@ const secret = 'the secret of latchkey there';
 export async function lyingProvider(): Promise<LyingProvider & { readonly clientSecret: string }> {
   const { privateKey, publicKey } = await generateKeyPair('RS256');
   const other = await generateKeyPair('RS256');
+  const refreshing: LyingProvider['refreshing'] = new Map();
   const codes = new Map<string, { request: URL; lie: Lie }>();
   let issuer = '';
 
@@ -41,17 +55,30 @@ export async function lyingProvider(): Promise<LyingProvider & { readonly client
       exp: now + 300,
       ...claims,
     };
+    return signed(told, { signature });
+  };
+
+  const signed = async (
+    told: JWTPayload,
+    { signature, typ = 'JWT' }: Pick<LogoutLie, 'signature' | 'typ'>,
+  ): Promise<string> => {
     if (signature === 'none') return new UnsecuredJWT(told).encode();
     if (signature === 'hs256') {
       const key = new TextEncoder().encode(secret.padEnd(32));
-      return new SignJWT(told).setProtectedHeader({ alg: 'HS256' }).sign(key);
+      return new SignJWT(told).setProtectedHeader({ alg: 'HS256', typ }).sign(key);
     }
     const key = signature === 'other-key' ? other.privateKey : privateKey;
-    return new SignJWT(told).setProtectedHeader({ alg: 'RS256', kid: 'one' }).sign(key);
+    return new SignJWT(told).setProtectedHeader({ alg: 'RS256', kid: 'one', typ }).sign(key);
   };
 
   const token = async (message: IncomingMessage): Promise<object> => {
     const form = new URLSearchParams(await text(message));
+    const used = form.get('refresh_token');
+    if (used !== null) {
+      const { next, error } = refreshing.get(used) ?? { error: 'invalid_grant' };
+      if (error !== undefined) return { error };
+      return { access_token: 'a', token_type: 'Bearer', refresh_token: next };
+    }
     const code = form.get('code') ?? '';
     const known = codes.get(code);
     codes.delete(code);
@@ -60,7 +87,8 @@ export async function lyingProvider(): Promise<LyingProvider & { readonly client
       return { error: 'invalid_grant' };
     }
     const id_token = await idToken(known.request, known.lie);
-    return { access_token: 'a', token_type: 'Bearer', id_token };
+    const { refreshToken: refresh_token } = known.lie;
+    return { access_token: 'a', token_type: 'Bearer', id_token, refresh_token };
   };
 
   const answer = async (message: IncomingMessage): Promise<object> => {
@@ -90,6 +118,21 @@ export async function lyingProvider(): Promise<LyingProvider & { readonly client
   return {
     issuer,
     clientSecret: secret,
+    refreshing,
+    logoutToken({ claims, signature, typ = 'logout+jwt' } = {}) {
+      const now = Math.floor(Date.now() / 1000);
+      const told: JWTPayload = {
+        iss: issuer,
+        aud: 'latchkey',
+        // Whoever signs in within the same second is signed out, too.
+        iat: now - 1,
+        exp: now + 120,
+        jti: randomUUID(),
+        events: { 'http://schemas.openid.net/event/backchannel-logout': {} },
+        ...(claims ?? { sub: 'dana there' }),
+      };
+      return signed(told, { signature, typ });
+    },
     authorize(request, lie = {}) {
       const code = createHash('sha256').update(request.href).digest('hex');
       codes.set(code, { request, lie });

@@ -22,6 +22,7 @@ import { jsonLog } from '#server/log/log';
 import { clientResolver } from '#server/oauth/client-documents';
 import { OutboundError } from '#server/outbound/checked-addresses';
 import { FailedAttempts } from '#server/oauth/failed-attempts';
+import { usualChecking } from '#server/model/provider-checks';
 import { masterKey } from '#server/secrets/master-key';
 import type { NodeRecord } from '#server/nodes/node-registry';
 import type { ServerHealth } from '#server/upstreams/health';
@@ -221,6 +222,7 @@ export async function pageApp({ log2Cost = 8, ...options }: PageAppOptions = {})
       email: 'somebody@example.com',
       emailProof: 'verified',
       groups: [],
+      issuedAt: clock.now(),
       authentication: { amr: [] },
     },
   };
@@ -233,6 +235,9 @@ export async function pageApp({ log2Cost = 8, ...options }: PageAppOptions = {})
     groupsClaim: 'groups',
     scopes: [],
     trustsEmail: false,
+    checking: usualChecking,
+    ask: async () => ({ outcome: 'removed' }),
+    readLogout: async () => ({ outcome: 'invalid', why: 'no test comes here' }),
     check: async () => provider.check,
     begin: async ({ state }) => new URL(`https://id.example/authorize?state=${state}`),
     async finish() {

@@ -1,9 +1,12 @@
-import type { ProviderRecord } from '#server/db/identity-providers';
+import { insertProvider, type ProviderRecord } from '#server/db/identity-providers';
+import type { Db } from '#server/db/transaction';
+import { usualChecking } from '#server/model/provider-checks';
 
-type NewProvider = Omit<ProviderRecord, 'tested' | 'disabledAt'>;
+/** All that is stored of a provider when it is added. */
+type SomeProvider = Omit<ProviderRecord, 'tested' | 'announcedAt' | 'disabledAt'>;
 
-/** The identity provider of acme, which is trusted with nothing but sign-ins; `but` changes some of it. */
-export function someProvider(but: Partial<NewProvider> = {}): NewProvider {
+/** An identity provider of `org_acme` that no test reaches, with what a test needs in particular. */
+export function someProvider(but: Partial<SomeProvider> = {}): SomeProvider {
   return {
     id: 'idp_acme',
     organizationId: 'org_acme',
@@ -22,7 +25,23 @@ export function someProvider(but: Partial<NewProvider> = {}): NewProvider {
     assertionsAllowed: false,
     assertionClients: [],
     assertionServers: [],
+    ...usualChecking,
     createdAt: 1,
     ...but,
   };
+}
+
+/** What a provider is once it is stored. */
+export function storedProvider(provider: SomeProvider): ProviderRecord {
+  return { ...provider, tested: undefined, announcedAt: undefined, disabledAt: undefined };
+}
+
+/** Stores that provider. */
+export async function insertSomeProvider(
+  db: Db,
+  but: Partial<SomeProvider> = {},
+): Promise<SomeProvider> {
+  const provider = someProvider(but);
+  await insertProvider(db, provider, 1000);
+  return provider;
 }

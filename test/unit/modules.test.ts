@@ -126,7 +126,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   'server/audit': { imports: ['model', 'log', 'db'] },
   'server/accounts': {
     imports: ['model', 'secrets', 'outbound', 'db', 'audit'],
-    packages: ['@simplewebauthn/server', 'latchkey-mcp', 'openid-client', 'otpauth', 'zod'],
+    packages: ['@simplewebauthn/server', 'jose', 'latchkey-mcp', 'openid-client', 'otpauth', 'zod'],
   },
   'server/oauth': {
     imports: ['model', 'secrets', 'outbound', 'db', 'accounts'],

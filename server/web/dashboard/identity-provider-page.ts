@@ -3,6 +3,7 @@ import { postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
 import { type Badge, type Frame, layout, pageHeading, statusNotice } from '#web/layout';
 import { copyable, dataTable, type Fact, factList, type Table, timeCell } from '#web/tables';
+import { removalSection } from './provider-removal.ts';
 import { resultSection, type TestResult } from './single-sign-on.ts';
 
 /** The state of a provider as a badge. */
@@ -20,6 +21,7 @@ export function badgeOf({ status }: Pick<ProviderView, 'status'>): Badge {
 interface ProviderData {
   readonly provider: ProviderView;
   readonly redirectUri: string;
+  readonly logoutUri: string;
   /** The path of this page. */
   readonly at: string;
   readonly mayManage: boolean;
@@ -77,6 +79,7 @@ ${copyable(redirectUri, 'the redirect URL')}
 </section>
 ${factList(factsOf(provider), now)}
 ${mayManage && isEnabled && testSection(data, frame)}
+${removalSection(removalOf(data), now)}
 <section class="section" aria-labelledby="members-heading">
 <h2 id="members-heading">Linked people</h2>
 ${dataTable(members)}
@@ -98,6 +101,21 @@ ${isEnabled ? html`<a class="button danger" href="${at}/disable" data-question>D
 </section>`
 }`;
   return layout({ title: provider.name, width: 'text' }, frame, content);
+}
+
+function removalOf({ provider, logoutUri }: ProviderData) {
+  const { announcedAt, checkedPeople, failingPeople, failingSince, failure } = provider;
+  return {
+    logoutUri,
+    announcedAt,
+    checking: provider,
+    checks: {
+      people: checkedPeople,
+      failing: failingPeople,
+      failingSince: failingSince ?? undefined,
+      failure: failure ?? undefined,
+    },
+  };
 }
 
 function testSection({ at, email }: ProviderData, frame: Frame): Html {

@@ -210,6 +210,8 @@ const noEntryWords: Record<NoEntry, string> = {
   'email-unverified':
     'The provider does not say that it verified the address. Configure it to send email_verified with the value true, or, if only your administrators can set addresses there, trust addresses without that claim.',
   'domain-unproved': 'The domain of the address is not proved. Add it on the page Sign-in.',
+  'domain-foreign':
+    'The account does not belong to a domain at Google (claim hd) that this organization has proved.',
   'no-member':
     'No member of this organization has the address. Invite the person, or let people join by signing in.',
   'other-account':

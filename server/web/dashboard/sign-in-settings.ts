@@ -1,4 +1,5 @@
 import type { FastifyReply } from 'fastify';
+import { logoutPathOf } from '#accounts/provider-setup';
 import { type DomainView, domainAdd, domainList, domainProve, domainRemove } from '#admin/domains';
 import { groupList } from '#admin/groups';
 import {
@@ -19,6 +20,7 @@ import { html, type Html } from '#web/html';
 import { dashboardPath, type Frame, layout, pageHeading, statusNotice } from '#web/layout';
 import { queryChoice, seeOther } from '#web/page-request';
 import { copyable, dataTable, type Table, timeCell } from '#web/tables';
+import { timeIn } from '#web/times';
 import { formRoutes, type FormRoutes } from './form-routes.ts';
 import { type Entered, formFor } from './forms.ts';
 import type {
@@ -32,7 +34,8 @@ import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions } from './ports.ts';
 import { badgeOf, providerPage } from './identity-provider-page.ts';
 import { testRoutes } from './provider-test.ts';
-import { type Question, questionRoutes } from './questions.ts';
+import { failureWords } from './provider-removal.ts';
+import { counted, type Question, questionRoutes } from './questions.ts';
 import type { TestResult } from './single-sign-on.ts';
 
 /** `/sign-in`: how members sign in: the identity providers of the organization, and the domains that it has proved. */
@@ -227,6 +230,7 @@ async function sendProvider(
   const data = {
     provider,
     redirectUri: `${base}/sign-in/provider/${provider.id}/callback`,
+    logoutUri: base + logoutPathOf(provider.id),
     at: providerPath(visit, provider.id),
     mayManage: visit.may(toManage),
     email: visit.person.user.email,
@@ -318,7 +322,7 @@ function providerTable(
 ): Table {
   return {
     caption: 'Identity providers',
-    columns: ['Name', 'Issuer', 'Linked people', 'Tested'].map((text) => ({ text })),
+    columns: ['Name', 'Issuer', 'Linked people', 'Checks', 'Tested'].map((text) => ({ text })),
     rows: providers.map((one) => ({
       id: one.id,
       isOver: one.status === 'disabled',
@@ -326,6 +330,7 @@ function providerTable(
         { kind: 'name', text: one.name, href: providerPath(visit, one.id), badges: [badgeOf(one)] },
         { kind: 'address', text: one.issuer },
         { kind: 'text', text: String(one.members) },
+        { kind: 'text', text: checksOf(one) },
         timeCell(one.testedAt, 'Never'),
       ],
     })),
@@ -334,6 +339,15 @@ function providerTable(
     },
     now,
   };
+}
+
+/** Whether people are checked again at a provider, in a few words; its page says more. */
+function checksOf({ checkAgain, checkedPeople, failingSince, failure }: ProviderView): string {
+  if (failingSince !== null) {
+    return `Failing since ${timeIn('moment', failingSince)}: ${failureWords(failure ?? undefined)}`;
+  }
+  if (checkAgain === 'never') return 'Off';
+  return checkedPeople === 0 ? 'None yet' : counted(checkedPeople, 'person', 'people');
 }
 
 interface Linked {

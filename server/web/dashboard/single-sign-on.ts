@@ -7,6 +7,7 @@ import type {
   UpstreamIdentity,
 } from '#accounts/openid-provider';
 import { type ProviderFault, providerFault } from '#accounts/provider-faults';
+import { logoutPathOf } from '#accounts/provider-setup';
 import {
   beginUpstreamSignIn,
   finishUpstreamSignIn,
@@ -16,6 +17,7 @@ import { notFound } from '#admin/refusal';
 import { startOptions, variableOf } from '#config/option';
 import { insertAuditEvent } from '#db/audit';
 import { findUser, findUserIdByIdentity } from '#db/people';
+import { summarizeChecks } from '#db/provider-checks';
 import { postForm } from '#web/forms';
 import { displayName, html, type Html } from '#web/html';
 import { type Badge, dashboardPath, type Frame, layout, pageHeading } from '#web/layout';
@@ -26,6 +28,7 @@ import { copyable, type Fact, factList } from '#web/tables';
 import type { DashboardGuard, DashboardVisit, FormHandler, PageHandler } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
+import { type ProviderRemoval, removalSection } from './provider-removal.ts';
 
 const needs = 'people.manage';
 
@@ -39,15 +42,21 @@ export function singleSignOnRoutes(guard: DashboardGuard): void {
 const showProvider: PageHandler = async (visit, _request, reply, options) =>
   sendProvider(visit, reply, undefined, options);
 
-function sendProvider(
+async function sendProvider(
   visit: DashboardVisit,
   reply: FastifyReply,
   result: TestResult | undefined,
   { base, ports }: DashboardOptions,
 ) {
+  const { identityProvider: provider } = ports;
   const data = {
     home: `${dashboardPath(visit.organization)}/single-sign-on`,
-    provider: ports.identityProvider,
+    provider,
+    removal: provider && {
+      logoutUri: base + logoutPathOf(),
+      checking: provider.checking,
+      checks: await summarizeChecks(ports.db, provider.issuer),
+    },
     redirectUri: base + providerCallbackPath,
     email: visit.person.user.email,
     result,
@@ -287,6 +296,7 @@ interface SingleSignOnData {
   readonly home: string;
   readonly provider: IdentityProvider | undefined;
   readonly redirectUri: string;
+  readonly removal: ProviderRemoval | undefined;
   /** The person who would make a test. */
   readonly email: string;
   readonly result: TestResult | undefined;
@@ -308,6 +318,7 @@ function singleSignOnPage(data: SingleSignOnData, frame: Frame): Html {
 ${result && resultSection(result, now)}
 ${provider && providerSection(provider, now)}
 ${provider && testSection(data, frame)}
+${data.removal && removalSection(data.removal, now)}
 <section class="section" aria-labelledby="set-up-heading">
 <h2 id="set-up-heading">${provider ? 'Change the configuration' : 'Set up single sign-on'}</h2>
 <ol class="steps">

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import { insertClient, revokeClient } from '#server/db/clients';
-import { revokeGrantsOfPerson } from '#server/db/grants';
+import { revokeGrantsOfPerson } from '#server/db/person-grants';
 import { fakeClock, type FakeClock } from '#support/fake-clock';
 import { grantingServer, type Browser, type GrantingServer } from '#support/granting-server';
 import { deleteUser } from '#server/db/people';

@@ -13,11 +13,10 @@ import { insertGroup } from '#server/db/groups';
 import { insertInvitation } from '#server/db/invitations';
 import { recordCalls } from '#server/db/rollups';
 import type { Db } from '#server/db/transaction';
-import { insertProvider } from '#server/db/identity-providers';
 import { insertDomain } from '#server/db/organization-domains';
 import { insertWebhook } from '#server/db/webhooks';
 import { newestEvents } from '#support/newest-events';
-import { someProvider } from '#support/some-provider';
+import { insertSomeProvider } from '#support/some-provider';
 
 /** What a viewer may look at; every other page of an organization takes more. */
 const forViewers = [
@@ -93,8 +92,7 @@ beforeAll(async () => {
   await insertInvitation(stores.db, { ...invitation, ...words, createdAt, expiresAt });
   const webhook = { id: 'whk_1', organizationId: 'org_acme', url: deadWebhook, actions: [] };
   await insertWebhook(stores.db, { ...webhook, sealedSecret: '', createdAt }, 10);
-  const provider = someProvider({ id: 'idp_1', issuer: 'https://127.0.0.1:9', createdAt });
-  await insertProvider(stores.db, provider, 5);
+  await insertSomeProvider(stores.db, { id: 'idp_1', issuer: 'https://127.0.0.1:9', createdAt });
   const domain = { organizationId: 'org_acme', domain: 'acme.example', verificationToken: 't' };
   await insertDomain(stores.db, { ...domain, createdAt }, 5);
   await insertOrganization(stores.db, { id: 'org_globex', name: 'globex', createdAt });

@@ -200,6 +200,9 @@ const machines = [
   'POST /api/oauth/introspect',
   'POST /api/oauth/revoke',
   'POST /api/oauth/register',
+  // A signature proves where the logout comes from.
+  'POST /sign-in/provider/backchannel-logout',
+  'POST /sign-in/provider/:providerId/backchannel-logout',
 ];
 
 const pathOf = (route: string, id = 'x') => route.replace('POST ', '').replace(/:\w+/, id);

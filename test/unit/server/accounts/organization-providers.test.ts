@@ -10,19 +10,15 @@ import {
 import type { OpenStores } from '#server/app/stores';
 import { everyRefusal } from '#server/audit/counted-refusals';
 import { insertGroup, listGroupMembers } from '#server/db/groups';
-import {
-  insertProvider,
-  linkMember,
-  updateProvider,
-  type ProviderChange,
-} from '#server/db/identity-providers';
+import { linkMember, updateProvider, type ProviderChange } from '#server/db/identity-providers';
 import { findDomain, insertDomain, setDomainProof } from '#server/db/organization-domains';
 import { insertOrganization } from '#server/db/organizations';
 import { findMember, findUserByEmail, insertUser } from '#server/db/people';
+import { masterKey } from '#server/secrets/master-key';
 import { newestEvents } from '#support/newest-events';
 import { openDatabase } from '#support/open-database';
 import { loopbackProviders, type TxtRecords } from '#support/provider-setup';
-import { someProvider } from '#support/some-provider';
+import { insertSomeProvider } from '#support/some-provider';
 import { turnedClock } from '#support/turned-clock';
 
 const clock = turnedClock();
@@ -47,7 +43,7 @@ beforeEach(async () => {
     const user = { id: `user_${id}`, email: `${id}@acme.example`, createdAt };
     await insertUser(db, user, { organizationId, role });
   }
-  await insertProvider(db, someProvider({ createdAt }), 5);
+  await insertSomeProvider(db, { createdAt });
   const claim = { domain: 'acme.example', verificationToken: 'token', createdAt };
   await insertDomain(db, { ...claim, organizationId: 'org_acme' }, 5);
   await setDomainProof(db, 'org_acme', 'acme.example', { by: 'dns', at: createdAt });
@@ -60,6 +56,7 @@ const identity = (but: Partial<UpstreamIdentity> = {}): UpstreamIdentity => ({
   email: 'Dana@Acme.example',
   emailProof: 'verified',
   groups: [],
+  issuedAt: clock.now(),
   authentication: { amr: [] },
   ...but,
 });
@@ -68,6 +65,7 @@ const ports = () => ({
   clock,
   refusals: everyRefusal({ ...stores, clock }),
   providerSetup: loopbackProviders(clock, records),
+  sealing: masterKey(new Uint8Array(32)),
 });
 const change = (fields: ProviderChange) =>
   updateProvider(stores.db, 'org_acme', 'idp_acme', fields);
@@ -87,6 +85,12 @@ test('142: a member with a verified address of a proved domain is linked once, a
     userId: 'user_dana',
     factors: 1,
     through: { organizationId: 'org_acme', providerId: 'idp_acme', amr: [] },
+    from: {
+      place: { type: 'organization', organizationId: 'org_acme', providerId: 'idp_acme' },
+      subject: 'dana there',
+      issuedAt: clock.now(),
+      checkAfterSeconds: 3600,
+    },
   });
   expect(later.userId).toBe('user_dana');
   const events = await newestEvents(stores.db, 9);
@@ -121,6 +125,19 @@ test('142: an address without email_verified counts where the organization trust
   await change({ emailTrusted: true });
 
   expect(await refusal({ emailProof: 'trusted' })).toBe('entered as user_dana');
+});
+
+test('173: the refresh token of a sign-in is sealed for its provider and account', async () => {
+  const { from } = await enter({ refreshToken: 'rt of dana' });
+  const sealed = from.sealedToken ?? '';
+  const { sealing } = ports();
+
+  expect(sealing.open('identity provider idp_acme refresh token of dana there', sealed)).toBe(
+    'rt of dana',
+  );
+  expect(() =>
+    sealing.open('identity provider idp_acme refresh token of eve there', sealed),
+  ).toThrow(/authenticate/);
 });
 
 test('143: an address that was given to somebody else does not open the account that was linked by it', async () => {

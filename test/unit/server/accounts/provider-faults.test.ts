@@ -4,6 +4,7 @@ import { openIdProvider, type OpenIdOptions } from '#server/accounts/openid-prov
 import { providerFault } from '#server/accounts/provider-faults';
 import { freePort } from '#support/loopback';
 import { guardedFetch } from '#server/outbound/guarded-fetch';
+import { usualChecking } from '#server/model/provider-checks';
 import { lyingProvider, type Lie } from '#support/lying-provider';
 
 let lying: Awaited<ReturnType<typeof lyingProvider>>;
@@ -23,6 +24,7 @@ const providerWith = (but: Partial<OpenIdOptions> = {}) =>
     groupsClaim: 'groups',
     scopes: [],
     trustsEmail: false,
+    checking: usualChecking,
     ...but,
   });
 const faultOf = async (lie: Lie) => {

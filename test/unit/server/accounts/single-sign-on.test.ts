@@ -19,6 +19,7 @@ const identity: UpstreamIdentity = {
   email: 'dana@example.com',
   emailProof: 'verified',
   groups: [],
+  issuedAt: 1_800_000_000,
   authentication: { amr: [] },
 };
 const seen: SignInChecks[] = [];

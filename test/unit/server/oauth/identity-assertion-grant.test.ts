@@ -11,12 +11,7 @@ import {
   revokeGrant,
 } from '#server/db/grants';
 import { allowAssertedGrant } from '#server/db/assertion-grants';
-import {
-  findLinkedMember,
-  insertProvider,
-  linkMember,
-  updateProvider,
-} from '#server/db/identity-providers';
+import { findLinkedMember, linkMember, updateProvider } from '#server/db/identity-providers';
 import { insertDomain, setDomainProof } from '#server/db/organization-domains';
 import { insertOrganization } from '#server/db/organizations';
 import { changeRole, insertUser } from '#server/db/people';
@@ -37,6 +32,7 @@ import {
   type AuthorizationServer,
 } from '#support/authorization-server';
 import { newestEvents } from '#support/newest-events';
+import { insertSomeProvider } from '#support/some-provider';
 
 let made: AuthorizationServer;
 let company: AssertionIssuer;
@@ -74,27 +70,7 @@ beforeEach(async () => {
     secretHint: 'secret_…',
     createdAt: now,
   });
-  await insertProvider(
-    db,
-    {
-      id: 'idp_acme',
-      organizationId: 'org_acme',
-      name: 'Acme ID',
-      issuer: company.issuer,
-      clientId: 'latchkey',
-      sealedSecret: 'sealed',
-      scopes: [],
-      groupsClaim: 'groups',
-      emailTrusted: false,
-      joiningRole: undefined,
-      joiningGroups: [],
-      roleGroups: [],
-      countsAsTwoFactors: false,
-      assertionsAllowed: true,
-      createdAt: now,
-    },
-    5,
-  );
+  await insertSomeProvider(db, { issuer: company.issuer, assertionsAllowed: true, createdAt: now });
   await insertDomain(
     db,
     { organizationId: 'org_acme', domain: 'example.com', verificationToken: 't', createdAt: now },

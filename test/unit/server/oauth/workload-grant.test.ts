@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
 import { insertClient, revokeClient } from '#server/db/clients';
-import { insertProvider } from '#server/db/identity-providers';
 import { insertServer } from '#server/db/servers';
 import { insertTrustRule, type TrustRule } from '#server/db/trust-rules';
 import { tokenEndpoint } from '#server/oauth/grants';
@@ -19,6 +18,7 @@ import {
   refusal,
   type AuthorizationServer,
 } from '#support/authorization-server';
+import { insertSomeProvider } from '#support/some-provider';
 
 let made: AuthorizationServer;
 let ci: AssertionIssuer;
@@ -223,26 +223,7 @@ test('workload: keys can be given with the rule, or at another URL', async () =>
 
 test('workload: the issuer of an identity provider of the organization is none of workloads', async () => {
   await trust();
-  await insertProvider(
-    made.stores.db,
-    {
-      id: 'idp_acme',
-      organizationId: 'org_acme',
-      name: 'Acme ID',
-      issuer: ci.issuer,
-      clientId: 'latchkey',
-      sealedSecret: 'sealed',
-      scopes: [],
-      groupsClaim: 'groups',
-      emailTrusted: false,
-      joiningRole: undefined,
-      joiningGroups: [],
-      roleGroups: [],
-      countsAsTwoFactors: false,
-      createdAt: 1,
-    },
-    5,
-  );
+  await insertSomeProvider(made.stores.db, { issuer: ci.issuer });
 
   await expect(ask(await token())).rejects.toMatchObject(grant);
 });

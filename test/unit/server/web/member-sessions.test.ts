@@ -3,15 +3,14 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { personActor } from '#server/web/dashboard/guard';
 import { perform, type Operation } from '#server/admin/operation';
 import { operations } from '#server/admin/operations';
-import { insertProvider } from '#server/db/identity-providers';
 import { insertOrganization } from '#server/db/organizations';
 import { insertUser } from '#server/db/people';
 import { updateSettings } from '#server/db/settings';
 import { masterKey } from '#server/secrets/master-key';
 import { loopbackSetup } from '#support/upstream-setup';
 import { loopbackProviders } from '#support/provider-setup';
+import { insertSomeProvider } from '#support/some-provider';
 import { loopbackWebhooks } from '#support/webhook-setup';
-import { someProvider } from '#support/some-provider';
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
 
 const otherId = 'org_other';
@@ -23,9 +22,8 @@ beforeAll(async () => {
   app = await pageApp();
   const { db } = app.server.stores;
   await insertOrganization(db, { id: otherId, name: 'other', createdAt: 1 });
-  const provider = someProvider();
-  await insertProvider(db, provider, 10);
-  const through = { organizationId: provider.organizationId, providerId: provider.id };
+  const through = { organizationId: 'org_acme', providerId: 'idp_acme' };
+  await insertSomeProvider(db);
   const owner = { organizationId: 'org_acme', role: 'owner' } as const;
   member = await app.browser('olga', owner, 2, through);
   const olga = { id: 'olga', email: 'olga@example.com', createdAt: 1 };

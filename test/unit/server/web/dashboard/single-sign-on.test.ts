@@ -14,6 +14,7 @@ const identity: UpstreamIdentity = {
   email: 'ada@example.com',
   emailProof: 'verified',
   groups: ['sales', '\u202eevil'],
+  issuedAt: 1_800_000_000,
   authentication: { amr: [] },
 };
 

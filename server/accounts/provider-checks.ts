@@ -1,0 +1,215 @@
+import { findProvider, type ProviderRecord } from '#db/identity-providers';
+import { hasActiveGrant } from '#db/person-grants';
+import {
+  claimCheck,
+  deleteCheck,
+  listDueChecks,
+  noteCheckFailed,
+  noteCheckPassed,
+  postponeCheck,
+  type ProviderCheck,
+} from '#db/provider-checks';
+import { findPersonAt, hasSessionAt, placeKey, type SignInPlace } from '#db/provider-sessions';
+import { transaction, type Db } from '#db/transaction';
+import { backOffs, pauseMs } from '#model/back-off';
+import type { Clock, EpochSeconds } from '#model/clock';
+import { LimitedMap } from '#model/limited-map';
+import type { ProviderChecking } from '#model/provider-checks';
+import type { Sealing } from '#secrets/master-key';
+import type { IdentityProvider } from './openid-provider.ts';
+import { endAccess, type NamedPlace } from './provider-logouts.ts';
+import { checkPurpose } from './sessions.ts';
+
+const lookEveryMs = 5000;
+const mostAtOnce = 40;
+/** How many people are checked at one provider at a time. */
+const mostOfProvider = 4;
+const mostRemembered = 1000;
+/** Longer than a token request takes. After it, another process repeats the check of a dead process. */
+const claimSeconds = 60;
+
+type Client = Pick<IdentityProvider, 'issuer' | 'ask' | 'checking'>;
+
+export interface ProviderChecksPorts {
+  readonly db: Db;
+  readonly clientOf: (provider: ProviderRecord) => Client;
+  /** The provider of the installation. */
+  readonly identityProvider: Client | undefined;
+  readonly sealing: Pick<Sealing, 'seal' | 'open'>;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly failed: (error: unknown) => void;
+}
+
+/** A provider that people are checked at. */
+interface CheckedPlace extends NamedPlace {
+  readonly client: Client;
+}
+
+/**
+ * Checks people again at the provider that they came through, with the refresh token of their last sign-in there. Whoever was removed
+ * loses their sessions through the provider, and the access of applications. A provider that does not answer removes nobody: the
+ * check is repeated with growing pauses.
+ *
+ * Each check is claimed by one process, because a refresh token that the provider replaces can be used only once. If the answer is lost
+ * in which it does, the provider refuses the next check, and the person signs in again.
+ */
+export class ProviderChecks {
+  readonly #ports: ProviderChecksPorts;
+  readonly #timer: NodeJS.Timeout;
+  /** Until when each provider that did not answer is left alone, and how often it did not. */
+  readonly #resting = new LimitedMap<string, { until: EpochSeconds; failures: number }>(
+    mostRemembered,
+  );
+  #running: Promise<void> | undefined;
+  #isClosed = false;
+
+  constructor(ports: ProviderChecksPorts) {
+    this.#ports = ports;
+    this.#timer = setInterval(() => void this.run(), lookEveryMs).unref();
+  }
+
+  /** Runs one round; never rejects. */
+  run(): Promise<void> {
+    this.#running ??= this.#round()
+      .catch((error: unknown) => this.#ports.failed(error))
+      .finally(() => {
+        this.#running = undefined;
+      });
+    return this.#running;
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#isClosed = true;
+    await this.#running;
+  }
+
+  async #round(): Promise<void> {
+    const { db, clock } = this.#ports;
+    const now = clock.now();
+    const except = [...this.#resting].filter(([, { until }]) => until > now).map(([key]) => key);
+    const due = await listDueChecks(db, { now, except, limit: mostAtOnce });
+    const byProvider = Map.groupBy(due, ({ place }) => placeKey(place));
+    await Promise.all(
+      [...byProvider].map(([key, checks]) =>
+        this.#checkAt(checks).then(
+          (outcome) => this.#rest(key, outcome === 'silent'),
+          (error: unknown) => {
+            this.#ports.failed(error);
+            this.#rest(key, true);
+          },
+        ),
+      ),
+    );
+  }
+
+  /** Leaves a provider alone for a while that did not answer, or that cannot be asked. */
+  #rest(key: string, isNeeded: boolean): void {
+    const failures = (this.#resting.get(key)?.failures ?? 0) + 1;
+    const until = this.#ports.clock.now() + this.#pauseSeconds(failures);
+    if (isNeeded) this.#resting.set(key, { until, failures });
+    else this.#resting.delete(key);
+  }
+
+  /** Checks people of one provider, a few at a time, until it does not answer. */
+  async #checkAt(checks: readonly ProviderCheck[]): Promise<'answered' | 'silent'> {
+    const [first] = checks;
+    const at = first && (await this.#placeOf(first.place));
+    if (!at) return 'silent';
+    const waiting = [...checks];
+    let isSilent = false;
+    const work = async () => {
+      for (let next = waiting.shift(); next && !isSilent; next = waiting.shift()) {
+        if (this.#isClosed) return;
+        const outcome = await this.#check(next, at).catch((error: unknown) => {
+          // Its claim ends by itself, so that it is not repeated at once.
+          this.#ports.failed(error);
+          return 'answered' as const;
+        });
+        if (outcome === 'unreachable') isSilent = true;
+      }
+    };
+    await Promise.all(Array.from({ length: mostOfProvider }, work));
+    return isSilent ? 'silent' : 'answered';
+  }
+
+  async #placeOf(place: SignInPlace): Promise<CheckedPlace | undefined> {
+    const { db, clientOf, identityProvider } = this.#ports;
+    if (place.type === 'installation') {
+      // The operator may have configured another provider since, or none.
+      if (identityProvider?.issuer !== place.issuer) return undefined;
+      return { place, organization: undefined, client: identityProvider };
+    }
+    const provider = await findProvider(db, place.providerId);
+    if (!provider) return undefined;
+    const { organization } = provider;
+    return { place, organization, client: clientOf(provider) };
+  }
+
+  async #check(check: ProviderCheck, at: CheckedPlace): Promise<'answered' | 'unreachable'> {
+    const { db, clock } = this.#ports;
+    const { subject } = check;
+    const now = clock.now();
+    if (!(await claimCheck(db, check, { now, until: now + claimSeconds }))) return 'answered';
+    const userId = await findPersonAt(db, at.place, subject);
+    if (userId === undefined) return 'answered';
+    const laterAt = await this.#laterAt(check, userId, at);
+    if (laterAt > now) {
+      await postponeCheck(db, check, laterAt);
+      return 'answered';
+    }
+    const purpose = checkPurpose(placeKey(at.place), subject);
+    const answer = await at.client.ask(
+      this.#ports.sealing.open(purpose, check.sealedToken),
+      subject,
+    );
+    const times = { now: clock.now(), nextAt: clock.now() + sessionSeconds(at.client.checking) };
+    switch (answer.outcome) {
+      case 'known': {
+        const { refreshToken } = answer;
+        const sealedToken = refreshToken && this.#ports.sealing.seal(purpose, refreshToken);
+        await noteCheckPassed(db, check, { ...times, sealedToken });
+        return 'answered';
+      }
+      case 'removed':
+        await transaction(db, async (tx) => {
+          // Otherwise the person has signed in again meanwhile.
+          if (!(await deleteCheck(tx, check))) return;
+          await endAccess(at, userId, 'lose-person', { db: tx, clock });
+        });
+        return 'answered';
+      case 'failed': {
+        const { code } = answer.fault;
+        const nextAt = times.now + this.#pauseSeconds(check.attempts + 1);
+        await noteCheckFailed(db, check, { failure: code, now: times.now, nextAt });
+        return code === 'unreachable' ? 'unreachable' : 'answered';
+      }
+    }
+  }
+
+  /** When a person has to be checked: after the shorter time with a session, after the longer one with an application. */
+  async #laterAt(
+    { checkedAt, attempts }: ProviderCheck,
+    userId: string,
+    { place, client: { checking } }: CheckedPlace,
+  ): Promise<EpochSeconds> {
+    const { db, clock } = this.#ports;
+    const now = clock.now();
+    // A check that failed is repeated when the pause is over.
+    if (attempts > 0) return now;
+    const soonAt = now + sessionSeconds(checking);
+    if (await hasSessionAt(db, place, userId, now)) {
+      return Math.min(soonAt, checkedAt + sessionSeconds(checking));
+    }
+    const within = place.type === 'organization' ? place.organizationId : undefined;
+    if (!(await hasActiveGrant(db, userId, now, within))) return soonAt;
+    return Math.min(soonAt, checkedAt + checking.grantCheckHours * 3600);
+  }
+
+  #pauseSeconds(failures: number): number {
+    return Math.ceil(pauseMs(backOffs.providerCheck, failures, this.#ports.random) / 1000);
+  }
+}
+
+const sessionSeconds = ({ sessionCheckMinutes }: ProviderChecking) => sessionCheckMinutes * 60;

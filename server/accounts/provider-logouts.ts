@@ -1,0 +1,96 @@
+import { insertAuditEvent } from '#db/audit';
+import { revokeGrantsOfPerson } from '#db/person-grants';
+import {
+  endSessionsAt,
+  findPersonAt,
+  insertLogout,
+  noteAnnouncement,
+  type ProviderLogout,
+  type SignInPlace,
+} from '#db/provider-sessions';
+import { transaction, type Db } from '#db/transaction';
+import type { Clock } from '#model/clock';
+
+/** A provider, with the name of the organization that owns it; `undefined` for that of the installation. */
+export interface NamedPlace {
+  readonly place: SignInPlace;
+  readonly organization: string | undefined;
+}
+
+interface LogoutPorts {
+  readonly db: Db;
+  readonly clock: Clock;
+}
+
+/** Why access ended, as the audit log names it after `provider.` or `identity.`. */
+type EndedBecause = 'sign-out' | 'end-access' | 'lose-person';
+
+/**
+ * Does what a provider announced with a verified logout token. If the token names a session there, the sessions here end that it opened;
+ * otherwise all sessions of the person through the provider end, and applications lose their access for the person. Sessions and
+ * applications at all nodes are affected, as each reads the database.
+ *
+ * OpenID Connect Back-Channel Logout 1.0 §2.7
+ *
+ * @returns `repeated` if this token arrived before
+ */
+export async function endByProvider(
+  { place, organization }: NamedPlace,
+  logout: ProviderLogout,
+  { db, clock }: LogoutPorts,
+): Promise<'done' | 'repeated'> {
+  const now = clock.now();
+  const { subject, providerSession } = logout;
+  return transaction(db, async (tx) => {
+    if (!(await insertLogout(tx, place, logout, now))) return 'repeated';
+    if (place.type === 'organization') await noteAnnouncement(tx, place.providerId, now);
+    const userId = subject === undefined ? undefined : await findPersonAt(tx, place, subject);
+    // Neither a session of somebody else, nor anything of an account that nobody has linked.
+    if (subject !== undefined && userId === undefined) return 'done';
+    if (providerSession === undefined) {
+      if (userId !== undefined) {
+        await endAccess({ place, organization }, userId, 'end-access', { db: tx, clock });
+      }
+      return 'done';
+    }
+    for (const ended of await endSessionsAt(tx, place, { providerSession, userId })) {
+      await note({ place, organization }, ended, 'sign-out', { db: tx, clock });
+    }
+    return 'done';
+  });
+}
+
+/**
+ * Within a transaction: ends all sessions that a provider opened for a person, and the access of applications for them: in the
+ * organization of the provider, or in all if it is that of the installation.
+ */
+export async function endAccess(
+  { place, organization }: NamedPlace,
+  userId: string,
+  because: Exclude<EndedBecause, 'sign-out'>,
+  { db: tx, clock }: LogoutPorts,
+): Promise<void> {
+  await endSessionsAt(tx, place, { userId });
+  const within = place.type === 'organization' ? place.organizationId : undefined;
+  await revokeGrantsOfPerson(tx, userId, clock.now(), within);
+  await note({ place, organization }, userId, because, { db: tx, clock });
+}
+
+function note(
+  { place, organization }: NamedPlace,
+  userId: string,
+  because: EndedBecause,
+  { db, clock }: LogoutPorts,
+): Promise<void> {
+  const isOwn = place.type === 'organization';
+  return insertAuditEvent(db, {
+    at: clock.now(),
+    actor: 'system',
+    organization,
+    action: isOwn ? `provider.${because}` : `identity.${because}`,
+    target: `user:${userId}${isOwn ? ` provider:${place.providerId}` : ''}`,
+    address: undefined,
+    requestId: undefined,
+    outcome: 'done',
+  });
+}

@@ -1,0 +1,67 @@
+// What a person allowed applications to do, in one organization or in all.
+import type { EpochSeconds } from '#model/clock';
+import { transaction, type Db } from './transaction.ts';
+
+/** Whether an application has access for a person. */
+export async function hasActiveGrant(
+  db: Db,
+  userId: string,
+  now: EpochSeconds,
+  organizationId?: string,
+): Promise<boolean> {
+  const row = await db
+    .selectFrom('oauth_grant')
+    .select('id')
+    .where('person_id', '=', userId)
+    .where('revoked_at', 'is', null)
+    .where('expires_at', '>', now)
+    .$if(organizationId !== undefined, (query) =>
+      query.where('endpoint_id', 'in', endpointsOf(db, organizationId)),
+    )
+    .limit(1)
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
+/**
+ * Revokes all grants of the person and deletes their codes, pending requests and consents; with `organizationId`, those at its
+ * servers. Codes are deleted before grants are revoked: a code that is being redeemed concurrently has become a grant by then, or
+ * never will. Grants by assertions are deleted, because to revoke one is to refuse the next.
+ */
+export async function revokeGrantsOfPerson(
+  db: Db,
+  userId: string,
+  now: EpochSeconds,
+  organizationId?: string,
+): Promise<void> {
+  const isLimited = organizationId !== undefined;
+  await transaction(db, async (tx) => {
+    for (const table of ['authorization_request', 'authorization_code', 'consent'] as const) {
+      await tx
+        .deleteFrom(table)
+        .where('person_id', '=', userId)
+        .$if(isLimited, (query) =>
+          query.where('endpoint_id', 'in', endpointsOf(tx, organizationId)),
+        )
+        .execute();
+    }
+    await tx
+      .deleteFrom('oauth_grant')
+      .where('person_id', '=', userId)
+      .where('is_by_assertion', '=', 1)
+      .where('revoked_at', 'is', null)
+      .$if(isLimited, (query) => query.where('endpoint_id', 'in', endpointsOf(tx, organizationId)))
+      .execute();
+    await tx
+      .updateTable('oauth_grant')
+      .set({ revoked_at: now })
+      .where('person_id', '=', userId)
+      .where('revoked_at', 'is', null)
+      .$if(isLimited, (query) => query.where('endpoint_id', 'in', endpointsOf(tx, organizationId)))
+      .execute();
+  });
+}
+
+function endpointsOf(db: Db, organizationId = '') {
+  return db.selectFrom('endpoint').select('id').where('organization_id', '=', organizationId);
+}

@@ -1,0 +1,230 @@
+// The refresh tokens with which people are checked again at the provider that they came through.
+import type { EpochSeconds } from '#model/clock';
+import { placeKey, type SignInPlace } from './provider-sessions.ts';
+import type { Db } from './transaction.ts';
+
+/** A person who is to be checked again, and the token that the caller has read. */
+export interface ProviderCheck {
+  readonly place: SignInPlace;
+  readonly subject: string;
+  /** A refresh token, encrypted for `checkPurpose`. */
+  readonly sealedToken: string;
+  readonly version: number;
+  readonly checkedAt: EpochSeconds;
+  readonly attempts: number;
+}
+
+type ReadCheck = Pick<ProviderCheck, 'place' | 'subject' | 'version'>;
+
+/** Stores the token of a sign-in, in place of the one before. The account must be linked. */
+export async function insertCheck(
+  db: Db,
+  { place, subject, sealedToken }: Pick<ProviderCheck, 'place' | 'subject' | 'sealedToken'>,
+  { now, nextAt }: { readonly now: EpochSeconds; readonly nextAt: EpochSeconds },
+): Promise<void> {
+  const fresh = {
+    sealed_token: sealedToken,
+    claimed_until: 0,
+    checked_at: now,
+    next_at: nextAt,
+    attempts: 0,
+    failing_since: null,
+    failure: null,
+  };
+  await db
+    .insertInto('provider_check')
+    .values({
+      provider: placeKey(place),
+      subject,
+      provider_id: place.type === 'organization' ? place.providerId : null,
+      issuer: place.type === 'installation' ? place.issuer : null,
+      ...fresh,
+    })
+    .onConflict((conflict) =>
+      conflict.columns(['provider', 'subject']).doUpdateSet(({ eb }) => ({
+        ...fresh,
+        version: eb('provider_check.version', '+', 1),
+      })),
+    )
+    .execute();
+}
+
+/** Those whose time has come and whom no process is checking, longest due first. Providers that cannot be used are left out. */
+export async function listDueChecks(
+  db: Db,
+  {
+    now,
+    except,
+    limit,
+  }: { readonly now: EpochSeconds; readonly except: readonly string[]; readonly limit: number },
+): Promise<ProviderCheck[]> {
+  const rows = await db
+    .selectFrom('provider_check')
+    .leftJoin('identity_provider', 'identity_provider.id', 'provider_check.provider_id')
+    .leftJoin('organization', 'organization.id', 'identity_provider.organization_id')
+    .selectAll('provider_check')
+    .select('identity_provider.organization_id')
+    .where('next_at', '<=', now)
+    .where('claimed_until', '<=', now)
+    .where('identity_provider.disabled_at', 'is', null)
+    .where('organization.disabled_at', 'is', null)
+    .$if(except.length > 0, (query) => query.where('provider', 'not in', except))
+    .orderBy('next_at')
+    .orderBy('provider')
+    .orderBy('provider_check.subject')
+    .limit(limit)
+    .execute();
+  return rows.map((row) => ({
+    place:
+      row.provider_id === null
+        ? { type: 'installation', issuer: row.provider }
+        : {
+            type: 'organization',
+            providerId: row.provider_id,
+            organizationId: row.organization_id ?? '',
+          },
+    subject: row.subject,
+    sealedToken: row.sealed_token,
+    version: row.version,
+    checkedAt: row.checked_at,
+    attempts: row.attempts,
+  }));
+}
+
+/** Claims a check until `until`. @returns `true` only for one caller in all processes */
+export async function claimCheck(
+  db: Db,
+  check: ReadCheck,
+  { now, until }: { readonly now: EpochSeconds; readonly until: EpochSeconds },
+): Promise<boolean> {
+  const { numUpdatedRows } = await updateVersion(db, check)
+    .set({ claimed_until: until })
+    .where('claimed_until', '<=', now)
+    .where('next_at', '<=', now)
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
+}
+
+/** Records that the provider knows the person, and the token that it issued instead. Does nothing if a sign-in stored another one. */
+export async function noteCheckPassed(
+  db: Db,
+  check: ReadCheck,
+  {
+    sealedToken,
+    now,
+    nextAt,
+  }: {
+    readonly sealedToken: string | undefined;
+    readonly now: EpochSeconds;
+    readonly nextAt: EpochSeconds;
+  },
+): Promise<void> {
+  await updateVersion(db, check)
+    .set({
+      ...(sealedToken !== undefined && { sealed_token: sealedToken }),
+      claimed_until: 0,
+      checked_at: now,
+      next_at: nextAt,
+      attempts: 0,
+      failing_since: null,
+      failure: null,
+    })
+    .set(({ eb }) => ({ version: eb('version', '+', 1) }))
+    .execute();
+}
+
+/** Records a check that the provider did not answer, and when to repeat it. */
+export async function noteCheckFailed(
+  db: Db,
+  check: ReadCheck,
+  {
+    failure,
+    now,
+    nextAt,
+  }: { readonly failure: string; readonly now: EpochSeconds; readonly nextAt: EpochSeconds },
+): Promise<void> {
+  await updateVersion(db, check)
+    .set(({ eb, fn }) => ({
+      claimed_until: 0,
+      next_at: nextAt,
+      attempts: eb('attempts', '+', 1),
+      failing_since: fn.coalesce('failing_since', eb.val(now)),
+      failure,
+    }))
+    .execute();
+}
+
+/** Sets when to look again at a person whom nothing has to be checked for yet. */
+export async function postponeCheck(db: Db, check: ReadCheck, nextAt: EpochSeconds): Promise<void> {
+  await updateVersion(db, check).set({ claimed_until: 0, next_at: nextAt }).execute();
+}
+
+/** Deletes a token. @returns `false` when a sign-in has stored another one, or the account is not linked any more */
+export async function deleteCheck(
+  db: Db,
+  { place, subject, version }: ReadCheck,
+): Promise<boolean> {
+  const { numDeletedRows } = await db
+    .deleteFrom('provider_check')
+    .where('provider', '=', placeKey(place))
+    .where('subject', '=', subject)
+    .where('version', '=', version)
+    .executeTakeFirst();
+  return numDeletedRows === 1n;
+}
+
+/** Deletes the tokens of a provider, which it would not accept any more, or which nobody wants to be used. */
+export async function deleteChecks(db: Db, provider: string): Promise<void> {
+  await db.deleteFrom('provider_check').where('provider', '=', provider).execute();
+}
+
+/** Lets the intervals of a provider count from now on. */
+export async function renewChecks(db: Db, provider: string): Promise<void> {
+  await db
+    .updateTable('provider_check')
+    .set({ next_at: 0 })
+    .where('provider', '=', provider)
+    .execute();
+}
+
+/** How checking the people of a provider goes. */
+export interface CheckSummary {
+  /** How many people can be checked. */
+  readonly people: number;
+  /** How many of them the provider did not answer for. */
+  readonly failing: number;
+  readonly failingSince: EpochSeconds | undefined;
+  readonly failure: string | undefined;
+}
+
+export async function summarizeChecks(db: Db, provider: string): Promise<CheckSummary> {
+  const all = db.selectFrom('provider_check').where('provider', '=', provider);
+  const counts = await all
+    .select(({ fn }) => [
+      fn.countAll<number | string>().as('people'),
+      fn.count<number | string>('failing_since').as('failing'),
+      fn.min('failing_since').as('since'),
+    ])
+    .executeTakeFirstOrThrow();
+  const first = await all
+    .select('failure')
+    .where('failing_since', 'is not', null)
+    .orderBy('failing_since')
+    .orderBy('subject')
+    .limit(1)
+    .executeTakeFirst();
+  return {
+    people: Number(counts.people),
+    failing: Number(counts.failing),
+    failingSince: counts.since ?? undefined,
+    failure: first?.failure ?? undefined,
+  };
+}
+
+function updateVersion(db: Db, { place, subject, version }: ReadCheck) {
+  return db
+    .updateTable('provider_check')
+    .where('provider', '=', placeKey(place))
+    .where('subject', '=', subject)
+    .where('version', '=', version);
+}

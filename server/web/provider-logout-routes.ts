@@ -1,0 +1,99 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { AccountRefusal } from '#accounts/account-refusal';
+import type { IdentityProvider } from '#accounts/openid-provider';
+import { usableProvider } from '#accounts/organization-providers';
+import { endByProvider, type NamedPlace } from '#accounts/provider-logouts';
+import { logoutPathOf } from '#accounts/provider-setup';
+import { parseForm } from '#oauth/forms';
+import { OAuthError } from '#oauth/oauth-error';
+import { bodyOf } from './page-request.ts';
+import { type PageRequest, visitOf } from './page-session.ts';
+import type { PeoplePorts, PeopleRoutesOptions } from './sign-in-routes.ts';
+
+/** A provider whose logouts count. */
+interface Announcer extends NamedPlace {
+  readonly client: Pick<IdentityProvider, 'readLogout'>;
+}
+
+type FindAnnouncer = (request: PageRequest, people: PeoplePorts) => Promise<Announcer | undefined>;
+
+/**
+ * Where identity providers announce that a session there has ended, or all of a person: each provider at a path of its own. They are
+ * programs without a cookie; what they send counts because it is signed. An unknown provider is answered as an invalid token is.
+ *
+ * OpenID Connect Back-Channel Logout 1.0 §2.5, §2.8
+ */
+export function providerLogoutRoutes(app: FastifyInstance, { people }: PeopleRoutesOptions): void {
+  app.post(logoutPathOf(':providerId'), (request: PageRequest, reply) =>
+    takeLogout(ownAnnouncer, request, reply, people),
+  );
+  app.post(logoutPathOf(), (request: PageRequest, reply) =>
+    takeLogout(installationAnnouncer, request, reply, people),
+  );
+}
+
+const ownAnnouncer: FindAnnouncer = async ({ params }, { db, providerSetup }) => {
+  try {
+    const provider = await usableProvider(db, params['providerId'] ?? '');
+    const { id: providerId, organizationId, organization } = provider;
+    const place = { type: 'organization', providerId, organizationId } as const;
+    return { place, organization, client: providerSetup.clientOf(provider) };
+  } catch (error) {
+    if (error instanceof AccountRefusal && error.code === 'provider_unknown') return undefined;
+    throw error;
+  }
+};
+
+const installationAnnouncer: FindAnnouncer = async (_request, { identityProvider }) => {
+  if (!identityProvider) return undefined;
+  const place = { type: 'installation', issuer: identityProvider.issuer } as const;
+  return { place, organization: undefined, client: identityProvider };
+};
+
+async function takeLogout(
+  find: FindAnnouncer,
+  request: PageRequest,
+  reply: FastifyReply,
+  people: PeoplePorts,
+): Promise<FastifyReply> {
+  const announcer = await find(request, people);
+  const refused = async (why: string) => {
+    request.log.info({ reason: why }, 'logout refused');
+    if (announcer) await noteRefusal(announcer, request, people);
+    return reply.code(400).header('Cache-Control', 'no-store').send({ error: 'invalid_request' });
+  };
+  const token = sentToken(request);
+  if (!announcer) return refused('unknown provider');
+  if (token === undefined) return refused('no logout token');
+  const reading = await announcer.client.readLogout(token, people.clock.now());
+  if (reading.outcome === 'invalid') return refused(reading.why);
+  const outcome = await endByProvider(announcer, reading.logout, people);
+  if (outcome === 'repeated') return refused('the token arrived before');
+  return reply.code(200).header('Cache-Control', 'no-store').send();
+}
+
+function sentToken(request: FastifyRequest): string | undefined {
+  try {
+    return parseForm(request.headers['content-type'], bodyOf(request)).get('logout_token');
+  } catch (error) {
+    if (error instanceof OAuthError) return undefined;
+    throw error;
+  }
+}
+
+async function noteRefusal(
+  { place, organization }: NamedPlace,
+  request: FastifyRequest,
+  { refusals }: Pick<PeoplePorts, 'refusals'>,
+): Promise<void> {
+  const { address, requestId } = visitOf(request);
+  const isOwn = place.type === 'organization';
+  await refusals.note({
+    actor: 'anonymous',
+    organization,
+    action: isOwn ? 'provider.logout-token' : 'identity.logout-token',
+    target: isOwn ? `provider:${place.providerId}` : place.issuer,
+    address,
+    requestId,
+  });
+}
