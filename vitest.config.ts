@@ -98,8 +98,9 @@ const storiesOfNodes = [
   'test/e2e/agent/story.test.ts',
   'test/e2e/dashboard/story.test.ts',
   'test/e2e/gateway/{eras,listening}.test.ts',
-  'test/e2e/oauth/{consent,single-sign-on}.test.ts',
+  'test/e2e/oauth/{consent,provider-logout,single-sign-on}.test.ts',
   'test/e2e/proxy/sign-in-story.test.ts',
+  'test/e2e/security/provider-logouts.test.ts',
   'test/e2e/security/{mcp-translated,mcp-messages,mcp-parameters,mcp-sessions}.test.ts',
   'test/e2e/security/{codes-and-refresh,narrowed-streams,revocation,revoked-sessions}.test.ts',
 ];

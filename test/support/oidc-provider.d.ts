@@ -26,6 +26,8 @@ declare module 'oidc-provider' {
           grant_types?: string[];
           response_types?: string[];
           token_endpoint_auth_method?: string;
+          backchannel_logout_uri?: string;
+          backchannel_logout_session_required?: boolean;
         }[];
         claims?: Record<string, string[]>;
         scopes?: string[];
@@ -38,13 +40,19 @@ declare module 'oidc-provider' {
         /** Whether ID tokens leave out what userinfo answers. OpenID Connect Core §5.4 */
         conformIdTokenClaims?: boolean;
         pkce: { required: () => boolean };
+        fetch?: (url: string, asked: RequestInit) => Promise<Response>;
+        issueRefreshToken?: () => boolean;
+        rotateRefreshToken?: boolean;
+        /** `undefined` for an account that was removed. */
         findAccount: (
           context: unknown,
           sub: string,
-        ) => {
-          accountId: string;
-          claims: (use: 'id_token' | 'userinfo') => Record<string, unknown>;
-        };
+        ) =>
+          | {
+              accountId: string;
+              claims: (use: 'id_token' | 'userinfo') => Record<string, unknown>;
+            }
+          | undefined;
       },
     );
     readonly RefreshToken: {

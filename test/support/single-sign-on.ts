@@ -22,6 +22,8 @@ export interface SingleSignOnOptions {
     server: ServerProcess,
     at: { readonly issuer: string; readonly secretFile: string },
   ) => Promise<readonly string[]>;
+  /** Where the provider announces logouts, below the server; it announces none without it. */
+  readonly logoutPath?: () => string;
   /** More options of the server. */
   readonly args?: readonly string[];
 }
@@ -29,6 +31,7 @@ export interface SingleSignOnOptions {
 /** A server beside an independent OpenID provider, Acme ID, which accepts any name that a person enters there. */
 export interface SingleSignOn extends AsyncDisposable {
   readonly server: ServerProcess;
+  readonly issuer: string;
   /** Signs in on the provider's own pages, as `{name}@example.com`. */
   vouch(page: Page, name: string): Promise<void>;
   /** Does that without a browser, from the page that the server leads to; where the provider leads back to. */
@@ -40,6 +43,7 @@ export async function singleSignOn({
   requiresPushedRequests = false,
   args = [],
   addProvider,
+  logoutPath,
 }: SingleSignOnOptions = {}): Promise<SingleSignOn> {
   const folder = await temporaryFolder('sso');
   const port = await freePort();
@@ -56,16 +60,26 @@ export async function singleSignOn({
         client_id: 'latchkey',
         client_secret: secret,
         redirect_uris: [`${server.base}/sign-in/provider/callback`, ...redirectUris],
+        ...(logoutPath && {
+          backchannel_logout_uri: server.base + logoutPath(),
+          backchannel_logout_session_required: true,
+        }),
       },
     ],
     claims: { openid: ['sub'], email: ['email', 'email_verified'] },
     pkce: { required: () => true },
     ...(claims && { conformIdTokenClaims: false }),
-    ...(requiresPushedRequests && {
-      features: {
+    fetch(url, asked) {
+      // It refuses loopback addresses.
+      delete asked.dispatcher;
+      return fetch(url, asked);
+    },
+    features: {
+      ...(logoutPath && { backchannelLogout: { enabled: true } }),
+      ...(requiresPushedRequests && {
         pushedAuthorizationRequests: { enabled: true, requirePushedAuthorizationRequests: true },
-      },
-    }),
+      }),
+    },
     findAccount: (_ctx, sub) => ({
       accountId: sub,
       claims: (use) => ({
@@ -77,6 +91,7 @@ export async function singleSignOn({
   const provider = createServer(oidc.callback()).listen(port, '127.0.0.1');
   return {
     server,
+    issuer,
     async vouch(page, name) {
       await page.locator('input[name=login]').fill(name);
       await page.locator('input[name=password]').fill('x');
