@@ -54,13 +54,16 @@ const minified = {
   entryFileNames: 'main.js',
 } as const satisfies OutputOptions;
 
+/** Modules that a proxy needs only for a company sign-in or a workload. It loads them like the ones below, if it has one. */
+const forCompanies = /proxy[\\/]auth[\\/](managed-authorization|provider-sign-in|workload-grant)\./;
+
 /** Modules that a proxy may need after its start. What these import statically comes with them. */
 const whileCarrying = new RegExp(
   [
     String.raw`^\0node:`,
-    String.raw`proxy[\\/](auth|keychain|pipeline|transport)[\\/]`,
+    String.raw`^(?!.*${forCompanies.source}).*proxy[\\/](auth|keychain|pipeline|transport)[\\/]`,
     String.raw`proxy[\\/]status[\\/](publish-status|status-directory)\.`,
-    String.raw`proxy[\\/](connections[\\/]secret-trial|atomic-file|package)\.`,
+    String.raw`proxy[\\/](connections[\\/]secret-trial|config[\\/]managed-file|atomic-file|package)\.`,
   ].join('|'),
 );
 
@@ -76,6 +79,7 @@ export const outputOf = {
       groups: [
         { name: 'start', tags: ['$initial'], priority: 2 },
         { name: 'later', test: whileCarrying, priority: 1 },
+        { name: 'company', test: forCompanies },
         { name: 'agent', test: whileServing },
       ],
     },
@@ -97,9 +101,10 @@ export interface BundledProgram {
  * in one file, a module that is imported on demand becomes a function, as do all that it imports, and their constants become
  * variables, which costs every call a tenth.
  *
- * The proxy has a file with what every start needs, one with what a proxy may need later, one for the agent, and the commands. An
- * upgrade may remove the files of a program that runs for days. So an agent loads its file at its start, and a proxy the second file
- * soon after its first answer, when it publishes its status. The hash in a name keeps a program from loading a file of another version.
+ * The proxy has a file with what every start needs, one with what a proxy may need later, one for companies, one for the agent, and the
+ * commands. An upgrade may remove the files of a program that runs for days. So an agent loads its file at its start, and a proxy the
+ * second file, and the third if it needs it, soon after its first answer, when it publishes its status. The hash in a name keeps a
+ * program from loading a file of another version.
  */
 export async function bundleProgram(folder: 'proxy' | 'server'): Promise<BundledProgram> {
   const { dependencies = {} }: { dependencies?: Record<string, string> } = JSON.parse(

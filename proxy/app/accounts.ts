@@ -122,8 +122,16 @@ export function accountsOf(connections: Connections): Omit<AccountsService, 'doc
   };
 }
 
-function signedOut({ wasSignedIn, notRevoked }: { wasSignedIn: boolean; notRevoked?: Error }) {
-  return { wasSignedIn, ...(notRevoked && { notRevoked: redact(notRevoked.message) }) };
+function signedOut({
+  wasSignedIn,
+  notRevoked,
+  provider,
+}: Awaited<ReturnType<Connections['signOut']>>) {
+  return {
+    wasSignedIn,
+    ...(notRevoked && { notRevoked: redact(notRevoked.message) }),
+    ...(provider !== undefined && { provider }),
+  };
 }
 
 /** Wraps an operation so that each expected failure becomes an `AccountsError` with a message and a hint. Bugs pass unchanged. */

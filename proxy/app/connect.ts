@@ -88,6 +88,7 @@ function openPresence(
     token: identity.token,
     // If a secret was replaced before this process started, the new one is the one that has just worked.
     async worked() {
+      await identity.load?.();
       const { settleRotation } = await import('#connections/secret-trial');
       const store = async () => openSecretStore(options, ports);
       await settleRotation(connection, performance.timeOrigin, options, ports, store);

@@ -1,6 +1,6 @@
 import { signsIn } from '#auth/account';
 import { SignInService } from '#auth/sign-in-service';
-import { accountTokens } from '#auth/account-tokens';
+import { accountTokens, loadGrants } from '#auth/account-tokens';
 import type { TokenRecord } from '#auth/token-vault';
 import { wakeWatch } from '#clock/clock';
 import type { Connection } from '#config/connection';
@@ -34,6 +34,8 @@ export type Identity = {
   account: string;
   /** How a person signs in, if that is required. */
   signInService?: PersonSignIn;
+  /** Loads what later requests may need. */
+  load?: () => Promise<void>;
   /** The stored access token, if the connection uses one. */
   token?: () => Promise<TokenRecord | undefined>;
 };
@@ -135,6 +137,7 @@ async function signedInIdentity(
   return {
     credential: bearerCredential(tokens, expected),
     account: account.vault.account,
+    load: async () => loadGrants(account),
     token: async () => account.vault.access(),
     ...(!asClient && { signInService }),
   };

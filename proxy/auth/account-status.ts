@@ -1,7 +1,6 @@
 import type { EpochSeconds } from '#clock/clock';
 import type { Connection } from '#config/connection';
 import type { Account } from './account.ts';
-import { isCurrent, isSignedIn, storedSignIn } from './provider-sign-in.ts';
 import { isExpired } from './token-vault.ts';
 
 /** The status of a connection, as far as it is known without contacting a server. */
@@ -69,6 +68,7 @@ async function isVouchedFor(
 ): Promise<boolean> {
   const provider = issuer === undefined ? undefined : await named();
   if (!provider || provider.issuer !== issuer) return false;
+  const { isCurrent, isSignedIn, storedSignIn } = await import('./provider-sign-in.ts');
   const stored = await storedSignIn(provider, store);
   return isSignedIn(stored) && (stored.refreshToken !== undefined || isCurrent(stored, now));
 }

@@ -26,6 +26,12 @@ export function accountTokens(account: Account, options: AccountTokensOptions): 
       });
 }
 
+/** Loads what a later renewal needs of a company sign-in or a workload: an upgrade may remove the files of a proxy that runs. */
+export async function loadGrants({ connection, provider }: Account): Promise<void> {
+  if (connection.credentials.assertion !== undefined) await import('./workload-grant.ts');
+  else if (await provider()) await import('./managed-authorization.ts');
+}
+
 /** For a client or a workload itself. */
 export function ownGrant(
   account: Account,

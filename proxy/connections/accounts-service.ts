@@ -101,7 +101,12 @@ export type Pasted = {
 };
 
 /** `notRevoked`: why the server did not revoke the tokens that were deleted here. */
-export type SignedOut = { wasSignedIn: boolean; notRevoked?: string };
+export type SignedOut = {
+  wasSignedIn: boolean;
+  notRevoked?: string;
+  /** The issuer of the company's provider whose sign-in ended, too. */
+  provider?: string;
+};
 
 /** The assistants that started the old name; `problem` if the file of one was left as it is. */
 export type Renamed = {

@@ -1,5 +1,6 @@
 import { signsIn, type Account } from '#auth/account';
 import { OAuthError, TokenError } from '#auth/errors';
+import type { Connection } from '#config/connection';
 import { ConfigurationError } from '#config/errors';
 import { connectionNames } from '#config/find-entry';
 import type { IdentityProvider } from '#config/identity-provider';
@@ -40,6 +41,20 @@ function unlessExpected(error: unknown): undefined {
     error instanceof OAuthError ||
     error instanceof TokenError;
   if (!isExpected) throw error;
+}
+
+/** Ends the sign-in at the provider of a connection that was removed, unless another connection names that provider. */
+export async function endUnusedSignIn(
+  removed: Connection,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<void> {
+  if (!signsIn(removed)) return;
+  const account = await host.account(removed, options);
+  const provider = await account.provider().catch(unlessExpected);
+  if (!provider || (await accountsAt(provider, options, host)).length > 0) return;
+  const { signOutAtProvider } = await import('#auth/provider-sign-in');
+  await signOutAtProvider(provider, account);
 }
 
 /**

@@ -203,7 +203,11 @@ export class Connections {
   async remove(name: string): Promise<Removed & UninstalledEverywhere> {
     const { removeConnection } = await import('./registry.ts');
     const removed = await removeConnection(name, this.#own, this.#host);
-    const { uninstallEverywhere } = await import('./install.ts');
+    const [{ uninstallEverywhere }, { endUnusedSignIn }] = await Promise.all([
+      import('./install.ts'),
+      import('./company-sign-in.ts'),
+    ]);
+    await endUnusedSignIn(removed.connection, this.#own, this.#host);
     return { ...removed, ...(await uninstallEverywhere(name, this.#own, this.#host)) };
   }
 

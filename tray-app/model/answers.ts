@@ -1,4 +1,4 @@
-import type { AccountsService, AddInput, Renamed } from 'latchkey/accounts';
+import type { AccountsService, AddInput, Renamed, SignedIn, SignedOut } from 'latchkey/accounts';
 import {
   question,
   shapes,
@@ -61,11 +61,7 @@ async function signIn(
           if (now.step === 'waiting') waiting(now.page, now.browserOpened);
         },
       })
-      .then(({ signedInAs }) =>
-        signedInAs === undefined
-          ? `You are signed in to ${name}. The server does not name the account.`
-          : `You are signed in to ${name} as ${signedInAs}.`,
-      ),
+      .then((signedIn) => signedInWords(name, signedIn)),
     name,
   );
 }
@@ -329,14 +325,25 @@ function renamedOutcome(name: string, to: string, assistants: Renamed['assistant
   return done(`${name} is now ${to}.${titles === '' ? '' : ` Restart ${titles}.`}`);
 }
 
-function signedOutWords(
-  name: string,
-  { wasSignedIn, notRevoked }: { wasSignedIn: boolean; notRevoked?: string },
-): string {
+function signedInWords(name: string, { signedInAs, also = [], note }: SignedIn): string {
+  const who =
+    signedInAs === undefined
+      ? `You are signed in to ${name}. The server does not name the account.`
+      : `You are signed in to ${name} as ${signedInAs}.`;
+  const others = new Intl.ListFormat('en-GB').format(also);
+  const rest = others === '' ? '' : ` That also signed you in to ${others}.`;
+  return `${who}${rest}${note === undefined ? '' : ` ${note}.`}`;
+}
+
+function signedOutWords(name: string, { wasSignedIn, notRevoked, provider }: SignedOut): string {
+  const shared =
+    provider === undefined
+      ? ''
+      : ` The company sign-in of ${provider} ended, too, for all servers.`;
   if (!wasSignedIn) return `You were not signed in to ${name}.`;
   if (notRevoked === undefined)
-    return `Signed out of ${name}. The access was revoked at the server.`;
-  return `Signed out of ${name} on this computer, but the server did not revoke the access: ${notRevoked}. Revoke the access on the server.`;
+    return `Signed out of ${name}. The access was revoked at the server.${shared}`;
+  return `Signed out of ${name} on this computer, but the server did not revoke the access: ${notRevoked}. Revoke the access on the server.${shared}`;
 }
 
 function reconnectWords(name: string, proxies: number): string {

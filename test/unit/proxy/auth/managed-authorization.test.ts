@@ -1,10 +1,12 @@
 import { expect, test } from 'vitest';
 import { managedGrant } from '#proxy/auth/managed-authorization';
-import { processRefreshLock } from '#proxy/auth/refresh-lock';
+import { processRefreshLock, sqliteRefreshLock, type RefreshLock } from '#proxy/auth/refresh-lock';
 import { isSignedIn, storedSignIn, type ProviderSignIn } from '#proxy/auth/provider-sign-in';
 import type { TokenRecord } from '#proxy/auth/token-vault';
 import { providerAccount } from '#proxy/keychain/secret-accounts';
 import { memorySecretStore } from '#proxy/keychain/secret-store';
+import { systemClock } from '#proxy/clock/clock';
+import { temporaryFolder } from '#support/temporary-folder';
 import { fakeClock } from '#support/fake-clock';
 import { web, type Page, type SeenForm } from '#support/web';
 
@@ -58,6 +60,7 @@ type Answers = {
 async function dana(
   { exchange = () => assertion, refresh, token = () => access, metadata = {} }: Answers = {},
   before: Partial<ProviderSignIn> | null = {},
+  lock: RefreshLock = processRefreshLock(),
 ) {
   const clock = fakeClock(now);
   const store = memorySecretStore();
@@ -90,7 +93,7 @@ async function dana(
     [tokenEndpoint]: token,
   });
   const readPrivateKey = () => Promise.reject(new Error('no key'));
-  const ports = { http, clock, store, lock: processRefreshLock(), readPrivateKey };
+  const ports = { http, clock, store, lock, readPrivateKey };
   const credentials = { kind: 'authorization_code' as const };
   return {
     clock,
@@ -268,6 +271,22 @@ test('company sign-in: if another process has just renewed it, that sign-in is u
   );
 
   expect(await made.grant()).toMatchObject({ granted: { accessToken: 'a1' } });
+});
+
+test('company sign-in: ten processes that find it expired renew it once', async () => {
+  await using folder = await temporaryFolder('locks');
+  const next = idTokenOf({ exp: now + 7200 });
+  // The lock of the system keeps its holders apart as if each were a process.
+  const { grant, sent } = await dana(
+    { refresh: () => renewed(next, { refresh_token: 'r2' }) },
+    { expiresAt: now - 10 },
+    sqliteRefreshLock(folder.path, systemClock()),
+  );
+
+  await Promise.all(Array.from({ length: 10 }, async () => grant()));
+
+  const renewals = sent(exchangeEndpoint).filter((form) => 'refresh_token' in form);
+  expect(renewals).toHaveLength(1);
 });
 
 test('company sign-in: a failing provider ends nothing', async () => {
