@@ -9,6 +9,7 @@ import { MissingCalls } from './missing-calls.ts';
 
 /** Half of the second that a killed process may lose: the other half is for a write that takes long. */
 const flushEveryMs = 500;
+/** When this many wait, they are written immediately; and, unless told otherwise, what one transaction writes. */
 const rowsAtOnce = 500;
 const maxQueued = 20_000;
 /** A caller always has this much of the queue. */
@@ -20,6 +21,8 @@ const tellEveryMs = 60_000;
 
 export interface CallLogPorts extends CallRowsPorts {
   readonly write: (writes: CallWrites) => Promise<void>;
+  /** How many rows one transaction writes. Default: 500. */
+  readonly rowsATransaction?: number | undefined;
   /** Called when writing fails. The rows are kept for the next attempt. */
   readonly failed: (error: unknown) => void;
   /** Stores arguments and results, once the rows of their calls are written. */
@@ -55,6 +58,7 @@ interface Beginning {
  */
 export class CallLog {
   readonly #ports: CallLogPorts;
+  readonly #rowsATransaction: number;
   #queue: Queued[] = [];
   readonly #ended: CallRecord[] = [];
   /** Arguments and results of calls whose rows were written when they began. */
@@ -78,6 +82,7 @@ export class CallLog {
 
   constructor(ports: CallLogPorts) {
     this.#ports = ports;
+    this.#rowsATransaction = ports.rowsATransaction ?? rowsAtOnce;
     this.#rows = new CallRows(ports);
     this.#missing = new MissingCalls(ports);
     this.#timer = setInterval(() => void this.flush(), flushEveryMs).unref();
@@ -109,7 +114,7 @@ export class CallLog {
   /** Never rejects. */
   async #commitAll(): Promise<void> {
     while (this.#beginning.length > 0) {
-      const beginning = this.#beginning.splice(0, rowsAtOnce);
+      const beginning = this.#beginning.splice(0, this.#rowsATransaction);
       try {
         await this.#rows.learnNames(beginning);
         const rows = beginning.map(({ call }) => this.#begunRow(call));
@@ -243,7 +248,7 @@ export class CallLog {
   }
 
   async #writeRepeated(): Promise<void> {
-    const repeated = [...this.#repeated].slice(0, rowsAtOnce);
+    const repeated = [...this.#repeated].slice(0, this.#rowsATransaction);
     if (repeated.length === 0) return;
     // Those that are refused again meanwhile are added again.
     for (const one of repeated) this.#repeated.delete(one);
@@ -258,10 +263,10 @@ export class CallLog {
   }
 
   async #writeSome(): Promise<void> {
-    const waiting = this.#queue.slice(0, rowsAtOnce);
+    const waiting = this.#queue.slice(0, this.#rowsATransaction);
     await this.#rows.learnNames(waiting);
     const rows = waiting.map(({ call, refusal }) => this.#rows.of(call, refusal?.times ?? 1));
-    const ended = this.#ended.slice(0, rowsAtOnce);
+    const ended = this.#ended.slice(0, this.#rowsATransaction);
     const missing = this.#missing.size > 0 ? await this.#missing.take() : undefined;
     const calls = rows.filter((row) => row !== undefined);
     await this.#write({ calls, ended, gaps: missing?.gaps ?? [] });

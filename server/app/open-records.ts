@@ -8,7 +8,7 @@ import { CountedRefusals } from '#audit/counted-refusals';
 import { AuditRetention } from '#audit/retention';
 import { insertAuditEvent } from '#db/audit';
 import { findContentSettings, insertContents } from '#db/call-contents';
-import { writeCalls } from '#db/calls';
+import { callsATransaction, writeCalls } from '#db/calls';
 import { updateLastUses } from '#db/last-uses';
 import { deleteOldRollups, listCountedNames, recordCalls } from '#db/rollups';
 import { findListedTools } from '#db/tool-definitions';
@@ -81,6 +81,7 @@ export function openActivity(
       indexing?.wrote(writes);
       await output?.add(writes);
     },
+    rowsATransaction: callsATransaction(db),
     contents,
     namesOf: (kind, ids) => findCallNames(db, kind, ids),
     node: callLog.node,

@@ -6,7 +6,7 @@ import { type CallRecord, callRetentionDays } from '#model/calls';
 import { addGaps, type NodeGap } from './call-gaps.ts';
 import type { Schema } from './schema.ts';
 import { ImmediateAdapter } from './sqlite/immediate-adapter.ts';
-import { quickTransaction, transaction, type Db } from './transaction.ts';
+import { isPostgres, quickTransaction, transaction, type Db } from './transaction.ts';
 
 // Recorded calls. A row has no index but its primary key, so that writing it stays cheap: `call-index.ts` indexes rows afterwards.
 
@@ -63,6 +63,14 @@ export interface CallWrites {
   readonly gaps: readonly NodeGap[];
   /** Whether the rows must be on disk before the promise resolves. */
   readonly isDurable: boolean;
+}
+
+/**
+ * How many rows one transaction should write. Each costs SQLite more than its rows do; on a busy PostgreSQL, a large one takes tens of
+ * milliseconds.
+ */
+export function callsATransaction(db: Db): number {
+  return isPostgres(db) ? 250 : 500;
 }
 
 /** Writes rows, ends and numbers of repetitions in one transaction. */
