@@ -1,6 +1,9 @@
 import { expect, test } from 'vitest';
 
+import { callList } from '#server/admin/calls';
+import { personPseudonymize } from '#server/admin/pseudonyms';
 import { deleteUser } from '#server/db/people';
+import { administered } from '#support/administered';
 import { administrationWithServer } from '#support/administration';
 import { recordCalls } from '#support/made-calls';
 import { newestEvents } from '#support/newest-events';
@@ -66,3 +69,42 @@ test.each(['by address', 'by ID'])(
     });
   },
 );
+
+test('pseudonym: an owner names a member, or the caller of a call, and no one else', async () => {
+  await using at = await administered();
+  const owner = await at.person('owner');
+  await at.person('member');
+  await recordCalls(at.stores.db, at.clock.now() * 1000, [
+    { userId: 'user_left', subject: 'ours' },
+    { userId: 'pseudonym_1', subject: 'pseudonym' },
+    {
+      userId: 'user_theirs',
+      subject: 'theirs',
+      endpoint: { id: 'ep', organization: 'other', name: 'web' },
+    },
+  ]);
+  at.clock.advance(10);
+  const ids = new Map<string, string>();
+  for (const organization of ['acme', 'other']) {
+    for (const { tool, id } of (await at.perform(callList, { organization })).items) {
+      ids.set(tool ?? '', id);
+    }
+  }
+  const actor = { ...owner, provedAt: at.clock.now() };
+  const replace = (userId: string, tool?: string) => {
+    const callId = tool === undefined ? {} : { callId: ids.get(tool) };
+    return at.perform(personPseudonymize, { organization: 'acme', userId, ...callId }, actor);
+  };
+
+  for (const [userId, tool] of [
+    ['user_left'],
+    ['user_theirs', 'ours'],
+    ['user_theirs', 'theirs'],
+    ['user_left', 'theirs'],
+    ['pseudonym_1', 'pseudonym'],
+  ] as const) {
+    await expect(replace(userId, tool)).rejects.toMatchObject({ code: 'not_found' });
+  }
+  expect(await replace('user_2')).toMatchObject({ pseudonym: expect.any(String) });
+  expect(await replace('user_left', 'ours')).toMatchObject({ pseudonym: expect.any(String) });
+});
