@@ -29,6 +29,7 @@ export const activityScenes: Scene = async ({ browser, dana, furnished, album })
   await album.take(page, 'call-failed');
   await open('/activity?tool=nothing_like_this');
   await album.take(page, 'activity-filter-none');
+  await longSearch(dana, album);
   await open('');
   await album.take(page, 'overview-failed');
   await storedContents(dana, furnished, album);
@@ -39,6 +40,25 @@ export const activityScenes: Scene = async ({ browser, dana, furnished, album })
   await mark.open('');
   await album.take(mark.page, 'your-servers-stored');
 };
+
+/** A search that goes on by itself. Only a search through millions of calls takes that long: the answers are written here. */
+async function longSearch(
+  { page, open }: Parameters<Scene>[0]['dana'],
+  album: Parameters<Scene>[0]['album'],
+) {
+  await open('/activity?outcome=refused&until=2100-01-01');
+  const whole = await page.content();
+  const to = (tool: string) => `/dashboard/acme/activity?tool=${tool}`;
+  const notice = `<p class="notice" role="status" data-search="50">Searched back to 17 November, 09:12. <a href="${to('rarest')}">Search further back</a> <button type="button" class="quiet" data-stop hidden>Stop</button></p>`;
+  const body = whole.replace('<nav class="pager"', `${notice}<nav class="pager"`);
+  await page.route(`**${to('rare')}`, (route) => route.fulfill({ contentType: 'text/html', body }));
+  // It is never answered.
+  await page.route(`**${to('rarest')}`, () => undefined);
+  await open('/activity?tool=rare');
+  await page.getByRole('button', { name: 'Stop' }).waitFor();
+  await album.take(page, 'activity-searching');
+  await page.unrouteAll({ behavior: 'ignoreErrors' });
+}
 
 /** A server that stores arguments and results, a call that has some, and who may read them. */
 async function storedContents(

@@ -103,7 +103,7 @@ nav:has(> .subnav) + .section { padding-top: 0; border-top: 0; }
 .filter { flex-direction: row; flex-wrap: wrap; gap: var(--space-2); }
 .filter button { flex: none; align-self: stretch; }
 .filter input { flex: 1 1 180px; max-width: 320px; min-height: var(--target); }
-@media (min-width: 700px) { .filter:not(:has(> input:not([type='hidden']))) { flex-wrap: nowrap; } }
+@media (min-width: 1100px) { .filter:not(:has(> input:not([type='hidden']))) { flex-wrap: nowrap; } }
 .filter > select { min-width: 0; }
 .filter.many > input { flex-basis: 120px; }
 .filter.many > #target { flex-basis: 240px; }
@@ -116,6 +116,7 @@ nav:has(> .subnav) + .section { padding-top: 0; border-top: 0; }
   .filter:not(:has(> input:not([type='hidden']))) > select { flex: 1 1 100%; max-width: none; }
   .filter:has(> select) > input, .filter.many > input { flex-basis: 100%; max-width: none; }
   .filter:has(> select) > select { flex: 1 1 0; min-width: 0; max-width: none; }
+  .filter.many:has(> select) > select { flex-basis: 40%; }
   .filter .days { flex: 1 0 100%; flex-wrap: wrap; }
   .filter .days .day { flex: 1 1 120px; flex-direction: column; gap: var(--space-1); align-items: stretch; }
   .filter .days .day input { flex: none; max-width: none; }

@@ -50,5 +50,5 @@ test('stored arguments: what is sealed for a call is not readable as that of ano
   const { at, second, read } = await stored();
   await using _ = at;
 
-  await expect(read(second?.id)).rejects.toThrow();
+  await expect(read(second?.id)).rejects.toThrow('unable to authenticate');
 });

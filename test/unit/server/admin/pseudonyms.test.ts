@@ -85,8 +85,8 @@ test('pseudonym: an owner names a member, or the caller of a call, and no one el
   ]);
   at.clock.advance(10);
   const ids = new Map<string, string>();
-  for (const organization of ['acme', 'other']) {
-    for (const { tool, id } of (await at.perform(callList, { organization })).items) {
+  for (const name of ['acme', 'other']) {
+    for (const { tool, id } of (await at.perform(callList, { organization: name })).items) {
       ids.set(tool ?? '', id);
     }
   }
