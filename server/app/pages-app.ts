@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { adminApiRoutes, type AdminApiRoutesOptions } from '#http/admin-api-routes';
 import { accountGrantRoutes, type AccountGrantRoutesOptions } from '#web/account-routes';
+import { scimRoutes } from '#scim/routes';
 import { assetRoutes } from '#web/assets';
 import { consentRoutes, type ConsentRoutesOptions } from '#web/consent';
 import type { DashboardOptions } from '#web/dashboard/ports';
@@ -42,6 +43,7 @@ export function createPages(options: PagesOptions): FastifyInstance {
     (routes) => accountGrantRoutes(routes, options),
     (routes) => consentRoutes(routes, options),
     (routes) => adminApiRoutes(routes, options),
+    (routes) => scimRoutes(routes, { ...options, ports: options.administration }),
     (routes) => dashboardRoutes(routes, options.dashboard),
   ];
   for (const add of all) void app.register(async (routes) => add(routes));

@@ -11,7 +11,7 @@ import { advisoryLock, transaction, type Db } from './transaction.ts';
 /** One entry of the audit log. It is never changed and contains no secret. */
 export interface AuditEvent {
   readonly at: EpochSeconds;
-  /** `user:…`, `client:…`, `key:…`, `operator` for the command line, `system` for the server itself, or `anonymous`. */
+  /** `user:…`, `client:…`, `key:…`, `operator` for the command line, `system` for the server itself, `scim` for a directory, or `anonymous`. */
   readonly actor: string;
   readonly organization: string | undefined;
   /** For example `sign-in`, `consent.allow` or `refresh-token.reuse`. */

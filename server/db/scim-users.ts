@@ -16,7 +16,7 @@ import { transaction, type Db } from './transaction.ts';
 
 /** A person as the directory of an organization describes them. */
 export interface ScimUser {
-  /** `scim_` and 16 base62 characters. */
+  /** `su_` and 16 base62 characters. */
   readonly id: string;
   readonly organizationId: string;
   /** The person it is linked to; `undefined` until somebody with its address becomes a member. */

@@ -77,7 +77,8 @@ export function oauthStatus(code: OAuthErrorCode): number {
   }
 }
 
-function frameworkWords(status: number): string {
+/** What an error of the HTTP framework means. */
+export function frameworkWords(status: number): string {
   if (status === 413) return 'the body is too large';
   if (status === 415) return 'the body must be application/x-www-form-urlencoded';
   return 'the request could not be read';

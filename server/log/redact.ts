@@ -13,7 +13,7 @@ const secretPatterns: readonly (readonly [RegExp, Blot])[] = [
   ],
   // GitHub; before our own `pat_`, which it contains.
   [/(gh[pousr]|github_pat)_[0-9A-Za-z_]{16,}/g, '$1_[redacted]'],
-  [/(secret|pk_live|mcp|code|rt|pat)_[0-9A-Za-z]{16,}/g, '$1_[redacted]'],
+  [/(secret|pk_live|mcp|code|rt|pat|scim)_[0-9A-Za-z]{16,}/g, '$1_[redacted]'],
   // Standard Webhooks secrets, in base64, also URL-encoded.
   [/whsec_(?:[\w+/-]|%2[BF]){16,}(?:=|%3D)*/gi, 'whsec_[redacted]'],
   // Signed (RFC 7515 §7.1) or, with two more parts, encrypted (RFC 7516 §7.1).
@@ -42,7 +42,7 @@ type Blot = string | ((match: string, group: string | undefined) => string);
 
 /** What every secret above contains. Most texts contain none of it, and then no pattern has to be tried. */
 const hints =
-  /(?:secret|live|test|mcp|code|rt|pat|gh[pousr]|npm|hf)_|whsec_|eyJ|bearer|basic|a[ks]ia|secret_?access|xox|xapp-|glpat-|slack|aiza|ya29|sk-|private key|:\/\/|(?:word|passwd|pwd|key)=/i;
+  /(?:secret|live|test|mcp|code|rt|pat|scim|gh[pousr]|npm|hf)_|whsec_|eyJ|bearer|basic|a[ks]ia|secret_?access|xox|xapp-|glpat-|slack|aiza|ya29|sk-|private key|:\/\/|(?:word|passwd|pwd|key)=/i;
 
 /** Replaces every secret in `text`. The last step before a log, a page or a terminal. */
 export function redact(text: string): string {

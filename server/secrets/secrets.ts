@@ -5,8 +5,8 @@ const base62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const randomCharacters = 30;
 const checksumCharacters = 6;
 
-/** Prefixes of secrets: OAuth client secret, agent key, MCP key, code, refresh token, personal token. */
-export type SecretPrefix = 'secret_' | 'pk_live_' | 'mcp_' | 'code_' | 'rt_' | 'pat_';
+/** Prefixes of secrets: OAuth client secret, agent key, MCP key, code, refresh token, personal token, token of a directory. */
+export type SecretPrefix = 'secret_' | 'pk_live_' | 'mcp_' | 'code_' | 'rt_' | 'pat_' | 'scim_';
 
 /** Random bytes for later use, because generating them one by one takes longer than everything else about a token. */
 const pool = Buffer.alloc(1024);
@@ -72,7 +72,7 @@ export function hashSecret(secret: string): string {
 
 /** The part of a secret that may be displayed later, such as `mcp_…x7Qz`. */
 export function secretHint(secret: string): string {
-  const prefix = /^(?:secret|pk_live|mcp|code|rt|pat)_/.exec(secret)?.[0] ?? '';
+  const prefix = /^(?:secret|pk_live|mcp|code|rt|pat|scim)_/.exec(secret)?.[0] ?? '';
   return `${prefix}…${secret.slice(-4)}`;
 }
 

@@ -208,6 +208,10 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     ],
     packages: ['@fastify/proxy-addr', 'fastify', 'latchkey-mcp'],
   },
+  'server/scim': {
+    imports: ['model', 'secrets', 'log', 'db', 'audit', 'oauth', 'accounts', 'http'],
+    packages: ['fastify', 'latchkey-mcp'],
+  },
   'server/web': {
     imports: [
       'model',
@@ -259,6 +263,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
       'admin',
       'cli',
       'http',
+      'scim',
       'web',
     ],
     packages: ['fastify', 'kysely', 'latchkey-mcp'],

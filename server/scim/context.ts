@@ -1,0 +1,74 @@
+import { type MemberSignInPorts, ownsDomain } from '#accounts/organization-providers';
+import type { AuditAction } from '#audit/sentences';
+import { insertAuditEvent } from '#db/audit';
+import { lockScimToken, type ScimTenant } from '#db/scim-tokens';
+import { transaction, type Db } from '#db/transaction';
+import { domainOf } from '#model/email';
+import { ScimError } from './scim-error.ts';
+import type { Location } from './schemas.ts';
+
+/** What SCIM needs. */
+export type ScimPorts = Pick<MemberSignInPorts, 'db' | 'providerSetup' | 'clock' | 'refusals'>;
+
+/** An authenticated request of a directory. */
+export interface ScimRequest {
+  readonly tenant: ScimTenant;
+  /** The URL of a path below that of the organization. */
+  readonly location: Location;
+  readonly address: string;
+  readonly requestId: string;
+}
+
+/** The actor of everything that a directory changes, in the audit log. */
+export const scimActor = 'scim';
+
+/** Refuses a request without a token of the organization, whether the organization exists or not. */
+export function unauthorized(): ScimError {
+  return new ScimError(401, 'missing or invalid token');
+}
+
+/** Runs a change in a transaction that fails if the token was revoked since it was checked. */
+export function changing<Result>(
+  { tenant }: ScimRequest,
+  { db, clock }: Pick<ScimPorts, 'db' | 'clock'>,
+  work: (tx: Db) => Promise<Result>,
+): Promise<Result> {
+  return transaction(db, async (tx) => {
+    if (!(await lockScimToken(tx, tenant.tokenId, clock.now()))) throw unauthorized();
+    return work(tx);
+  });
+}
+
+/** Records a change in the audit log, within its transaction. */
+export async function noteChange(
+  tx: Db,
+  { tenant, address, requestId }: ScimRequest,
+  { action, target, at }: { action: AuditAction; target: string; at: number },
+): Promise<void> {
+  await insertAuditEvent(tx, {
+    at,
+    actor: scimActor,
+    organization: tenant.organization,
+    action,
+    target,
+    address,
+    requestId,
+    outcome: 'done',
+  });
+}
+
+/** Whether the organization has proved the domain of an address, so that an account can be created with it. */
+export async function ownsAddress(
+  address: string | undefined,
+  { organizationId, organization }: ScimTenant,
+  ports: ScimPorts,
+): Promise<boolean> {
+  return (
+    address !== undefined && ownsDomain(domainOf(address), { organizationId, organization }, ports)
+  );
+}
+
+/** Reads a time as SCIM writes it. RFC 7643 §2.3.5 */
+export function dateTime(at: number): string {
+  return new Date(at * 1000).toISOString();
+}

@@ -1,0 +1,312 @@
+import type { AuditAction } from '#audit/sentences';
+import {
+  countScimGroups,
+  deleteScimGroup,
+  findScimGroup,
+  insertScimGroup,
+  listScimGroups,
+  listScimMembers,
+  type MemberStep,
+  type ScimGroup,
+  type ScimGroupHint,
+  type ScimGroupResult,
+  updateScimGroup,
+} from '#db/scim-groups';
+import type { Db } from '#db/transaction';
+import { randomBase62 } from '#secrets/secrets';
+import { changing, dateTime, noteChange, type ScimPorts, type ScimRequest } from './context.ts';
+import { isMembers, requiredTexts, type Filter } from './filter.ts';
+import {
+  isSent,
+  type ListQuery,
+  listResponse,
+  type Projection,
+  projected,
+  type Resource,
+  scan,
+} from './listing.ts';
+import { memberOf, type PatchOperation, readOperations } from './patch.ts';
+import { groupKind, schemaIds } from './schemas.ts';
+import { badRequest, ScimError } from './scim-error.ts';
+import { textOf } from './users.ts';
+
+/* `/Groups`: groups of the organization that the directory manages. */
+
+type Members = Readonly<Record<string, unknown>>;
+
+const mostMembers = 10_000;
+const all: Projection = { only: undefined, without: new Set() };
+
+/** Groups as they are sent. Members are read only if they are sent or compared. */
+async function groupResources(
+  groups: readonly ScimGroup[],
+  { location }: ScimRequest,
+  db: Db,
+  { withMembers }: { withMembers: boolean },
+): Promise<readonly Resource[]> {
+  const members = withMembers
+    ? await listScimMembers(
+        db,
+        groups.map(({ id }) => id),
+      )
+    : new Map<string, readonly { id: string; userName: string }[]>();
+  return groups.map((group) => ({
+    schemas: [schemaIds.group],
+    id: group.id,
+    ...(group.externalId !== undefined && { externalId: group.externalId }),
+    displayName: group.displayName,
+    ...(withMembers && {
+      members: (members.get(group.id) ?? []).map(({ id, userName }) => ({
+        value: id,
+        $ref: location(`/Users/${id}`),
+        display: userName,
+        type: 'User',
+      })),
+    }),
+    meta: {
+      resourceType: 'Group',
+      created: dateTime(group.createdAt),
+      lastModified: dateTime(group.changedAt),
+      location: location(`/Groups/${group.id}`),
+    },
+  }));
+}
+
+async function shown(
+  group: ScimGroup,
+  projection: Projection,
+  request: ScimRequest,
+  db: Db,
+): Promise<Resource> {
+  const withMembers = isSent(projection, 'members');
+  const [resource] = await groupResources([group], request, db, { withMembers });
+  if (!resource) throw new Error('a group is not shown');
+  return projected(resource, projection);
+}
+
+/** Finds a group of the organization. @throws {ScimError} 404 */
+async function ownGroup(id: string, { tenant }: ScimRequest, db: Db): Promise<ScimGroup> {
+  const group = await findScimGroup(db, tenant.organizationId, id);
+  if (group) return group;
+  throw new ScimError(404, 'there is no such group');
+}
+
+/** `GET /Groups/{id}` */
+export async function getGroup(
+  id: string,
+  projection: Projection,
+  request: ScimRequest,
+  { db }: ScimPorts,
+): Promise<Resource> {
+  return shown(await ownGroup(id, request, db), projection, request, db);
+}
+
+/** `GET /Groups` */
+export async function listGroups(query: ListQuery, request: ScimRequest, { db }: ScimPorts) {
+  const { organizationId } = request.tenant;
+  const { filter, startIndex, count, projection } = query;
+  const show = async (groups: readonly ScimGroup[]) => {
+    const withMembers = isSent(projection, 'members');
+    const resources = await groupResources(groups, request, db, { withMembers });
+    return resources.map((resource) => projected(resource, projection));
+  };
+  if (!filter) {
+    const total = await countScimGroups(db, organizationId);
+    const page = { offset: startIndex - 1, limit: count };
+    const groups = count === 0 ? [] : await listScimGroups(db, organizationId, page);
+    return listResponse(await show(groups), { total, startIndex });
+  }
+  const hint = hintOf(filter);
+  const withMembers = JSON.stringify(filter).toLowerCase().includes('"members"');
+  const { items, total } = await scan({ ...query, filter }, groupKind, {
+    read: (page) => listScimGroups(db, organizationId, { ...page, hint }),
+    show: (groups) => groupResources(groups, request, db, { withMembers }),
+  });
+  return listResponse(await show(items), { total, startIndex });
+}
+
+function hintOf(filter: Filter): ScimGroupHint {
+  const required = new Map(requiredTexts(filter).map(({ path, value }) => [path, value]));
+  const id = required.get('id');
+  const externalId = required.get('externalid');
+  const member = required.get('members.value') ?? required.get('members');
+  return {
+    ...(id !== undefined && { id }),
+    ...(externalId !== undefined && { externalId }),
+    ...(member !== undefined && { member }),
+  };
+}
+
+/** `POST /Groups` */
+export async function createGroup(
+  body: Members,
+  request: ScimRequest,
+  ports: ScimPorts,
+): Promise<Resource> {
+  const displayName = nameOf(body);
+  const members = memberIds(memberOf(body, 'members'));
+  checkCount(members.length);
+  const { organizationId } = request.tenant;
+  const id = `group_${randomBase62(16)}`;
+  const externalId = textOf(body, 'externalId');
+  return changing(request, ports, async (tx) => {
+    const now = ports.clock.now();
+    const made = await insertScimGroup(
+      tx,
+      { id, organizationId, displayName, externalId, members },
+      now,
+    );
+    const group = await noteGroup(tx, made, 'scim.create-group', request, now);
+    return shown(group, all, request, tx);
+  });
+}
+
+/** `PUT /Groups/{id}` */
+export async function replaceGroup(
+  id: string,
+  body: Members,
+  request: ScimRequest,
+  ports: ScimPorts,
+): Promise<Resource> {
+  const displayName = nameOf(body);
+  const ids = memberIds(memberOf(body, 'members'));
+  checkCount(ids.length);
+  const change = {
+    displayName,
+    externalId: textOf(body, 'externalId') ?? null,
+    members: [{ type: 'replace', ids }],
+  } as const;
+  return changeGroup(id, change, request, ports, (group, tx) => shown(group, all, request, tx));
+}
+
+/** `PATCH /Groups/{id}`. Microsoft Entra expects no content. */
+export async function patchGroup(
+  id: string,
+  body: Members,
+  request: ScimRequest,
+  ports: ScimPorts,
+): Promise<void> {
+  let displayName: string | undefined;
+  let externalId: string | null | undefined;
+  const members: MemberStep[] = [];
+  let named = 0;
+  for (const operation of readOperations(body, groupKind)) {
+    const { attribute, op, value } = operation;
+    if (attribute.name === 'members') {
+      const step = memberStep(operation);
+      if ('ids' in step) named += step.ids.length;
+      checkCount(named);
+      members.push(step);
+    } else if (attribute.name === 'displayName') {
+      displayName = nameOf(op === 'remove' ? {} : { displayName: value });
+    } else if (attribute.name === 'externalId') {
+      externalId = op === 'remove' ? null : (textOf({ externalId: value }, 'externalId') ?? null);
+    }
+  }
+  const change = { displayName, externalId, members };
+  await changeGroup(id, change, request, ports, async () => undefined);
+}
+
+async function changeGroup<Answer>(
+  id: string,
+  change: Parameters<typeof updateScimGroup>[2],
+  request: ScimRequest,
+  ports: ScimPorts,
+  answer: (group: ScimGroup, tx: Db) => Promise<Answer>,
+): Promise<Answer> {
+  const { organizationId } = request.tenant;
+  return changing(request, ports, async (tx) => {
+    const now = ports.clock.now();
+    const changed = await updateScimGroup(tx, { id, organizationId }, change, now);
+    const group = await noteGroup(tx, changed, 'scim.update-group', request, now);
+    return answer(group, tx);
+  });
+}
+
+/** `DELETE /Groups/{id}` */
+export async function removeGroup(
+  id: string,
+  request: ScimRequest,
+  ports: ScimPorts,
+): Promise<void> {
+  const { organizationId } = request.tenant;
+  await changing(request, ports, async (tx) => {
+    const deleted = await deleteScimGroup(tx, { id, organizationId });
+    await noteGroup(tx, deleted, 'scim.delete-group', request, ports.clock.now());
+  });
+}
+
+function nameOf(body: Members): string {
+  const name = textOf(body, 'displayName');
+  if (name === undefined) throw badRequest('invalidValue', 'displayName is missing');
+  return name;
+}
+
+function memberStep({ op, path, value }: PatchOperation): MemberStep {
+  if (path.filter) {
+    if (op !== 'remove') throw badRequest('invalidPath', 'only remove can select members');
+    return { type: 'remove', ids: selectedIds(path.filter) };
+  }
+  if (op === 'add') return { type: 'add', ids: memberIds(value) };
+  if (op === 'replace') return { type: 'replace', ids: memberIds(value) };
+  // Microsoft Entra removes members by a list, others all of them by the path alone.
+  return value === undefined || value === null
+    ? { type: 'clear' }
+    : { type: 'remove', ids: memberIds(value) };
+}
+
+/** The ids in `members[value eq "…"]`, also several with `or`. @throws {ScimError} 400 `invalidPath` */
+function selectedIds(filter: Filter): readonly string[] {
+  if (filter.type === 'or') return filter.parts.flatMap(selectedIds);
+  if (
+    filter.type === 'compare' &&
+    filter.operator === 'eq' &&
+    filter.path.attribute.toLowerCase() === 'value' &&
+    typeof filter.value === 'string'
+  ) {
+    return [filter.value];
+  }
+  throw badRequest('invalidPath', 'members can only be selected by value eq "id"');
+}
+
+/** @throws {ScimError} 400 `invalidValue` */
+function memberIds(value: unknown): readonly string[] {
+  if (value === undefined || value === null) return [];
+  const given: readonly unknown[] = Array.isArray(value) ? value : [value];
+  return given.map((member) => {
+    const id = isMembers(member) ? memberOf(member, 'value') : member;
+    if (typeof id === 'string' && id !== '' && id.length <= 100) return id;
+    throw badRequest('invalidValue', 'a member must be an object with the id of a user as value');
+  });
+}
+
+function checkCount(count: number): void {
+  if (count <= mostMembers) return;
+  throw new ScimError(413, `at most ${mostMembers} members are accepted in one request`);
+}
+
+/** Records a change. @throws {ScimError} 400, 404, 409 */
+async function noteGroup(
+  tx: Db,
+  result: ScimGroupResult,
+  action: AuditAction,
+  request: ScimRequest,
+  at: number,
+): Promise<ScimGroup> {
+  switch (result.outcome) {
+    case 'unknown':
+      throw new ScimError(404, 'there is no such group');
+    case 'taken':
+      throw new ScimError(409, 'another group has this displayName', { scimType: 'uniqueness' });
+    case 'stranger':
+      throw badRequest('invalidValue', 'a member is no user that this directory provisioned');
+    case 'done': {
+      const { group, added, removed, isChanged } = result;
+      const counts = `${added > 0 ? ` +${added}` : ''}${removed > 0 ? ` -${removed}` : ''}`;
+      if (isChanged) {
+        await noteChange(tx, request, { action, target: `group:${group.id}${counts}`, at });
+      }
+      return group;
+    }
+  }
+}

@@ -1,0 +1,130 @@
+import { matches, parseFilter, type Filter } from './filter.ts';
+import type { ResourceKind } from './schemas.ts';
+import { schemaIds } from './schemas.ts';
+import { badRequest } from './scim-error.ts';
+
+export const mostResults = 500;
+const usualResults = 100;
+const mostScanned = 500;
+
+/** A resource as it is sent. */
+export type Resource = Readonly<Record<string, unknown>> & { readonly id: string };
+
+/** The parameters of a query. RFC 7644 §3.4.2 */
+export interface ListQuery {
+  readonly filter: Filter | undefined;
+  /** From 1. */
+  readonly startIndex: number;
+  readonly count: number;
+  readonly projection: Projection;
+}
+
+/** Which attributes are sent, in lower case; `undefined` for all. RFC 7644 §3.9 */
+export interface Projection {
+  readonly only: ReadonlySet<string> | undefined;
+  readonly without: ReadonlySet<string>;
+}
+
+type Query = Readonly<Record<string, unknown>>;
+
+/** @throws {ScimError} 400 */
+export function readListQuery(query: Query): ListQuery {
+  const filter = textIn(query, 'filter');
+  return {
+    filter: filter === undefined || filter.trim() === '' ? undefined : parseFilter(filter),
+    startIndex: Math.max(1, numberIn(query, 'startIndex') ?? 1),
+    count: Math.min(mostResults, Math.max(0, numberIn(query, 'count') ?? usualResults)),
+    projection: readProjection(query),
+  };
+}
+
+export function readProjection(query: Query): Projection {
+  const only = namesIn(query, 'attributes');
+  return {
+    only: only.length > 0 ? new Set(only) : undefined,
+    without: new Set(namesIn(query, 'excludedAttributes')),
+  };
+}
+
+/** Whether an attribute of this name, in lower case, will be sent. */
+export function isSent({ only, without }: Projection, name: string): boolean {
+  if (only && ![...only].some((one) => one === name || one.startsWith(`${name}.`))) return false;
+  return !without.has(name);
+}
+
+/** The attributes of a resource that were asked for, and always the schemas and the id. */
+export function projected(resource: Resource, projection: Projection): Resource {
+  const always = new Set(['schemas', 'id']);
+  const kept = Object.entries(resource).filter(
+    ([name]) => always.has(name) || isSent(projection, name.toLowerCase()),
+  );
+  return { ...Object.fromEntries(kept), id: resource.id };
+}
+
+function textIn(query: Query, name: string): string | undefined {
+  const value = query[name];
+  if (value === undefined || typeof value === 'string') return value;
+  throw badRequest('invalidValue', `${name} is repeated`);
+}
+
+function numberIn(query: Query, name: string): number | undefined {
+  const text = textIn(query, name);
+  if (text === undefined || text === '') return undefined;
+  if (!/^-?\d{1,9}$/.test(text)) throw badRequest('invalidValue', `${name} must be a number`);
+  return Number(text);
+}
+
+function namesIn(query: Query, name: string): readonly string[] {
+  const prefix = /^urn:ietf:params:scim:schemas:core:2\.0:(?:user|group):/;
+  return (textIn(query, name) ?? '')
+    .slice(0, 2000)
+    .split(',')
+    .map((one) => one.trim().toLowerCase().replace(prefix, ''))
+    .filter((one) => one !== '');
+}
+
+/** RFC 7644 §3.4.2 */
+export function listResponse(
+  resources: readonly unknown[],
+  { total, startIndex }: { total: number; startIndex: number },
+) {
+  return {
+    schemas: [schemaIds.list],
+    totalResults: total,
+    startIndex,
+    itemsPerPage: resources.length,
+    Resources: resources,
+  };
+}
+
+/**
+ * One page of what matches a filter, and how much matches in all. `read` returns what comes after an id, in the order of ids; it is
+ * called until there is no more, so it should return only what can match.
+ */
+export async function scan<Stored extends { readonly id: string }>(
+  { filter, startIndex, count }: ListQuery & { readonly filter: Filter },
+  kind: ResourceKind,
+  {
+    read,
+    show,
+  }: {
+    read: (page: { after: string; limit: number }) => Promise<readonly Stored[]>;
+    show: (stored: readonly Stored[]) => Promise<readonly Resource[]>;
+  },
+): Promise<{ readonly items: readonly Stored[]; readonly total: number }> {
+  const items: Stored[] = [];
+  let total = 0;
+  let after = '';
+  for (;;) {
+    const page = await read({ after, limit: mostScanned });
+    const shown = await show(page);
+    for (const [at, stored] of page.entries()) {
+      const resource = shown[at];
+      if (!resource || !matches(filter, resource, kind)) continue;
+      total += 1;
+      if (total >= startIndex && items.length < count) items.push(stored);
+    }
+    after = page.at(-1)?.id ?? '';
+    if (page.length < mostScanned) return { items, total };
+  }
+}

@@ -1,0 +1,346 @@
+import { randomUUID } from 'node:crypto';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+
+import { databaseFault } from '#db/faults';
+import { noteScimFault, type ScimTenant, useScimToken } from '#db/scim-tokens';
+import { takeRawBodies } from '#http/body';
+import { frameworkStatus, frameworkWords } from '#http/error-answers';
+import { redact } from '#log/redact';
+import { membersOf } from 'latchkey-mcp/json-value';
+import { networkOf } from '#model/networks';
+import type { FailedAttempts } from '#oauth/failed-attempts';
+import { parseJsonObject } from '#oauth/forms';
+import { OAuthError } from '#oauth/oauth-error';
+import { hashSecret, isWellFormedSecret } from '#secrets/secrets';
+import { type ScimPorts, type ScimRequest, unauthorized } from './context.ts';
+import * as groups from './groups.ts';
+import { listResponse, mostResults, readListQuery, readProjection } from './listing.ts';
+import { memberOf } from './patch.ts';
+import { RequestRate } from './request-rate.ts';
+import {
+  configurationResource,
+  resourceTypeResources,
+  schemaIds,
+  schemaResources,
+} from './schemas.ts';
+import { ScimError } from './scim-error.ts';
+import * as users from './users.ts';
+
+const maxBodyBytes = 2 * 1024 * 1024;
+const mostSubject = 200;
+/** Microsoft Entra sends 25 requests a second and more. */
+const rate = { perSecond: 50, burst: 500 };
+const contentType = 'application/scim+json; charset=utf-8';
+
+export interface ScimRoutesOptions {
+  readonly base: string;
+  readonly ports: ScimPorts;
+  readonly failedAttempts: FailedAttempts;
+}
+
+/** What is known of a request. */
+interface Known {
+  readonly tenant: ScimTenant;
+  /** Whom it is about, as the directory named them, for the list of errors. */
+  subject?: string;
+}
+
+/**
+ * `{base}/scim/v2/{organization}/…`: SCIM 2.0 for the directory of one organization, authenticated by a token of that organization. An
+ * unknown organization is answered like a known one with a wrong token.
+ *
+ * RFC 7644
+ */
+export function scimRoutes(app: FastifyInstance, options: ScimRoutesOptions): void {
+  const known = new WeakMap<FastifyRequest, Known>();
+  const requestRate = new RequestRate(rate);
+  takeRawBodies(app, maxBodyBytes);
+  app.addHook('onRequest', async (request, reply) => {
+    void reply.header('Cache-Control', 'no-store');
+    const tenant = await tenantOf(request, options);
+    known.set(request, { tenant });
+    const seconds = requestRate.take(tenant.organizationId);
+    if (seconds > 0) {
+      throw new ScimError(429, 'too many requests', { retryAfterSeconds: seconds });
+    }
+  });
+  app.setErrorHandler((error, request, reply) =>
+    sendError(error, { request, reply, known: known.get(request) }, options),
+  );
+
+  const route = (
+    method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
+    path: string,
+    answer: (at: Handled) => Promise<Answer>,
+  ) =>
+    app.route<{ Params: Record<string, string> }>({
+      method,
+      url: `/scim/v2/:organization${path}`,
+      exposeHeadRoute: false,
+      async handler(request, reply) {
+        const of = known.get(request);
+        if (!of) throw unauthorized();
+        const at = handled(request, of, options);
+        const { status = 200, resource, location } = await answer(at);
+        if (location !== undefined) void reply.header('Location', location);
+        void reply.code(status);
+        if (resource === undefined) return reply.send();
+        return reply.header('Content-Type', contentType).send(JSON.stringify(resource));
+      },
+    });
+  resourceRoutes(route, options.ports);
+  discoveryRoutes(route);
+  route('POST', '/Bulk', async () => {
+    throw new ScimError(501, 'bulk requests are not supported');
+  });
+  for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const) {
+    route(method, '/*', async () => {
+      throw new ScimError(404, 'there is no such endpoint');
+    });
+  }
+}
+
+/** What an endpoint answers; no resource is no content. */
+interface Answer {
+  readonly status?: number;
+  readonly resource?: unknown;
+  readonly location?: string;
+}
+
+/** A request as endpoints see it. */
+interface Handled {
+  readonly id: string;
+  readonly query: Readonly<Record<string, unknown>>;
+  readonly request: ScimRequest;
+  /** The body. @throws {ScimError} 400, 415 */
+  readonly body: () => Readonly<Record<string, unknown>>;
+}
+
+type Route = (
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
+  path: string,
+  answer: (at: Handled) => Promise<Answer>,
+) => void;
+
+function resourceRoutes(route: Route, ports: ScimPorts): void {
+  const made = (resource: { readonly id: string }, path: string, { request }: Handled) => ({
+    status: 201,
+    resource,
+    location: request.location(`${path}/${resource.id}`),
+  });
+  const none = { status: 204 };
+  route('GET', '/Users', async ({ query, request }) => ({
+    resource: await users.listUsers(readListQuery(query), request, ports),
+  }));
+  route('POST', '/Users', async (at) =>
+    made(await users.createUser(at.body(), at.request, ports), '/Users', at),
+  );
+  route('GET', '/Users/:id', async ({ id, query, request }) => ({
+    resource: await users.getUser(id, readProjection(query), request, ports),
+  }));
+  route('PUT', '/Users/:id', async ({ id, body, request }) => ({
+    resource: await users.replaceUser(id, body(), request, ports),
+  }));
+  route('PATCH', '/Users/:id', async ({ id, body, request }) => ({
+    resource: await users.patchUser(id, body(), request, ports),
+  }));
+  route('DELETE', '/Users/:id', async ({ id, request }) => {
+    await users.removeUser(id, request, ports);
+    return none;
+  });
+  route('GET', '/Groups', async ({ query, request }) => ({
+    resource: await groups.listGroups(readListQuery(query), request, ports),
+  }));
+  route('POST', '/Groups', async (at) =>
+    made(await groups.createGroup(at.body(), at.request, ports), '/Groups', at),
+  );
+  route('GET', '/Groups/:id', async ({ id, query, request }) => ({
+    resource: await groups.getGroup(id, readProjection(query), request, ports),
+  }));
+  route('PUT', '/Groups/:id', async ({ id, body, request }) => ({
+    resource: await groups.replaceGroup(id, body(), request, ports),
+  }));
+  route('PATCH', '/Groups/:id', async ({ id, body, request }) => {
+    await groups.patchGroup(id, body(), request, ports);
+    return none;
+  });
+  route('DELETE', '/Groups/:id', async ({ id, request }) => {
+    await groups.removeGroup(id, request, ports);
+    return none;
+  });
+}
+
+/** What the directory can find out about this server. RFC 7644 §4 */
+function discoveryRoutes(route: Route): void {
+  route('GET', '/ServiceProviderConfig', async ({ request: { location } }) => ({
+    resource: configurationResource(location, mostResults),
+  }));
+  const lists = { '/Schemas': schemaResources, '/ResourceTypes': resourceTypeResources };
+  for (const [path, resourcesAt] of Object.entries(lists)) {
+    route('GET', path, async ({ request: { location } }) => {
+      const resources = resourcesAt(location);
+      return { resource: listResponse(resources, { total: resources.length, startIndex: 1 }) };
+    });
+    route('GET', `${path}/:id`, async ({ id, request: { location } }) => {
+      const resource = resourcesAt(location).find(
+        (one) => one.id.toLowerCase() === id.toLowerCase(),
+      );
+      if (!resource) throw new ScimError(404, 'there is no such resource');
+      return { resource };
+    });
+  }
+}
+
+function handled(
+  request: FastifyRequest<{ Params: Record<string, string> }>,
+  known: Known,
+  { base }: ScimRoutesOptions,
+): Handled {
+  const { id = '' } = request.params;
+  if (id !== '') known.subject = id;
+  const root = `${base}/scim/v2/${known.tenant.organization}`;
+  return {
+    id,
+    query: membersOf(request.query),
+    request: {
+      tenant: known.tenant,
+      location: (path) => root + path,
+      address: request.ip,
+      requestId: request.id,
+    },
+    body() {
+      const read = bodyOf(request);
+      const named = ['userName', 'displayName', 'externalId'].map((name) => memberOf(read, name));
+      const subject = named.find((value) => typeof value === 'string');
+      if (typeof subject === 'string') known.subject = subject;
+      return read;
+    },
+  };
+}
+
+/** @throws {ScimError} 400, 415 */
+function bodyOf({ body, headers }: FastifyRequest): Readonly<Record<string, unknown>> {
+  const type = headers['content-type']?.split(';')[0]?.trim().toLowerCase();
+  if (type !== 'application/scim+json' && type !== 'application/json') {
+    throw new ScimError(415, 'the body must be application/scim+json');
+  }
+  try {
+    return parseJsonObject(body);
+  } catch (error) {
+    if (!(error instanceof OAuthError)) throw error;
+    throw new ScimError(400, error.message, { scimType: 'invalidSyntax', cause: error });
+  }
+}
+
+/**
+ * The organization of the path, if the token is one of its own.
+ *
+ * @throws {ScimError} 401, whatever is wrong
+ * @throws {OAuthError} `slow_down`
+ */
+async function tenantOf(
+  request: FastifyRequest,
+  { ports, failedAttempts }: ScimRoutesOptions,
+): Promise<ScimTenant> {
+  const { organization: named } = membersOf(request.params);
+  const organization = typeof named === 'string' ? named : '';
+  const token = /^Bearer +([\w-]+)$/i.exec(request.headers.authorization ?? '')?.[1] ?? '';
+  const find = async () => {
+    if (!isWellFormedSecret('scim_', token)) return undefined;
+    const hash = hashSecret(token);
+    return useScimToken(ports.db, { organization, hash, now: ports.clock.now() });
+  };
+  if (request.headers.authorization === undefined) throw unauthorized();
+  const address = networkOf(request.ip);
+  try {
+    return await failedAttempts.guard({ address, clientId: undefined }, async () => {
+      const tenant = await find();
+      if (tenant) return tenant;
+      await ports.refusals.note({
+        actor: 'anonymous',
+        organization: undefined,
+        action: 'scim.refused',
+        target: undefined,
+        address: request.ip,
+        requestId: request.id,
+      });
+      throw new OAuthError('invalid_client', 'missing or invalid token');
+    });
+  } catch (error) {
+    if (error instanceof OAuthError && error.code === 'invalid_client') throw unauthorized();
+    throw error;
+  }
+}
+
+/** Sends an error as SCIM does, and lists it for the administrators of the organization. RFC 7644 §3.12 */
+async function sendError(
+  error: unknown,
+  {
+    request,
+    reply,
+    known,
+  }: { request: FastifyRequest; reply: FastifyReply; known?: Known | undefined },
+  { ports }: ScimRoutesOptions,
+): Promise<FastifyReply> {
+  const { status, message, scimType, retryAfterSeconds } = scimErrorOf(error);
+  if (status >= 500) request.log.error({ err: error }, 'request failed');
+  else request.log.info({ status, reason: redact(message) }, 'request refused');
+  if (known && isListed(request, status)) await noteFault(request, known, message, ports);
+  if (status === 401) void reply.header('WWW-Authenticate', 'Bearer realm="latchkey"');
+  if (retryAfterSeconds !== undefined) void reply.header('Retry-After', String(retryAfterSeconds));
+  return reply
+    .code(status)
+    .header('Content-Type', contentType)
+    .send(
+      JSON.stringify({
+        schemas: [schemaIds.error],
+        status: String(status),
+        ...(scimType !== undefined && { scimType }),
+        detail: message,
+      }),
+    );
+}
+
+/** Directories ask for what does not exist in order to find out; every other error is one. */
+function isListed({ method }: FastifyRequest, status: number): boolean {
+  return status !== 401 && status !== 429 && (method !== 'GET' || status !== 404);
+}
+
+async function noteFault(
+  request: FastifyRequest,
+  { tenant, subject = '' }: Known,
+  problem: string,
+  { db, clock }: ScimPorts,
+): Promise<void> {
+  const [, , , , kind = ''] = new URL(request.url, 'http://localhost').pathname.split('/');
+  try {
+    await noteScimFault(db, tenant.organizationId, {
+      id: `fault_${randomUUID()}`,
+      request: `${request.method} ${kind}`.slice(0, mostSubject),
+      subject: redact(subject).slice(0, mostSubject),
+      problem: redact(problem).slice(0, mostSubject),
+      at: clock.now(),
+    });
+  } catch (err) {
+    // The directory gets its answer all the same.
+    request.log.error({ err }, 'an error of a directory could not be listed');
+  }
+}
+
+function scimErrorOf(error: unknown): ScimError {
+  if (error instanceof ScimError) return error;
+  if (error instanceof OAuthError && error.code === 'slow_down') {
+    const { retryAfterSeconds } = error;
+    return new ScimError(429, error.message, {
+      ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
+    });
+  }
+  const status = frameworkStatus(error);
+  if (status !== undefined) return new ScimError(status, frameworkWords(status));
+  if (databaseFault(error) !== undefined) {
+    return new ScimError(503, 'the database is not available; try again later', {
+      retryAfterSeconds: 1,
+    });
+  }
+  return new ScimError(500, 'internal error; see the server log');
+}

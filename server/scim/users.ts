@@ -1,0 +1,368 @@
+import { announceLeaver } from '#accounts/leaving';
+import type { AuditAction } from '#audit/sentences';
+import {
+  countScimUsers,
+  deleteScimUser,
+  findScimUser,
+  insertScimUser,
+  listScimUsers,
+  type ScimUser,
+  type ScimUserFacts,
+  type ScimUserHint,
+  type ScimUserResult,
+  updateScimUser,
+} from '#db/scim-users';
+import type { Db } from '#db/transaction';
+import { isEmail } from '#model/email';
+import { newUserId, randomBase62 } from '#secrets/secrets';
+import {
+  changing,
+  dateTime,
+  noteChange,
+  ownsAddress,
+  type ScimPorts,
+  type ScimRequest,
+} from './context.ts';
+import { isMembers, requiredTexts, type Filter } from './filter.ts';
+import {
+  type ListQuery,
+  listResponse,
+  type Projection,
+  projected,
+  type Resource,
+  scan,
+} from './listing.ts';
+import { applyOperations, memberOf, readOperations } from './patch.ts';
+import { schemaIds, userKind } from './schemas.ts';
+import { badRequest, ScimError } from './scim-error.ts';
+
+/* `/Users`: people as the directory describes them. */
+
+type Members = Readonly<Record<string, unknown>>;
+
+const mostEmails = 20;
+const mostCharacters = 320;
+const nameParts = [
+  'formatted',
+  'familyName',
+  'givenName',
+  'middleName',
+  'honorificPrefix',
+  'honorificSuffix',
+] as const;
+
+/** A user as it is sent. */
+export function userResource(
+  user: ScimUser,
+  { location }: Pick<ScimRequest, 'location'>,
+): Resource {
+  return {
+    schemas: [schemaIds.user],
+    id: user.id,
+    ...(user.externalId !== undefined && { externalId: user.externalId }),
+    userName: user.userName,
+    ...user.attributes,
+    active: user.active,
+    meta: {
+      resourceType: 'User',
+      created: dateTime(user.createdAt),
+      lastModified: dateTime(user.changedAt),
+      location: location(`/Users/${user.id}`),
+    },
+  };
+}
+
+/** Reads a user that a directory sent. Without `active`, it is as `present`. @throws {ScimError} 400 `invalidValue` */
+export function readUser(body: Members, present = true): ScimUserFacts {
+  const userName = textOf(body, 'userName');
+  if (userName === undefined) throw badRequest('invalidValue', 'userName is missing');
+  const displayName = textOf(body, 'displayName');
+  const title = textOf(body, 'title');
+  const name = nameOf(memberOf(body, 'name'));
+  const emails = emailsOf(memberOf(body, 'emails'));
+  const active = truthOf(memberOf(body, 'active'), 'active') ?? present;
+  const primary = emails.filter((one) => one.primary === true);
+  const addresses = [
+    ...primary.map(({ value }) => value),
+    userName,
+    ...emails.map((one) => one.value),
+  ];
+  return {
+    userName,
+    externalId: textOf(body, 'externalId'),
+    attributes: {
+      ...(name && { name }),
+      ...(displayName !== undefined && { displayName }),
+      ...(title !== undefined && { title }),
+      ...(emails.length > 0 && { emails }),
+    },
+    active,
+    addresses: [...new Set(addresses.filter(isEmail))],
+  };
+}
+
+/** A text without control characters; `undefined` if it is missing, null or empty. @throws {ScimError} 400 `invalidValue` */
+export function textOf(members: Members, name: string): string | undefined {
+  const value = memberOf(members, name);
+  if (value === undefined || value === null) return undefined;
+  if (typeof value !== 'string') throw badRequest('invalidValue', `${name} must be a string`);
+  if (value.length > mostCharacters) {
+    throw badRequest('invalidValue', `${name} must have at most ${mostCharacters} characters`);
+  }
+  if (/[\p{Cc}\p{Cs}]/u.test(value)) {
+    throw badRequest('invalidValue', `${name} contains control characters`);
+  }
+  const text = value.trim();
+  return text === '' ? undefined : text;
+}
+
+/** Microsoft Entra sends truth values as text. */
+function truthOf(value: unknown, name: string): boolean | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (typeof value === 'boolean') return value;
+  const text = typeof value === 'string' ? value.toLowerCase() : undefined;
+  if (text === 'true' || text === 'false') return text === 'true';
+  throw badRequest('invalidValue', `${name} must be true or false`);
+}
+
+function nameOf(value: unknown): Members | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (!isMembers(value)) throw badRequest('invalidValue', 'name must be an object');
+  const parts = nameParts.flatMap((part) => {
+    const text = textOf(value, part);
+    return text === undefined ? [] : [[part, text] as const];
+  });
+  return parts.length > 0 ? Object.fromEntries(parts) : undefined;
+}
+
+interface Email {
+  readonly value: string;
+  readonly display?: string;
+  readonly type?: string;
+  readonly primary?: boolean;
+}
+
+function emailsOf(value: unknown): readonly Email[] {
+  if (value === undefined || value === null) return [];
+  const given: readonly unknown[] = Array.isArray(value) ? value : [value];
+  if (given.length > mostEmails) {
+    throw badRequest('invalidValue', `emails must have at most ${mostEmails} values`);
+  }
+  const emails: Email[] = [];
+  for (const one of given) {
+    const email = typeof one === 'string' ? { value: one } : one;
+    if (!isMembers(email)) throw badRequest('invalidValue', 'emails must be a list of objects');
+    const address = textOf(email, 'value');
+    if (address === undefined) continue;
+    const display = textOf(email, 'display');
+    const type = textOf(email, 'type');
+    const primary = truthOf(memberOf(email, 'primary'), 'primary');
+    // The first one that says so. RFC 7643 §2.4
+    const isPrimary = primary === true && !emails.some((other) => other.primary === true);
+    emails.push({
+      value: address,
+      ...(display !== undefined && { display }),
+      ...(type !== undefined && { type }),
+      ...(primary !== undefined && { primary: isPrimary }),
+    });
+  }
+  return emails;
+}
+
+/** Finds a user of the organization. @throws {ScimError} 404 */
+async function ownUser(id: string, { tenant }: ScimRequest, db: Db): Promise<ScimUser> {
+  const user = await findScimUser(db, tenant.organizationId, id);
+  if (user) return user;
+  throw new ScimError(404, 'there is no such user');
+}
+
+/** `GET /Users/{id}` */
+export async function getUser(
+  id: string,
+  projection: Projection,
+  request: ScimRequest,
+  { db }: ScimPorts,
+): Promise<Resource> {
+  return projected(userResource(await ownUser(id, request, db), request), projection);
+}
+
+/** `GET /Users` */
+export async function listUsers(query: ListQuery, request: ScimRequest, { db }: ScimPorts) {
+  const { organizationId } = request.tenant;
+  const { filter, startIndex, count, projection } = query;
+  const show = (users: readonly ScimUser[]) =>
+    users.map((user) => projected(userResource(user, request), projection));
+  if (!filter) {
+    const { all: total } = await countScimUsers(db, organizationId);
+    const page = { offset: startIndex - 1, limit: count };
+    const users = count === 0 ? [] : await listScimUsers(db, organizationId, page);
+    return listResponse(show(users), { total, startIndex });
+  }
+  const hint = hintOf(filter);
+  const { items, total } = await scan({ ...query, filter }, userKind, {
+    read: (page) => listScimUsers(db, organizationId, { ...page, hint }),
+    show: async (users) => users.map((user) => userResource(user, request)),
+  });
+  return listResponse(show(items), { total, startIndex });
+}
+
+/** What the database can find out about a filter. Its result still has to be compared with the filter. */
+function hintOf(filter: Filter): ScimUserHint {
+  const required = new Map(requiredTexts(filter).map(({ path, value }) => [path, value]));
+  const id = required.get('id');
+  const userName = required.get('username');
+  const externalId = required.get('externalid');
+  const other = [...required].find(
+    ([path, value]) => isInAttributes(path) && /^[\x20-\x7e]{3,}$/.test(value),
+  );
+  return {
+    ...(id !== undefined && { id }),
+    ...(userName !== undefined && { userName }),
+    ...(externalId !== undefined && { externalId }),
+    ...(other && { text: JSON.stringify(other[1]).slice(1, -1) }),
+  };
+}
+
+const isInAttributes = (path: string) => /^(?:emails|name|displayname|title)(?:\.|$)/.test(path);
+
+/** `POST /Users` */
+export async function createUser(
+  body: Members,
+  request: ScimRequest,
+  ports: ScimPorts,
+): Promise<Resource> {
+  const facts = readUser(body);
+  const entry = {
+    ...facts,
+    id: `su_${randomBase62(16)}`,
+    organizationId: request.tenant.organizationId,
+  };
+  const context = await contextOf(facts, request, ports);
+  return changing(request, ports, async (tx) => {
+    const made = await insertScimUser(tx, entry, context);
+    const user = await noteUser(tx, made, 'scim.create-user', request, context.now);
+    return userResource(user, request);
+  });
+}
+
+/** `PUT /Users/{id}`: replaces everything but the state of a user that the directory does not mention. */
+export async function replaceUser(
+  id: string,
+  body: Members,
+  request: ScimRequest,
+  ports: ScimPorts,
+): Promise<Resource> {
+  const { active } = await ownUser(id, request, ports.db);
+  return changeUser(id, () => readUser(body, active), request, ports);
+}
+
+/** `PATCH /Users/{id}` */
+export async function patchUser(
+  id: string,
+  body: Members,
+  request: ScimRequest,
+  ports: ScimPorts,
+): Promise<Resource> {
+  const operations = readOperations(body, userKind);
+  return changeUser(
+    id,
+    (user) => readUser(applyOperations(userResource(user, request), operations), user.active),
+    request,
+    ports,
+  );
+}
+
+async function changeUser(
+  id: string,
+  change: (user: ScimUser) => ScimUserFacts,
+  request: ScimRequest,
+  ports: ScimPorts,
+): Promise<Resource> {
+  const { organizationId } = request.tenant;
+  const context = await contextOf(change(await ownUser(id, request, ports.db)), request, ports);
+  return changing(request, ports, async (tx) => {
+    // Read again: another request may have changed it since.
+    const present = await ownUser(id, request, tx);
+    const facts = change(present);
+    if (isAsBefore(present, facts)) return userResource(present, request);
+    const changed = await updateScimUser(tx, { ...facts, id, organizationId }, context);
+    const user = await noteUser(tx, changed, 'scim.update-user', request, context.now);
+    return userResource(user, request);
+  });
+}
+
+/** Whether a change changes nothing: directories repeat what they have said. An entry that waits may still find its person. */
+function isAsBefore(user: ScimUser, facts: ScimUserFacts): boolean {
+  const said = ({ userName, externalId, attributes, active }: ScimUser | ScimUserFacts) =>
+    JSON.stringify([userName, externalId, active, sorted(attributes)]);
+  return (user.userId !== undefined || !facts.active) && said(user) === said(facts);
+}
+
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (!isMembers(value)) return value;
+  const entries = Object.entries(value).map(([name, member]) => [name, sorted(member)] as const);
+  return entries.toSorted(([one], [other]) => (one < other ? -1 : 1));
+}
+
+/** `DELETE /Users/{id}` */
+export async function removeUser(
+  id: string,
+  request: ScimRequest,
+  ports: ScimPorts,
+): Promise<void> {
+  const { organizationId } = request.tenant;
+  await changing(request, ports, async (tx) => {
+    const now = ports.clock.now();
+    const deleted = await deleteScimUser(tx, { id, organizationId }, now);
+    await noteUser(tx, deleted, 'scim.delete-user', request, now);
+  });
+}
+
+async function contextOf(facts: ScimUserFacts, { tenant }: ScimRequest, ports: ScimPorts) {
+  const isOwn = facts.active && (await ownsAddress(facts.addresses[0], tenant, ports));
+  return { now: ports.clock.now(), ownsAddress: isOwn, newUserId: newUserId() };
+}
+
+/** Records a change and what it did to the membership. @throws {ScimError} 404, 409 */
+async function noteUser(
+  tx: Db,
+  result: ScimUserResult,
+  action: AuditAction,
+  request: ScimRequest,
+  at: number,
+): Promise<ScimUser> {
+  switch (result.outcome) {
+    case 'unknown':
+      throw new ScimError(404, 'there is no such user');
+    case 'taken':
+      throw new ScimError(
+        409,
+        'another user has this userName or is linked to the member with this address',
+        {
+          scimType: 'uniqueness',
+        },
+      );
+    case 'last-owner':
+      throw new ScimError(
+        409,
+        'the last owner of the organization cannot be deactivated: make another person an owner in Latchkey first',
+        {
+          scimType: 'mutability',
+        },
+      );
+    case 'done': {
+      const { user, effect } = result;
+      const target = user.userId === undefined ? `scim:${user.id}` : `user:${user.userId}`;
+      await noteChange(tx, request, { action, target, at });
+      if (effect === 'kept') return user;
+      const state = effect === 'began' ? 'scim.activate-user' : 'scim.deactivate-user';
+      await noteChange(tx, request, { action: state, target, at });
+      const { organizationId: id, organization: name } = request.tenant;
+      if (effect === 'ended' && user.userId !== undefined) {
+        await announceLeaver(tx, { id, name }, user.userId, at, request);
+      }
+      return user;
+    }
+  }
+}
