@@ -11,10 +11,12 @@ import { serverGroupOperations } from './server-access.ts';
 import { providerOperations } from './identity-providers.ts';
 import { invitationOperations } from './invitations.ts';
 import { keyOperations } from './keys.ts';
+import { leaverOperations } from './leavers.ts';
 import type { Operation } from './operation.ts';
 import { organizationOperations, settingsOperations } from './organizations.ts';
 import { personOperations } from './people.ts';
 import { personPseudonymize } from './pseudonyms.ts';
+import { scimOperations } from './scim.ts';
 import {
   serverCreate,
   serverDelete,
@@ -78,6 +80,8 @@ export const operations: readonly Operation[] = [
   ...groupOperations,
   ...providerOperations,
   ...domainOperations,
+  ...scimOperations,
+  ...leaverOperations,
   ...settingsOperations,
   ...grantOperations,
   ...auditOperations,

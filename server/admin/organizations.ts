@@ -159,6 +159,14 @@ const settings = {
     .describe(
       'Whether members enter only through an identity provider of the organization; owners with two factors always enter',
     ),
+  leaverResources: z
+    .enum(['suspend', 'keep'])
+    .describe('What happens to the keys, clients and agents that people who leave had created'),
+  invitedScimGroups: z
+    .boolean()
+    .describe(
+      'Whether groups of the directory count for members who entered their address themselves when they accepted an invitation',
+    ),
 };
 const connectedSchema = z
   .object({
@@ -210,6 +218,14 @@ export const settingsUpdate = organizationOperation({
         help: 'Members enter only through an identity provider of this organization, and personal tokens of others than owners stop working here. Owners with two factors can always enter. An owner must have tested the provider. Applications keep the access that people granted before.',
       },
     }),
+    invitedScimGroups: settings.invitedScimGroups.optional().register(surfaces, {
+      control: {
+        kind: 'checkbox',
+        group: rules,
+        label: 'Count groups of the directory for members who were invited',
+        help: 'People enter their e-mail address themselves when they accept an invitation, so it may be that of a colleague. Without this, the groups that your directory sends by SCIM count for them once they have signed in through an identity provider of this organization.',
+      },
+    }),
     openClientsAllowed: settings.openClientsAllowed.optional().register(surfaces, {
       control: {
         kind: 'checkbox',
@@ -224,6 +240,25 @@ export const settingsUpdate = organizationOperation({
         group: rules,
         label: 'Let members connect Latchkey’s own proxy',
         help: 'Assistants that were set up with the latchkey command or a bundle use it. Its client ID proves nothing: any program on a member’s computer can call itself Latchkey. When you turn this off, the proxy stops working immediately and says that it is suspended. When you turn it on again, it works as before, without signing in again.',
+      },
+    }),
+    leaverResources: settings.leaverResources.optional().register(surfaces, {
+      control: {
+        kind: 'radio',
+        label: 'Keys, clients and agents of people who leave',
+        subject: 'The choice',
+        choices: [
+          {
+            value: 'suspend',
+            text: 'Suspend',
+            help: 'They stop working immediately, and are listed under Needs an owner. An administrator hands them over with one click.',
+          },
+          {
+            value: 'keep',
+            text: 'Keep',
+            help: 'They go on working, although the person may know them, and are listed under Needs an owner.',
+          },
+        ],
       },
     }),
     callRetentionDays: settings.callRetentionDays.optional().register(surfaces, {
@@ -261,6 +296,7 @@ export const settingsUpdate = organizationOperation({
   async run(input, { organization, actor }, ports) {
     const { secondFactorRequired, openClientsAllowed, latchkeyProxyAllowed } = input;
     const { callRetentionDays, singleSignOnRequired, title } = input;
+    const { leaverResources, invitedScimGroups } = input;
     if (singleSignOnRequired) await checkMayRequire(organization, ports);
     if (secondFactorRequired && actor.type === 'person') {
       const { hasSecondFactor } = await ownMember(organization.id, actor.userId, ports);
@@ -276,6 +312,8 @@ export const settingsUpdate = organizationOperation({
       ...(latchkeyProxyAllowed !== undefined && { latchkeyProxyAllowed }),
       ...(callRetentionDays !== undefined && { callRetentionDays }),
       ...(singleSignOnRequired !== undefined && { singleSignOnRequired }),
+      ...(leaverResources !== undefined && { leaverResources }),
+      ...(invitedScimGroups !== undefined && { invitedScimGroups }),
     });
     return settingsOf(organization, ports);
   },
@@ -347,6 +385,16 @@ const updateCommand: Command = {
       doc: 'whether members enter only through an identity provider; no lets them enter again if it fails',
     },
     {
+      name: 'leaver-resources',
+      value: 'suspend|keep',
+      doc: 'what happens to keys, clients and agents of people who leave',
+    },
+    {
+      name: 'invited-scim-groups',
+      value: 'YES|NO',
+      doc: 'whether groups of the directory count for members who were invited',
+    },
+    {
       name: 'yes',
       doc: 'change it; without this option, a change that stops applications only shows how many',
     },
@@ -363,6 +411,8 @@ const updateCommand: Command = {
       latchkeyProxyAllowed: maybeYes('latchkey-proxy', input.text('latchkey-proxy')),
       callRetentionDays: input.text('call-retention-days'),
       singleSignOnRequired: maybeYes('single-sign-on', input.text('single-sign-on')),
+      leaverResources: input.text('leaver-resources'),
+      invitedScimGroups: maybeYes('invited-scim-groups', input.text('invited-scim-groups')),
     };
     const before = await administer(settingsRead, place, ports);
     const stopped = stoppedBy(change, before);
@@ -384,6 +434,8 @@ const updateCommand: Command = {
       latchkey_proxy: word(now.latchkeyProxyAllowed),
       call_retention_days: now.callRetentionDays,
       single_sign_on: word(now.singleSignOnRequired),
+      leaver_resources: now.leaverResources,
+      invited_scim_groups: word(now.invitedScimGroups),
     };
     printMade(facts, { json: input.flag('json'), out });
   },

@@ -24,6 +24,7 @@ import {
 } from './operation.ts';
 import { AdministrationRefusal, notFound } from './refusal.ts';
 import { fields, words, surfaces, type FieldControl } from './fields.ts';
+import { announceLeaver } from '#accounts/leaving';
 import { isRecentProof } from '#accounts/sessions';
 import type { EpochSeconds } from '#model/clock';
 import { deletePasskey, deleteTotp, findPasswordHash, listPasskeys } from '#db/authenticators';
@@ -45,6 +46,8 @@ export const personViewSchema = z
     groups: z.array(z.object({ id: z.string(), name: z.string() })),
     secondFactor: z.boolean().describe('Whether they can sign in with two factors'),
     auditor: z.boolean().describe('Whether they can read stored arguments and results of calls'),
+    source: z.enum(['manual', 'sso', 'scim']).describe('How they became a member'),
+    provisioned: z.boolean().describe('Whether a directory manages the membership by SCIM'),
     seenAt: fields.maybeAt,
   })
   .meta({ id: 'Person' });
@@ -52,6 +55,7 @@ export const personViewSchema = z
 /** Converts a stored member to their view. */
 export function toPersonView(member: Member): z.output<typeof personViewSchema> {
   const { userId, email, role, groups, hasSecondFactor, isAuditor, seenAt } = member;
+  const { source, isProvisioned } = member;
   return {
     id: userId,
     email,
@@ -59,6 +63,8 @@ export function toPersonView(member: Member): z.output<typeof personViewSchema> 
     groups: groups.map(({ id, name }) => ({ id, name })),
     secondFactor: hasSecondFactor,
     auditor: isAuditor,
+    source,
+    provisioned: isProvisioned,
     seenAt: seenAt ?? null,
   };
 }
@@ -219,16 +225,17 @@ export const personSetRole = organizationOperation({
 
 export const personRemove = organizationOperation({
   name: 'person.remove',
-  doc: 'Remove a person and their consents from an organization immediately',
+  doc: 'Remove a person and their consents from an organization immediately; what they created there needs an owner',
   route: { method: 'DELETE', path },
   permission: 'people.manage',
   input: z.strictObject(ofPerson),
   output: personViewSchema,
   target,
-  async run({ userId }, { organization, role: by }, ports) {
+  async run({ userId }, { organization, role: by, actor }, ports) {
     const member = await ownMember(organization.id, userId, ports);
     checkOwnerChange(by, member.role);
     settled(await removeMember(ports.db, organization.id, userId, member.role));
+    await announceLeaver(ports.db, organization, userId, ports.clock.now(), actor);
     return toPersonView(member);
   },
 });

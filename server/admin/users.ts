@@ -4,7 +4,15 @@ import { isEmail } from '#model/email';
 import { newUserId } from '#secrets/secrets';
 import { roles, isRole } from '#model/roles';
 import { makeLink } from '#accounts/one-time-links';
-import { insertUser, deleteUser, findUser, findUserByEmail, listUsers } from '#db/people';
+import { announceLeaver } from '#accounts/leaving';
+import {
+  insertUser,
+  deleteUser,
+  findUser,
+  findUserByEmail,
+  listMemberships,
+  listUsers,
+} from '#db/people';
 import { replacePasswordHash } from '#db/authenticators';
 import {
   type Actor,
@@ -62,7 +70,11 @@ export const userRemove = personalOperation({
   async run({ userId }, { actor }, ports) {
     checkOperator(actor);
     const user = await ownUser(userId, ports);
+    const memberships = await listMemberships(ports.db, userId);
     await deleteUser(ports.db, userId);
+    for (const { organizationId: id, organization: name } of memberships) {
+      await announceLeaver(ports.db, { id, name }, userId, ports.clock.now(), actor);
+    }
     return user;
   },
 });

@@ -12,6 +12,7 @@ import { serverSetGroups } from '#admin/server-access';
 import { providerCommands } from '#admin/identity-provider-commands';
 import { invitationCommands } from '#admin/invitations';
 import { keyCommands } from '#admin/keys';
+import { leaverCommands } from '#admin/leavers';
 import { organizationCommands } from '#admin/organizations';
 import { personCommands } from '#admin/people';
 import { pseudonymizeCommand } from '#admin/pseudonyms';
@@ -25,6 +26,7 @@ import {
   serverListCommand,
   serverUpdateCommand,
 } from '#admin/server-commands';
+import { scimCommands } from '#admin/scim';
 import { tokenCommands } from '#admin/tokens';
 import { toolCommands } from '#admin/tools';
 import {
@@ -84,6 +86,8 @@ export const commands: readonly (Command | FolderCommand)[] = [
   ...groupCommands,
   ...providerCommands,
   ...domainCommands,
+  ...scimCommands,
+  ...leaverCommands,
   ...grantCommands,
   ...tokenCommands,
   ...auditCommands,

@@ -29,6 +29,8 @@ export async function findActorNames(
         return 'The operator';
       case 'system':
         return 'Latchkey';
+      case 'scim':
+        return 'SCIM';
       case 'anonymous':
         return 'An unknown caller';
       default:

@@ -233,7 +233,7 @@ interface GroupPageData {
   readonly people: readonly {
     readonly id: string;
     readonly email: string;
-    readonly source: string;
+    readonly source: keyof typeof addedBy | 'hand';
   }[];
   readonly externalNames: readonly string[];
   readonly home: string;
@@ -270,6 +270,11 @@ ${
   return layout({ title, width: 'text' }, frame, content);
 }
 
+const addedBy = {
+  provider: 'added by the identity provider',
+  scim: 'added by the directory',
+} as const;
+
 function peopleSection({ people, home, mayManage, errors }: GroupPageData, frame: Frame): Html {
   const remove = (id: string, email: string) =>
     postForm(
@@ -294,7 +299,7 @@ ${people.map(
   ({ id, email, source }) =>
     html`<li>
 <div dir="auto">${email}</div>
-${source === 'provider' ? html`<span class="badge">added by the identity provider</span>` : mayManage && remove(id, email)}
+${source === 'hand' ? mayManage && remove(id, email) : html`<span class="badge">${addedBy[source]}</span>`}
 </li>`,
 )}
 ${people.length === 0 && html`<li>No members yet.</li>`}

@@ -3,6 +3,7 @@ import { type AdministrationPorts } from '#admin/operation';
 import { notFound } from '#admin/refusal';
 import { invitationList } from '#admin/invitations';
 import { keyList, type KeyView } from '#admin/keys';
+import { leaverList } from '#admin/leavers';
 import { personList } from '#admin/people';
 import { serverList, type ServerView } from '#admin/servers';
 import { storedSentence } from '#model/call-contents';
@@ -30,8 +31,10 @@ import {
 import type { DashboardGuard, DashboardVisit, PageHandler } from './guard.ts';
 import { healthOfAll, serverBadge } from './health.ts';
 import { livePath, queryCache, type QueryCache } from './live.ts';
+import { ownerlessPath } from './ownerless.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
+import { counted } from './questions.ts';
 import { applicationsOf, serverPath } from './servers.ts';
 import { usagePath } from './usage-query.ts';
 
@@ -76,6 +79,13 @@ const showOverview =
       // Not cached: calls appear as time passes, without a further write.
       failures: await readFailures(visit, ports),
       auditors: facts.auditors,
+      ownerless:
+        facts.ownerless === 0
+          ? undefined
+          : {
+              text: `${counted(facts.ownerless, 'key, client or agent needs', 'keys, clients and agents need')} an owner`,
+              href: ownerlessPath(organization),
+            },
       activity: activityPath(organization, { outcome: 'failed' }),
       keys: oldKeyTable(organization, facts, now),
       moreKeys: hasMoreOldKeys ? 'These are the oldest keys. There are more.' : undefined,
@@ -126,6 +136,7 @@ async function overviewFacts(visit: DashboardVisit, ports: DashboardPorts) {
     hasMoreOldKeys: oldKeys.length > mostKeys,
     refusals: may('audit.read') ? await readRefusals(organization, ports) : undefined,
     auditors: may('owners.manage') ? await readAuditors(organization, ports) : undefined,
+    ownerless: may('agent.read') ? (await perform(leaverList)).items.length : 0,
   };
 }
 
@@ -416,6 +427,8 @@ interface OverviewPageData {
   readonly failures: Table | undefined;
   /** Who was given the right Auditor lately; for owners. */
   readonly auditors: Table | undefined;
+  /** What people who left had created; for people who may hand it over. */
+  readonly ownerless: Link | undefined;
   /** The page with all failed calls. */
   readonly activity: string;
   readonly keys: Table;
@@ -437,6 +450,7 @@ ${
 ${dataTable(data.auditors)}
 </section>`
 }
+${data.ownerless && html`<p class="notice warning">People left who had created credentials. <a href="${data.ownerless.href}">${data.ownerless.text}</a></p>`}
 ${data.steps.length > 0 && firstStepList(data.steps)}
 <section class="group" aria-labelledby="calls-heading">
 <h2 id="calls-heading">Last 24 hours</h2>

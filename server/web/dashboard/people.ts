@@ -86,7 +86,12 @@ const showPeople =
       rows: items.map((person) => ({
         id: person.id,
         cells: [
-          { kind: 'name', text: person.email, href: `${path}/${person.id}` },
+          {
+            kind: 'name',
+            text: person.email,
+            href: `${path}/${person.id}`,
+            badges: person.provisioned ? [{ text: 'SCIM', tone: 'plain' }] : [],
+          },
           { kind: 'text', text: person.auditor ? `${person.role}, auditor` : person.role },
           { kind: 'text', text: person.groups.map(({ name }) => name).join(', ') },
           { kind: 'text', text: person.secondFactor ? 'Set up' : 'None' },
@@ -452,7 +457,10 @@ ${questions.map(
 }
 
 /** The tabs of the pages about people. */
-export function peopleTabs({ organization, may }: DashboardVisit, here: 'people' | 'consents') {
+export function peopleTabs(
+  { organization, may }: DashboardVisit,
+  here: 'people' | 'consents' | 'ownerless',
+) {
   const home = dashboardPath(organization);
   return {
     label: 'People',
@@ -460,6 +468,15 @@ export function peopleTabs({ organization, may }: DashboardVisit, here: 'people'
       { text: 'Members', href: `${home}/people`, isHere: here === 'people' },
       ...(may('grants.read')
         ? [{ text: 'Consents', href: `${home}/consents`, isHere: here === 'consents' }]
+        : []),
+      ...(may('agent.read')
+        ? [
+            {
+              text: 'Needs an owner',
+              href: `${home}/people/needs-owner`,
+              isHere: here === 'ownerless',
+            },
+          ]
         : []),
     ],
   };

@@ -22,8 +22,10 @@ import { organizationRoutes, settingsRoutes } from './organizations.ts';
 import { overviewRoutes } from './overview.ts';
 import { ownConnectionRoutes } from './own-connection.ts';
 import { errorSurroundings } from './page.ts';
+import { ownerlessRoutes } from './ownerless.ts';
 import { peopleRoutes } from './people.ts';
 import type { DashboardOptions } from './ports.ts';
+import { provisioningRoutes } from './provisioning.ts';
 import { serverAccessRoutes } from './server-access.ts';
 import { serverSettingsRoutes } from './server-settings.ts';
 import { serverRoutes } from './servers.ts';
@@ -57,12 +59,20 @@ export const navigation: readonly NavigationEntry[] = [
     ],
   },
   { text: 'Agents', path: '/agents', routes: [agentRoutes, agentKeyRoutes] },
-  { text: 'People', path: '/people', routes: [peopleRoutes, invitationRoutes, consentRoutes] },
+  {
+    text: 'People',
+    path: '/people',
+    routes: [peopleRoutes, invitationRoutes, consentRoutes, ownerlessRoutes],
+  },
   { text: 'Groups', path: '/groups', routes: [groupRoutes] },
   { text: 'Usage', path: '/usage', routes: [usageRoutes] },
   { text: 'Activity', path: '/activity', routes: [activityRoutes] },
   { text: 'Audit log', path: '/audit', routes: [auditRoutes] },
-  { text: 'Sign-in', path: '/sign-in', routes: [signInSettingsRoutes, singleSignOnRoutes] },
+  {
+    text: 'Sign-in',
+    path: '/sign-in',
+    routes: [signInSettingsRoutes, singleSignOnRoutes, provisioningRoutes],
+  },
   { text: 'Settings', path: '/settings', routes: [settingsRoutes, webhookRoutes] },
 ];
 

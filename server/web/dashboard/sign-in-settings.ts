@@ -411,6 +411,15 @@ ${statusNotice(data.notice)}
 ${errorSummary(errors)}
 ${dataTable(providers)}
 ${domainSection(data, frame)}
+<section class="section" aria-labelledby="provisioning-heading">
+<h2 id="provisioning-heading">Provisioning</h2>
+<ul class="rows">
+<li>
+<div>Let your directory add members, end memberships and manage groups, by SCIM 2.0.</div>
+<a class="button" href="${base}/scim">Provisioning</a>
+</li>
+</ul>
+</section>
 <p class="help">To let members enter only through a provider, an owner tests it and turns on <em>Require single sign-on</em> in the settings. <a href="${installation}">${hasInstallation ? 'The provider of this whole server' : 'A provider for this whole server'}</a> is set up by its operator.</p>`;
   return layout({ title, width: 'table' }, frame, content);
 }

@@ -1,0 +1,120 @@
+import { leaverHandOver, leaverList, type OwnerlessView } from '#admin/leavers';
+import { mayDo } from '#admin/operation';
+import { personList } from '#admin/people';
+import { postForm, selectOptions, type Choice } from '#web/forms';
+import { displayName, html, type Html } from '#web/html';
+import {
+  badge,
+  dashboardPath,
+  type Frame,
+  layout,
+  pageHeading,
+  statusNotice,
+  type Tabs,
+  tabNavigation,
+} from '#web/layout';
+import { queryChoice, seeOther } from '#web/page-request';
+import { relativeTime } from '#web/tables';
+import type { DashboardGuard, DashboardVisit, FormHandler, PageHandler } from './guard.ts';
+import { sendDashboardPage } from './page.ts';
+import { peopleTabs } from './people.ts';
+
+const home = '/people/needs-owner';
+const notices: Readonly<Record<string, string>> = { done: 'Handed over. It works.' };
+
+/** `/people/needs-owner`: keys, clients and agents whose owner left, each with a form that hands it over. */
+export function ownerlessRoutes(guard: DashboardGuard): void {
+  guard.get(home, 'agent.read', showOwnerless);
+  guard.post(`${home}/:kind/:resourceId`, 'key.manage', handOver);
+}
+
+export function ownerlessPath(organization: string): string {
+  return dashboardPath(organization) + home;
+}
+
+const showOwnerless: PageHandler = async (visit, request, reply, { ports }) => {
+  const { items } = await visit.perform(leaverList);
+  const data = {
+    items,
+    at: ownerlessPath(visit.organization),
+    tabs: peopleTabs(visit, 'ownerless'),
+    owners: items.length > 0 ? await ownersOf(visit) : [],
+    mayManage: visit.may('key.manage'),
+    notice: queryChoice(request, 'done', notices),
+    now: ports.clock.now(),
+  };
+  const crumbs = [
+    { text: 'People', href: `${dashboardPath(visit.organization)}/people` },
+    { text: 'Needs an owner' },
+  ];
+  return sendDashboardPage(reply, visit, ownerlessPage, data, { crumbs });
+};
+
+/** Who can answer for it, the reader of the page first. */
+async function ownersOf({ perform, person }: DashboardVisit): Promise<Choice[]> {
+  const { items } = await perform(personList, { limit: 200 });
+  const me = person.user.id;
+  const others = items.filter(({ id, role }) => id !== me && mayDo(role, 'key.manage'));
+  return [
+    { value: me, text: 'Me', isChosen: true },
+    ...others.map(({ id, email }) => ({ value: id, text: displayName(email), isChosen: false })),
+  ];
+}
+
+const handOver: FormHandler = async (visit, sent, { params }, reply) => {
+  const userId = sent.get('owner');
+  await visit.perform(leaverHandOver, {
+    kind: params['kind'],
+    resourceId: params['resourceId'],
+    ...(userId !== undefined && { userId }),
+  });
+  return seeOther(reply, `${ownerlessPath(visit.organization)}?done=done`);
+};
+
+interface OwnerlessData {
+  readonly items: readonly OwnerlessView[];
+  /** The path of this page. */
+  readonly at: string;
+  readonly tabs: Tabs;
+  readonly owners: readonly Choice[];
+  readonly mayManage: boolean;
+  readonly notice: string | undefined;
+  readonly now: number;
+}
+
+const nouns = { key: 'API key', client: 'OAuth client', agent: 'Agent' } as const;
+
+/** What needs an owner. */
+function ownerlessPage(data: OwnerlessData, frame: Frame): Html {
+  const { items } = data;
+  const lead =
+    'Keys, clients and agents that people created who left. Suspended ones work again once somebody else answers for them. Revoke what no one needs.';
+  const content = html`${pageHeading({ heading: 'Needs an owner', lead })}
+${tabNavigation(data.tabs)}
+${statusNotice(data.notice)}
+${
+  items.length === 0
+    ? html`<p class="lead">Everything has an owner.</p>`
+    : html`<ul class="rows">${items.map((item) => ownerlessRow(item, data, frame))}</ul>`
+}`;
+  return layout({ title: 'Needs an owner', width: 'text' }, frame, content);
+}
+
+function ownerlessRow(
+  item: OwnerlessView,
+  { at, owners, mayManage, now }: OwnerlessData,
+  frame: Frame,
+): Html {
+  const state = item.suspended
+    ? badge({ text: 'Suspended', tone: 'bad' })
+    : badge({ text: 'Works', tone: 'care' });
+  const where = item.server ?? item.agent;
+  const id = `owner-${item.kind}-${item.id}`;
+  const form = html`<label class="unseen" for="${id}">New owner of ${item.name}</label>
+<select id="${id}" name="owner">${selectOptions(owners)}</select> <button>Hand over</button>`;
+  return html`<li>
+<div><strong>${displayName(item.name)}</strong> ${state}
+<p class="help">${nouns[item.kind]}${where !== null && html` of ${where}`} · ${item.formerEmail === null ? 'owner deleted' : displayName(item.formerEmail)} left ${relativeTime(item.ownerlessAt, now)}</p></div>
+${mayManage && postForm(frame, { action: `${at}/${item.kind}/${item.id}`, className: 'actions' }, form)}
+</li>`;
+}
