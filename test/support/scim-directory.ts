@@ -68,15 +68,21 @@ export async function scimDirectory(
   };
 }
 
-/** One request of a directory. */
+/** One request of a directory. `address` is claimed by `X-Forwarded-For`. */
 export async function askScim(
   url: string,
-  { method, token, body }: { method: string; token: string | undefined; body?: unknown },
+  {
+    method,
+    token,
+    body,
+    address,
+  }: { method: string; token: string | undefined; body?: unknown; address?: string },
 ): Promise<ScimAnswer> {
   const response = await fetch(url, {
     method,
     headers: {
       ...(token !== undefined && { Authorization: `Bearer ${token}` }),
+      ...(address !== undefined && { 'X-Forwarded-For': address }),
       ...(body !== undefined && { 'Content-Type': 'application/scim+json' }),
     },
     body: body === undefined ? null : typeof body === 'string' ? body : JSON.stringify(body),
