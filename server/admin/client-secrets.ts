@@ -84,6 +84,9 @@ export const clientRotate = organizationOperation({
     if (client.jwks !== undefined) {
       throw new AdministrationRefusal('conflict', 'the client authenticates with its own keys');
     }
+    if (client.trusts) {
+      throw new AdministrationRefusal('conflict', 'the client of a workload has no secret');
+    }
     if (client.revokedAt !== undefined) {
       throw new AdministrationRefusal('conflict', 'the client is revoked');
     }

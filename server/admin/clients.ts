@@ -10,6 +10,7 @@ import {
   revokeClient,
   updateClient,
 } from '#db/clients';
+import { findTrustRule } from '#db/trust-rules';
 import { allScopes, ordinaryScopes } from '#model/scopes';
 import {
   actorName,
@@ -44,12 +45,18 @@ export const clientViewSchema = z
   .object({
     clientId: z.string(),
     name: z.string(),
-    server: z.string().describe('The name of its server'),
+    server: z
+      .string()
+      .describe('The name of its server; empty for a client of the whole organization'),
     scopes: z.array(z.enum(allScopes)).describe('The scopes that it can request'),
     redirectUris: z.array(z.string()),
     authentication: z
-      .enum(['secret', 'keys'])
-      .describe('How it authenticates: with a secret, or with its own keys (private_key_jwt)'),
+      .enum(['secret', 'keys', 'workload'])
+      .describe(
+        'How it authenticates: with a secret, with its own keys (private_key_jwt), or with tokens of a platform (workload)',
+      ),
+    trustedIssuer: z.string().nullable().describe('Whose tokens prove a workload'),
+    trustedSubject: z.string().nullable().describe('Which tokens of that issuer do'),
     secretHint: z
       .string()
       .nullable()
@@ -71,12 +78,19 @@ export function toClientView(client: ListedOAuthClient): ClientView {
     server: client.serverPath?.split('/')[1] ?? '',
     scopes: [...client.scopes],
     redirectUris: [...client.redirectUris],
-    authentication: client.jwks === undefined ? 'secret' : 'keys',
+    authentication: authenticationOf(client),
+    trustedIssuer: client.trusts?.issuer ?? null,
+    trustedSubject: client.trusts?.subject ?? null,
     secretHint: client.secretHint ?? null,
     createdAt: client.createdAt,
     lastUsedAt: client.lastUsedAt ?? null,
     revokedAt: client.revokedAt ?? null,
   };
+}
+
+function authenticationOf({ jwks, trusts }: ListedOAuthClient): ClientView['authentication'] {
+  if (trusts) return 'workload';
+  return jwks === undefined ? 'secret' : 'keys';
 }
 
 /**
@@ -90,9 +104,10 @@ export async function ownClient(
   { db }: Pick<AdministrationPorts, 'db'>,
 ): Promise<OAuthClient & ListedOAuthClient> {
   const client = await findClient(db, clientId);
-  if (client?.serverPath?.split('/')[0] !== organization) throw notFound('client');
+  if (client?.organization !== organization) throw notFound('client');
   const [newest] = await listClientSecrets(db, clientId);
-  return { ...client, secretHint: newest?.hint };
+  const trusts = await findTrustRule(db, clientId);
+  return { ...client, secretHint: newest?.hint, trusts };
 }
 
 const privateMembers = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'];
@@ -124,9 +139,9 @@ export function jwksOf(text: string): unknown {
   }
 }
 
-const codeAttributes = { class: 'code-like', spellcheck: 'false', autocapitalize: 'none' };
+export const codeAttributes = { class: 'code-like', spellcheck: 'false', autocapitalize: 'none' };
 /** The fields that a form has for a new client as for one that is changed. */
-const clientName = fields.name.clone().register(surfaces, {
+export const clientName = fields.name.clone().register(surfaces, {
   control: {
     kind: 'text',
     label: 'Name',
@@ -135,7 +150,7 @@ const clientName = fields.name.clone().register(surfaces, {
     attributes: { autocomplete: 'off', maxlength: '200' },
   },
 });
-const clientScopes = fields.scopes.clone().register(surfaces, {
+export const clientScopes = fields.scopes.clone().register(surfaces, {
   control: {
     kind: 'scopes',
     label: 'Scopes',
@@ -353,7 +368,7 @@ export const registeredClientRevoke = personalOperation({
       throw new AdministrationRefusal('forbidden', 'only the operator can do this');
     }
     const client = await findClient(db, clientId);
-    if (!client || client.serverId !== undefined) throw notFound('client');
+    if (!client || client.organization !== undefined) throw notFound('client');
     if (!(await revokeClient(db, clientId, clock.now()))) {
       throw new AdministrationRefusal('conflict', 'the client is already revoked');
     }
@@ -383,7 +398,7 @@ function readRedirectUri(uri: string, option: string): string {
  * @throws {CommandError} when the file cannot be read
  * @throws {UsageError} when it does not contain a JWK set, or contains a private key
  */
-function readJwks(file: string): unknown {
+export function readJwks(file: string): unknown {
   let text: string;
   try {
     text = readFileSync(file, 'utf8');
@@ -402,7 +417,7 @@ function readJwks(file: string): unknown {
 export async function findActiveClient(clientId: string, db: Db) {
   const client = await findClient(db, clientId);
   if (client && client.revokedAt === undefined) {
-    return { clientId, organization: client.serverPath?.split('/')[0] };
+    return { clientId, organization: client.organization };
   }
   throw new CommandError(
     `there is no active client ${clientId}`,
@@ -441,7 +456,7 @@ export const clientCommands: readonly Command[] = [
       'clientId',
       { client_secret: 'secretHint' },
       'name',
-      { server: ({ server }, { given }) => `${organizationIn(given)}/${server}` },
+      { server: ({ server }, { given }) => `${organizationIn(given)}/${server || '*'}` },
       'scopes',
       'createdAt',
       'lastUsedAt',

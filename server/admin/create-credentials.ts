@@ -6,7 +6,14 @@ import { hashSecret, mintSecret, randomBase62, secretHint } from '#secrets/secre
 
 type ChosenClient = Pick<
   NewOAuthClient,
-  'name' | 'serverId' | 'scopes' | 'redirectUris' | 'jwks' | 'createdBy'
+  | 'name'
+  | 'serverId'
+  | 'organizationId'
+  | 'scopes'
+  | 'redirectUris'
+  | 'jwks'
+  | 'authenticationRequired'
+  | 'createdBy'
 >;
 
 /** Creates an OAuth client. Its secret is available only in this result. */

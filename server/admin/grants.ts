@@ -1,6 +1,7 @@
 import { z } from 'zod';
 
 import { deleteConsents } from '#db/consents';
+import { allowAssertedGrant } from '#db/assertion-grants';
 import { findGrant, listGrants, revokeGrant, type ListedGrant } from '#db/grants';
 import { allScopes } from '#model/scopes';
 import { AdministrationRefusal, notFound } from './refusal.ts';
@@ -29,6 +30,12 @@ const grantViewSchema = z
     scopes: z.array(z.enum(allScopes)),
     createdAt: fields.at,
     expiresAt: fields.at,
+    isByAssertion: z
+      .boolean()
+      .describe('Whether an identity provider vouched for the person, who was not asked'),
+    withdrawnAt: fields.maybeAt.describe(
+      'Since when it refuses what an identity provider vouches for; null while it is active',
+    ),
   })
   .meta({ id: 'Grant' });
 
@@ -78,7 +85,7 @@ export const grantRead = organizationOperation({
 
 export const grantWithdraw = organizationOperation({
   name: 'grant.withdraw',
-  doc: 'Withdraw a person’s consent for an application; its tokens stop working immediately',
+  doc: 'Withdraw a person’s consent for an application; its tokens stop working immediately, and an identity provider cannot give them back',
   route: { method: 'DELETE', path: `${path}/{grantId}` },
   permission: 'grants.manage',
   input: z.strictObject({ ...inOrganization, grantId: z.string().max(100) }),
@@ -90,6 +97,22 @@ export const grantWithdraw = organizationOperation({
     await deleteConsents(db, grant);
     if (await revokeGrant(db, id, clock.now())) return { id };
     throw new AdministrationRefusal('conflict', 'the consent is already withdrawn');
+  },
+});
+
+export const grantAllow = organizationOperation({
+  name: 'grant.allow',
+  doc: 'Let an identity provider give an application access again that was withdrawn',
+  route: { method: 'POST', path: `${path}/{grantId}/allow` },
+  permission: 'grants.manage',
+  input: z.strictObject({ ...inOrganization, grantId: z.string().max(100) }),
+  output: z.object({ id: z.string() }),
+  target: ({ grantId }) => grantId,
+  async run({ grantId: id }, { organization }, { db }) {
+    const grant = await findGrant(db, id);
+    if (grant?.serverPath.split('/')[0] !== organization.name) throw notFound('grant');
+    if (await allowAssertedGrant(db, id)) return { id };
+    throw new AdministrationRefusal('conflict', 'no identity provider gave this access');
   },
 });
 
@@ -106,10 +129,17 @@ function toGrantView(grant: ListedGrant): z.output<typeof grantViewSchema> {
     scopes: [...grant.scopes],
     createdAt: grant.createdAt,
     expiresAt: grant.expiresAt,
+    isByAssertion: grant.isByAssertion ?? false,
+    withdrawnAt: grant.revokedAt ?? null,
   };
 }
 
-export const grantOperations: readonly Operation[] = [grantList, grantRead, grantWithdraw];
+export const grantOperations: readonly Operation[] = [
+  grantList,
+  grantRead,
+  grantWithdraw,
+  grantAllow,
+];
 
 /** Commands call grants consents, as people do. */
 export const grantCommands: readonly Command[] = [
@@ -117,7 +147,16 @@ export const grantCommands: readonly Command[] = [
     words: 'consent list',
     positionals: [organizationArgument],
     doc: 'list the consents that people in an organization gave to applications',
-    prints: ['id', { user: 'email' }, 'client', 'server', 'scopes', 'createdAt', 'expiresAt'],
+    prints: [
+      'id',
+      { user: 'email' },
+      'client',
+      'server',
+      'scopes',
+      'createdAt',
+      'expiresAt',
+      'withdrawnAt',
+    ],
     empty: 'no active consents',
   }),
   command(grantWithdraw, {
@@ -125,5 +164,11 @@ export const grantCommands: readonly Command[] = [
     positionals: [organizationArgument, textArgument('ID', 'grantId')],
     doc: 'withdraw a person’s consent for an application immediately',
     prints: ['id', { revoked_at: (_, { now }) => now }],
+  }),
+  command(grantAllow, {
+    words: 'consent allow',
+    positionals: [organizationArgument, textArgument('ID', 'grantId')],
+    doc: 'let an identity provider give an application access again that was withdrawn',
+    prints: ['id', { allowed_at: (_, { now }) => now }],
   }),
 ];

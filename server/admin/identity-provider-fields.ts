@@ -26,6 +26,7 @@ export const clientIdField = words(500)
       kind: 'text',
       label: 'Client ID',
       subject: 'The client ID',
+      help: 'Leave it empty, with the secret, if people do not sign in here and the provider only vouches for them to applications.',
       attributes: { maxlength: '500', autocomplete: 'off', spellcheck: 'false' },
     },
   });

@@ -12,8 +12,11 @@ import {
   type ProviderChange,
   type ProviderRecord,
 } from '#db/identity-providers';
+import { isForSignIn } from '#accounts/organization-providers';
 import type { Organization } from '#db/organizations';
 import { deleteChecks, renewChecks, summarizeChecks } from '#db/provider-checks';
+import { isWorkloadIssuer } from '#db/trust-rules';
+import { findServerNames } from '#db/vouching-providers';
 import { endSessionsThrough } from '#db/sessions';
 import { findSettings } from '#db/settings';
 import { isSharedIssuer } from '#model/issuers';
@@ -76,6 +79,15 @@ export const providerViewSchema = z
       .describe('How many of them it did not answer for when they were checked'),
     failingSince: fields.maybeAt,
     failure: z.string().nullable().describe('What is wrong, such as `unreachable`'),
+    assertionsAllowed: z
+      .boolean()
+      .describe('Whether it may vouch for members to applications (identity assertions)'),
+    assertionClients: z.array(z.string()).describe('The ids of the clients that it may vouch to'),
+    assertionServers: z.array(z.string()).describe('The names of the servers where it may vouch'),
+    keysUrl: z
+      .string()
+      .nullable()
+      .describe('Where its keys are, if not where its configuration says'),
     members: z.int().describe('How many people are linked'),
     status: z.enum(['untested', 'tested', 'disabled']),
     testedAt: fields.maybeAt.describe('The last successful test by an owner'),
@@ -85,7 +97,8 @@ export const providerViewSchema = z
 
 export type ProviderView = z.output<typeof providerViewSchema>;
 
-async function viewOf(
+/** The view of a provider. */
+export async function toProviderView(
   provider: ProviderRecord,
   { db, providerSetup }: Pick<AdministrationPorts, 'db' | 'providerSetup'>,
 ): Promise<ProviderView> {
@@ -115,6 +128,10 @@ async function viewOf(
     failingPeople: checks.failing,
     failingSince: checks.failingSince ?? null,
     failure: checks.failure ?? null,
+    assertionsAllowed: provider.assertionsAllowed,
+    assertionClients: [...provider.assertionClients],
+    assertionServers: await findServerNames(db, provider.organizationId, provider.assertionServers),
+    keysUrl: provider.keysUrl ?? null,
     members: counts.get(provider.id) ?? 0,
     status: disabledAt === undefined ? enabled : 'disabled',
     testedAt: tested?.at ?? null,
@@ -135,8 +152,9 @@ export async function ownProvider(
 
 const inOrganization = { organization: fields.organization };
 const listPath = '/organizations/{organization}/identity-providers';
-const path = `${listPath}/{providerId}`;
-const ofProvider = { ...inOrganization, providerId: z.string().max(100) };
+export const providerPath = `${listPath}/{providerId}`;
+/** The input fields that name a provider, and its path in the API. */
+export const ofProvider = { ...inOrganization, providerId: z.string().max(100) };
 const target = ({ providerId }: { providerId: string }) => `provider:${providerId}`;
 const toRead = 'provider.read';
 const toManage = 'provider.manage';
@@ -150,7 +168,7 @@ export const providerList = organizationOperation({
   async run(_input, { organization }, ports) {
     const items: ProviderView[] = [];
     for (const provider of await listProviders(ports.db, organization.id)) {
-      items.push(await viewOf(provider, ports));
+      items.push(await toProviderView(provider, ports));
     }
     return { items };
   },
@@ -159,12 +177,12 @@ export const providerList = organizationOperation({
 export const providerRead = organizationOperation({
   name: 'provider.read',
   doc: 'Read an identity provider of an organization',
-  route: { method: 'GET', path },
+  route: { method: 'GET', path: providerPath },
   permission: toRead,
   input: z.strictObject(ofProvider),
   output: providerViewSchema,
   run: async ({ providerId }, { organization }, ports) =>
-    viewOf(await ownProvider(organization, providerId, ports), ports),
+    toProviderView(await ownProvider(organization, providerId, ports), ports),
 });
 
 export const providerCreate = organizationOperation({
@@ -190,8 +208,8 @@ export const providerCreate = organizationOperation({
           attributes: { maxlength: '500', autocomplete: 'off', spellcheck: 'false' },
         },
       }),
-    clientId: clientIdField,
-    clientSecret: secretField,
+    clientId: alike(clientIdField, clientIdField.optional()),
+    clientSecret: alike(secretField, secretField.optional()),
     scopes: alike(scopesField, scopesField.default([])),
     groupsClaim: alike(groupsClaimField, groupsClaimField.default('groups')),
     emailTrusted: alike(emailTrustedField, emailTrustedField.default(false)),
@@ -215,13 +233,19 @@ export const providerCreate = organizationOperation({
   },
   async run(input, { organization }, ports) {
     await checkTrust(input.issuer, input, organization, ports);
-    const { organization: _, clientSecret, joiningRole, ...given } = input;
+    if (await isWorkloadIssuer(ports.db, organization.id, input.issuer)) {
+      throw invalidField('issuer', 'is the issuer of workloads of this organization');
+    }
+    const { organization: _, clientId = '', clientSecret = '', joiningRole, ...given } = input;
+    if (clientId === '' && clientSecret !== '') throw invalidField('clientId', 'is missing');
+    if (clientId !== '' && clientSecret === '') throw invalidField('clientSecret', 'is missing');
     const id = `idp_${randomBase62(16)}`;
     const made = {
       ...given,
       id,
       organizationId: organization.id,
-      sealedSecret: ports.providerSetup.sealSecret(id, clientSecret),
+      clientId,
+      sealedSecret: clientSecret && ports.providerSetup.sealSecret(id, clientSecret),
       joiningRole: joiningRole === 'nobody' ? undefined : joiningRole,
       createdAt: ports.clock.now(),
     };
@@ -231,7 +255,7 @@ export const providerCreate = organizationOperation({
       case 'full':
         throw new AdministrationRefusal('conflict', `there are already ${mostProviders} providers`);
       case 'done':
-        return viewOf(await ownProvider(organization, id, ports), ports);
+        return toProviderView(await ownProvider(organization, id, ports), ports);
     }
   },
 });
@@ -239,7 +263,7 @@ export const providerCreate = organizationOperation({
 export const providerUpdate = organizationOperation({
   name: 'provider.update',
   doc: 'Change an identity provider; omitted fields keep their value, and another client needs a new test',
-  route: { method: 'PATCH', path },
+  route: { method: 'PATCH', path: providerPath },
   permission: toManage,
   input: z.strictObject({
     ...ofProvider,
@@ -276,7 +300,7 @@ export const providerUpdate = organizationOperation({
     // Another client cannot use the refresh tokens of this one.
     const isUseless = change.clientId !== undefined || change.checkAgain === 'never';
     await (isUseless ? deleteChecks : renewChecks)(ports.db, id);
-    return viewOf(await ownProvider(organization, id, ports), ports);
+    return toProviderView(await ownProvider(organization, id, ports), ports);
   },
 });
 
@@ -303,7 +327,7 @@ async function checkTrust(
 export const providerCheck = organizationOperation({
   name: 'provider.check',
   doc: 'Read the configuration and the keys of an identity provider now; no one signs in',
-  route: { method: 'POST', path: `${path}/check` },
+  route: { method: 'POST', path: `${providerPath}/check` },
   permission: toManage,
   input: z.strictObject(ofProvider),
   output: z
@@ -316,7 +340,12 @@ export const providerCheck = organizationOperation({
   target,
   async ahead({ providerId }, { organization }, ports) {
     const { providerSetup } = ports;
-    const client = providerSetup.clientOf(await ownProvider(organization, providerId, ports));
+    const provider = await ownProvider(organization, providerId, ports);
+    if (!isForSignIn(provider)) {
+      const why = 'the provider has no client: people cannot sign in through it';
+      throw new AdministrationRefusal('conflict', why);
+    }
+    const client = providerSetup.clientOf(provider);
     const checked = await client.check();
     return {
       providerSetup: {
@@ -336,7 +365,7 @@ export const providerCheck = organizationOperation({
 export const providerDisable = organizationOperation({
   name: 'provider.disable',
   doc: 'Disable an identity provider; its sessions end, and the groups that it reported do not count',
-  route: { method: 'POST', path: `${path}/disable` },
+  route: { method: 'POST', path: `${providerPath}/disable` },
   permission: toManage,
   input: z.strictObject(ofProvider),
   output: providerViewSchema,
@@ -348,14 +377,14 @@ export const providerDisable = organizationOperation({
       await updateProvider(ports.db, organization.id, id, { disabledAt: ports.clock.now() });
       await endSessionsThrough(ports.db, id);
     }
-    return viewOf(await ownProvider(organization, id, ports), ports);
+    return toProviderView(await ownProvider(organization, id, ports), ports);
   },
 });
 
 export const providerEnable = organizationOperation({
   name: 'provider.enable',
   doc: 'Enable an identity provider',
-  route: { method: 'POST', path: `${path}/enable` },
+  route: { method: 'POST', path: `${providerPath}/enable` },
   permission: toManage,
   input: z.strictObject(ofProvider),
   output: providerViewSchema,
@@ -363,14 +392,14 @@ export const providerEnable = organizationOperation({
   async run({ providerId }, { organization }, ports) {
     const { id } = await ownProvider(organization, providerId, ports);
     await updateProvider(ports.db, organization.id, id, { disabledAt: undefined });
-    return viewOf(await ownProvider(organization, id, ports), ports);
+    return toProviderView(await ownProvider(organization, id, ports), ports);
   },
 });
 
 export const providerRemove = organizationOperation({
   name: 'provider.remove',
   doc: 'Remove an identity provider with its links and sessions; this cannot be undone',
-  route: { method: 'DELETE', path },
+  route: { method: 'DELETE', path: providerPath },
   permission: toManage,
   input: z.strictObject(ofProvider),
   output: z.object({ id: z.string() }),
@@ -406,7 +435,7 @@ export function isUsable({ tested, disabledAt }: ProviderRecord): boolean {
 export const providerMembers = organizationOperation({
   name: 'provider.members',
   doc: `List the people who are linked at an identity provider, at most ${mostShown}`,
-  route: { method: 'GET', path: `${path}/members` },
+  route: { method: 'GET', path: `${providerPath}/members` },
   permission: toRead,
   input: z.strictObject(ofProvider),
   output: z.object({
@@ -440,7 +469,7 @@ export const providerMembers = organizationOperation({
 export const providerUnlink = organizationOperation({
   name: 'provider.unlink',
   doc: 'Unlink a person from an identity provider and end their sessions through it; the next sign-in links by address again',
-  route: { method: 'DELETE', path: `${path}/members/{userId}` },
+  route: { method: 'DELETE', path: `${providerPath}/members/{userId}` },
   permission: toManage,
   input: z.strictObject({ ...ofProvider, userId: z.string().max(100) }),
   output: z.object({ userId: z.string() }),

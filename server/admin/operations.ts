@@ -8,6 +8,8 @@ import { domainOperations } from './domains.ts';
 import { grantOperations } from './grants.ts';
 import { groupOperations } from './groups.ts';
 import { serverGroupOperations } from './server-access.ts';
+import { assertionOperations } from './identity-assertions.ts';
+import { organizationClientOperations, workloadOperations } from './workloads.ts';
 import { providerOperations } from './identity-providers.ts';
 import { invitationOperations } from './invitations.ts';
 import { keyOperations } from './keys.ts';
@@ -59,6 +61,8 @@ export const operations: readonly Operation[] = [
   ...toolOperations,
   ...clientOperations,
   ...clientSecretOperations,
+  ...organizationClientOperations,
+  ...workloadOperations,
   ...keyOperations,
   ...agentOperations,
   ...tokenOperations,
@@ -79,6 +83,7 @@ export const operations: readonly Operation[] = [
   ...invitationOperations,
   ...groupOperations,
   ...providerOperations,
+  ...assertionOperations,
   ...domainOperations,
   ...scimOperations,
   ...leaverOperations,

@@ -83,6 +83,7 @@ export const auditSentences = {
     'connect',
     'the application {application} to {server}, for which an identity provider vouched',
   ],
+  'grant.allow': ['allowed', 'allow', 'an application again, whose access was withdrawn'],
   'grant.list': ['listed', 'list', 'the access of applications'],
   'grant.read': ['viewed', 'view', 'the access of an application'],
   'grant.revoke': ['ended', 'end', 'its own access'],
@@ -131,6 +132,11 @@ export const auditSentences = {
   'leaver.list': ['listed', 'list', 'what needs an owner'],
   'leaver.suspend': ['suspended', 'suspend', 'what {person}, who left, had created: {detail}'],
   'leaver.hand-over': ['handed over', 'hand over', '{detail}'],
+  'organization-client.create': [
+    'created',
+    'create',
+    'the OAuth client {client} of the whole organization',
+  ],
   'organization.change-settings': ['changed', 'change', 'the settings of the organization'],
   'organization.create': ['created', 'create', 'the organization {organization}'],
   'organization.list': ['listed', 'list', 'their organizations'],
@@ -196,6 +202,11 @@ export const auditSentences = {
   ],
   'provider.test': ['tested', 'test', 'the identity provider {provider}'],
   'provider.unlink': ['unlinked', 'unlink', '{person} from the identity provider {provider}'],
+  'provider.update-assertions': [
+    'changed',
+    'change',
+    'to which applications the identity provider {provider} vouches for members',
+  ],
   'provider.update': ['changed', 'change', 'the identity provider {provider}'],
   'recovery-codes.renew': ['renewed', 'renew', 'their recovery codes'],
   'refresh-token.reuse': ['reused', 'reuse', 'a refresh token; its access was revoked'],
@@ -286,6 +297,8 @@ export const auditSentences = {
   'webhook.remove': ['deleted', 'delete', 'the webhook {webhook}'],
   'webhook.rotate': ['rotated', 'rotate', 'the secret of the webhook {webhook}'],
   'webhook.test': ['sent', 'send', 'a test to the webhook {webhook}'],
+  'workload.create': ['created', 'create', 'the client {client} of a workload'],
+  'workload.update': ['changed', 'change', 'which workload is the client {client}'],
   'webhook.update': ['changed', 'change', 'the webhook {webhook}'],
 } as const satisfies Record<string, AuditSentence>;
 

@@ -9,6 +9,8 @@ import { domainCommands } from '#admin/domains';
 import { grantCommands } from '#admin/grants';
 import { groupCommands } from '#admin/groups';
 import { serverSetGroups } from '#admin/server-access';
+import { assertionCommands } from '#admin/identity-assertions';
+import { workloadCommands } from '#admin/workloads';
 import { providerCommands } from '#admin/identity-provider-commands';
 import { invitationCommands } from '#admin/invitations';
 import { keyCommands } from '#admin/keys';
@@ -74,6 +76,7 @@ export const commands: readonly (Command | FolderCommand)[] = [
   ...clientCommands,
   ...clientSecretCommands,
   clientRevokeCommand,
+  ...workloadCommands,
   ...keyCommands,
   ...agentCommands,
   userCommands.create,
@@ -85,6 +88,7 @@ export const commands: readonly (Command | FolderCommand)[] = [
   ...invitationCommands,
   ...groupCommands,
   ...providerCommands,
+  ...assertionCommands,
   ...domainCommands,
   ...scimCommands,
   ...leaverCommands,

@@ -50,6 +50,8 @@ export interface OAuthClient {
 export interface ListedOAuthClient extends OAuthClient {
   /** Prefix and last four characters of its newest secret. */
   readonly secretHint: string | undefined;
+  /** Issuer and subject of the rule that replaces its secret, for the client of a workload. */
+  readonly trusts?: { readonly issuer: string; readonly subject: string } | undefined;
 }
 
 /** A client to insert. Of its secret, only the hash and a hint are stored; a public client has none. */
@@ -207,7 +209,9 @@ export async function listClients(db: Db, query: ClientQuery): Promise<Page<List
   const rows = await all
     .leftJoin('endpoint', 'endpoint.id', 'oauth_client.endpoint_id')
     .innerJoin('organization', 'organization.id', 'oauth_client.organization_id')
+    .leftJoin('trust_rule', 'trust_rule.client_id', 'oauth_client.id')
     .selectAll('oauth_client')
+    .select(['trust_rule.issuer as trusted_issuer', 'trust_rule.subject as trusted_subject'])
     .select(['organization.name as organization', 'endpoint.name as server'])
     .select((select) =>
       select
@@ -227,7 +231,12 @@ export async function listClients(db: Db, query: ClientQuery): Promise<Page<List
     .select(({ fn }) => fn.countAll<number | string>().as('total'))
     .executeTakeFirstOrThrow();
   const items = rows.map((row) =>
-    Object.assign(readClient(row), { secretHint: row.secret_hint ?? undefined }),
+    Object.assign(readClient(row), {
+      secretHint: row.secret_hint ?? undefined,
+      ...(row.trusted_issuer !== null && {
+        trusts: { issuer: row.trusted_issuer, subject: row.trusted_subject ?? '' },
+      }),
+    }),
   );
   return { items, total: Number(total) };
 }

@@ -71,7 +71,23 @@ export async function lockMemberLink(
   return true;
 }
 
-/** The issuers of the identity providers of an organization. */
+/** The names of servers of an organization, by id; those that were deleted are missing. */
+export async function findServerNames(
+  db: Db,
+  organizationId: string,
+  ids: readonly string[],
+): Promise<string[]> {
+  const rows = await db
+    .selectFrom('endpoint')
+    .select('name')
+    .where('organization_id', '=', organizationId)
+    .where('id', 'in', [...ids, ''])
+    .orderBy('name')
+    .execute();
+  return rows.map(({ name }) => name);
+}
+
+/** Whether an identity provider of the organization has this issuer. */
 export async function isProviderIssuer(
   db: Db,
   organizationId: string,

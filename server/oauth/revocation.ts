@@ -1,6 +1,7 @@
 import { insertAuditEvent, type RequestSource } from '#db/audit';
 import type { Clock } from '#model/clock';
 import { deleteConsents } from '#db/consents';
+import { allowAssertedGrant } from '#db/assertion-grants';
 import { findGrant, findRefreshToken, revokeGrant } from '#db/grants';
 import { revokeAccessToken } from '#db/revoked-tokens';
 import { type Db, transaction } from '#db/transaction';
@@ -119,6 +120,33 @@ export async function withdrawGrant(
       actor: `user:${userId}`,
       organization: grant.serverPath.split('/')[0],
       action: 'grant.withdraw',
+      target: grantId,
+      ...source,
+      outcome: 'done',
+    });
+    return true;
+  });
+}
+
+/**
+ * Lets an identity provider give an application access again that was withdrawn.
+ *
+ * @returns `false` when the person has no such withdrawn grant
+ */
+export async function allowGrant(
+  grantId: string,
+  userId: string,
+  { db, clock, source }: WithdrawGrantPorts,
+): Promise<boolean> {
+  const grant = await findGrant(db, grantId);
+  if (!grant || grant.userId !== userId) return false;
+  return transaction(db, async (tx) => {
+    if (!(await allowAssertedGrant(tx, grantId))) return false;
+    await insertAuditEvent(tx, {
+      at: clock.now(),
+      actor: `user:${userId}`,
+      organization: grant.serverPath.split('/')[0],
+      action: 'grant.allow',
       target: grantId,
       ...source,
       outcome: 'done',

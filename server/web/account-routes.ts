@@ -7,12 +7,12 @@ import { browserInWords, isRecentProof } from '#accounts/sessions';
 import { signIn } from '#accounts/sign-in';
 import type { Clock } from '#model/clock';
 import { countRecoveryCodes, findPasswordHash, findTotp, listPasskeys } from '#db/authenticators';
-import { listGrantsOfPerson } from '#db/grants';
+import { listDecisionsOfPerson } from '#db/grants';
 import { hasIdentity, listMemberships } from '#db/people';
 import { endSession, endSessions, listSessions } from '#db/sessions';
 import { findSettings } from '#db/settings';
 import { type Db, transaction } from '#db/transaction';
-import { withdrawGrant, type WithdrawGrantPorts } from '#oauth/revocation';
+import { allowGrant, withdrawGrant, type WithdrawGrantPorts } from '#oauth/revocation';
 import { type AccountGrant, accountPage } from './account.ts';
 import { pageAssets } from './assets.ts';
 import { scopeSentence } from '#model/scopes';
@@ -49,6 +49,7 @@ const notices: Readonly<Record<string, string>> = {
   passkey: 'Passkey added.',
   'passkey-removed': 'Passkey removed. You can no longer sign in with it.',
   withdrawn: 'Consent withdrawn. The application no longer has access.',
+  allowed: 'Allowed again. The application has access as soon as it asks for it.',
   'totp-removed': 'Authenticator app turned off. Its recovery codes no longer work.',
   linked: 'Account linked. You can now sign in with it.',
   unlinked: 'Account unlinked. You can no longer sign in with it.',
@@ -178,14 +179,16 @@ export interface AccountGrantRoutesOptions {
   readonly ports: Omit<WithdrawGrantPorts, 'source'> & CurrentPersonPorts;
 }
 
-/** `POST /account/grants/{id}/withdraw`: revokes a grant of the person. */
+/** `POST /account/grants/{id}/withdraw` and `/allow`: revokes a grant of the person, and lets a provider give it again. */
 export function accountGrantRoutes(
   app: FastifyInstance,
   { base, ports }: AccountGrantRoutesOptions,
 ): void {
   takeRawBodies(app, usualFormBytes);
   app.setErrorHandler(pageErrors(base, ports));
-  personGuard(app, ports, { base, ports }).post('/account/grants/:id/withdraw', withdrawOwnGrant);
+  const guard = personGuard(app, ports, { base, ports });
+  guard.post('/account/grants/:id/withdraw', withdrawOwnGrant);
+  guard.post('/account/grants/:id/allow', allowOwnGrant);
 }
 
 const withdrawOwnGrant: PersonForm<AccountGrantRoutesOptions> = async (
@@ -201,23 +204,36 @@ const withdrawOwnGrant: PersonForm<AccountGrantRoutesOptions> = async (
   return sendOnward(reply, '/account?done=withdrawn', base);
 };
 
+const allowOwnGrant: PersonForm<AccountGrantRoutesOptions> = async (
+  { user },
+  _form,
+  request,
+  reply,
+  { base, ports },
+) => {
+  const { id = '' } = request.params;
+  const isDone = await allowGrant(id, user.id, { ...ports, source: visitOf(request) });
+  if (!isDone) throw new AccountRefusal('not_found');
+  return sendOnward(reply, '/account?done=allowed', base);
+};
+
 /** The grants of a person, for the account page. */
 export function accountGrantsOf(db: Db, clock: Clock) {
   return async (userId: string): Promise<AccountGrant[]> => {
-    const list = await listGrantsOfPerson(db, userId, clock.now());
-    return list.map(
-      ({ id, clientName, assistant, serverPath, titles, scopes, createdAt, lastUsedAt }) => {
-        const [organization = '', server = ''] = serverPath.split('/');
-        return {
-          id,
-          client: applicationName({ clientName, assistant }),
-          organization: { name: organization, title: titles.organization },
-          server: { name: server, title: titles.server },
-          scopes: scopes.map((scope) => scopeSentence(scope).text),
-          createdAt,
-          lastUsedAt,
-        };
-      },
-    );
+    const list = await listDecisionsOfPerson(db, userId, clock.now());
+    return list.map(({ id, serverPath, titles, scopes, createdAt, lastUsedAt, ...grant }) => {
+      const [organization = '', server = ''] = serverPath.split('/');
+      return {
+        id,
+        client: applicationName(grant),
+        organization: { name: organization, title: titles.organization },
+        server: { name: server, title: titles.server },
+        scopes: scopes.map((scope) => scopeSentence(scope).text),
+        createdAt,
+        lastUsedAt,
+        isByProvider: grant.isByAssertion ?? false,
+        isWithdrawn: grant.revokedAt !== undefined,
+      };
+    });
   };
 }

@@ -63,6 +63,10 @@ export interface AccountGrant {
   readonly scopes: readonly string[];
   readonly createdAt: EpochSeconds;
   readonly lastUsedAt: EpochSeconds | undefined;
+  /** Whether an identity provider of the organization allowed it, in place of the person. */
+  readonly isByProvider: boolean;
+  /** Whether the person or an administrator withdrew it, so that the provider cannot give it back. */
+  readonly isWithdrawn: boolean;
 }
 
 interface SecondFactorState {
@@ -119,21 +123,33 @@ function grantsSection({ grants, now }: AccountPageData, frame: Frame): Html | u
   if (!grants) return undefined;
   return html`<section class="section" aria-labelledby="grants-heading">
 <h2 id="grants-heading">Applications</h2>
-<p class="help">Applications that you allowed to act for you. When you withdraw your consent, the application loses access immediately.</p>
+<p class="help">Applications that act for you, because you or your organization allowed it. When you withdraw your consent, the application loses access immediately.</p>
 <ul class="rows">
 ${grants.map(
-  ({ id, client, organization, server, scopes, createdAt, lastUsedAt }) =>
+  ({ id, client, organization, server, scopes, createdAt, lastUsedAt, ...grant }) =>
     html`<li>
 <div>
 <strong dir="auto">${client}</strong>
 <p>${titleMarkup(server)} <span class="soft">in</span> ${titleMarkup(organization)}</p>
 <p class="help">${scopes.join('; ')}</p>
 <p class="help">
-Allowed
+${grant.isByProvider ? 'Allowed by your organization' : 'Allowed'}
 ${relativeTime(createdAt, now)}${lastUsedAt !== undefined && html`, last used ${relativeTime(lastUsedAt, now)}`}
 </p>
 </div>
-${postForm(frame, { action: `/account/grants/${id}/withdraw` }, html`<button class="danger" aria-label="Withdraw from ${client}">Withdraw</button>`)}
+${
+  grant.isWithdrawn
+    ? postForm(
+        frame,
+        { action: `/account/grants/${id}/allow` },
+        html`<button aria-label="Allow ${client} again">Allow again</button>`,
+      )
+    : postForm(
+        frame,
+        { action: `/account/grants/${id}/withdraw` },
+        html`<button class="danger" aria-label="Withdraw from ${client}">Withdraw</button>`,
+      )
+}
 </li>`,
 )}
 ${grants.length === 0 && html`<li>No applications yet. An application asks for your consent when you first connect it.</li>`}

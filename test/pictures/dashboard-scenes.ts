@@ -16,6 +16,7 @@ export const dashboardScenes: Scene = async ({ dana, furnished, album }) => {
     people: '/people',
     audit: '/audit',
     consents: '/consents',
+    'organization-clients': '/clients',
     usage: '/usage?by=tool',
   };
   for (const [name, path] of Object.entries(tables)) {
@@ -41,6 +42,8 @@ export const dashboardScenes: Scene = async ({ dana, furnished, album }) => {
     'key-rotate': `${servers}/keys/${keyId}/rotate`,
     client: `${servers}/clients/${clientId}`,
     'client-form': `${servers}/new-client`,
+    'organization-client-form': '/clients/new',
+    'workload-form': '/clients/new-workload',
     'client-rotate': `${servers}/clients/${clientId}/rotate`,
     'clients-none': '/servers/warehouse/clients',
     agent: '/agents/copenhagen',

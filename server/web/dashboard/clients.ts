@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import { clientSecretList, type clientSecretViewSchema } from '#admin/client-secrets';
-import { clientList, clientRead, clientRevoke } from '#admin/clients';
+import { clientList, clientRead, clientRevoke, type ClientView } from '#admin/clients';
 import { notFound } from '#admin/refusal';
 import type { EpochSeconds } from '#model/clock';
 import { countClientPeople } from '#db/clients';
@@ -136,7 +136,7 @@ const showClient: PageHandler = async (visit, request, reply, { ports }) => {
     facts: [
       {
         label: 'Authentication',
-        text: bySecret ? 'Client secret' : 'Private key (private_key_jwt)',
+        text: proofWords(client),
       },
       { label: 'Acts on behalf of', text: actsFor(people, client.redirectUris) },
       {
@@ -203,6 +203,22 @@ const revocation: Question = {
     return `${serverPath(organization, server)}/clients?done=revoked`;
   },
 };
+
+/** How a client authenticates. */
+export function proofWords({
+  authentication,
+  trustedIssuer,
+  trustedSubject,
+}: Pick<ClientView, 'authentication' | 'trustedIssuer' | 'trustedSubject'>): string {
+  switch (authentication) {
+    case 'secret':
+      return 'Client secret';
+    case 'keys':
+      return 'Private key (private_key_jwt)';
+    case 'workload':
+      return `Workload ${trustedSubject} of ${trustedIssuer}`;
+  }
+}
 
 /** Whom a client acts for now. A client that asks no one for consent acts only for itself. */
 export function actsFor(people: number, redirectUris: readonly string[]): string {

@@ -1,9 +1,10 @@
-import { grantList, grantRead, grantWithdraw } from '#admin/grants';
+import type { z } from 'zod';
+import { grantAllow, grantList, grantRead, grantWithdraw } from '#admin/grants';
 import { findServerTitles } from '#db/servers';
 import { scopeSentence } from '#model/scopes';
 import { applicationName } from '#web/consent';
-import { dashboardPath } from '#web/layout';
-import { queryText } from '#web/page-request';
+import { type Badge, dashboardPath } from '#web/layout';
+import { queryChoice } from '#web/page-request';
 import { type Table, timeCell } from '#web/tables';
 import type { DashboardGuard, PageHandler } from './guard.ts';
 import { listPage, listQuery } from './lists.ts';
@@ -25,9 +26,32 @@ const shape = {
 export function consentRoutes(guard: DashboardGuard): void {
   guard.get('/consents', toRead, showConsents);
   questionRoutes(guard, '/consents/:grantId/withdraw', toManage, withdrawal);
+  questionRoutes(guard, '/consents/:grantId/allow', toManage, allowing);
 }
 
 const homeOf = (organization: string) => `${dashboardPath(organization)}/consents`;
+
+const notices: Readonly<Record<string, string>> = {
+  withdrawn: 'Consent withdrawn. The application has lost access.',
+  allowed: 'Allowed again. The application has access as soon as it asks for it.',
+};
+
+type Grant = z.output<typeof grantRead.output>;
+
+function badgesOf({ isOpenClient, isByAssertion, withdrawnAt }: Grant): readonly Badge[] {
+  return [
+    ...(isOpenClient ? [{ text: 'Self-registered', tone: 'care' } as const] : []),
+    ...(isByAssertion ? [{ text: 'By identity provider', tone: 'plain' } as const] : []),
+    ...(withdrawnAt === null ? [] : [{ text: 'Withdrawn', tone: 'bad' } as const]),
+  ];
+}
+
+function actionOn({ id, email, withdrawnAt }: Grant, client: string, home: string) {
+  const of = `the consent of ${email} to ${client}`;
+  return withdrawnAt === null
+    ? { text: 'Withdraw', href: `${home}/${id}/withdraw`, of, danger: true }
+    : { text: 'Allow again', href: `${home}/${id}/allow`, of };
+}
 
 const showConsents: PageHandler = async (visit, request, reply, { ports }) => {
   const { organization, may } = visit;
@@ -47,7 +71,7 @@ const showConsents: PageHandler = async (visit, request, reply, { ports }) => {
           {
             kind: 'name',
             text: client,
-            badges: grant.isOpenClient ? [{ text: 'Self-registered', tone: 'care' }] : [],
+            badges: badgesOf(grant),
           },
           { kind: 'text', text: grant.email },
           {
@@ -61,16 +85,7 @@ const showConsents: PageHandler = async (visit, request, reply, { ports }) => {
           timeCell(grant.createdAt),
           {
             kind: 'actions',
-            actions: may('grants.manage')
-              ? [
-                  {
-                    text: 'Withdraw',
-                    href: `${homeOf(organization)}/${grant.id}/withdraw`,
-                    of: `the consent of ${grant.email} to ${client}`,
-                    danger: true,
-                  },
-                ]
-              : [],
+            actions: may('grants.manage') ? [actionOn(grant, client, homeOf(organization))] : [],
           },
         ],
       };
@@ -80,13 +95,12 @@ const showConsents: PageHandler = async (visit, request, reply, { ports }) => {
     },
     now: ports.clock.now(),
   };
-  const isDone = queryText(request, 'done') === 'withdrawn';
   const data = {
     heading: 'People',
     lead: 'What people allow applications to do on their behalf. You or the person can withdraw each consent.',
     action: undefined,
     tabs: peopleTabs(visit, 'consents'),
-    notice: isDone ? 'Consent withdrawn. The application has lost access.' : undefined,
+    notice: queryChoice(request, 'done', notices),
     list: query.frame(total),
     isSearchable: true,
     table,
@@ -106,7 +120,11 @@ const withdrawal: Question = {
     const client = applicationName({ clientName: grant.client, assistant: grant.assistant });
     return {
       heading: `Withdraw the consent of ${grant.email} to ${client}?`,
-      consequences: ['The application loses access immediately. It has to ask the person again.'],
+      consequences: [
+        grant.isByAssertion
+          ? 'The application loses access immediately. The identity provider cannot give it back until you or the person allow it again.'
+          : 'The application loses access immediately. It has to ask the person again.',
+      ],
       verb: 'Withdraw consent',
       cancel: homeOf(organization),
       crumbs: [{ text: 'Consents', href: homeOf(organization) }],
@@ -115,6 +133,24 @@ const withdrawal: Question = {
   async act({ organization, perform }, { params: { grantId = '' } }) {
     await perform(grantWithdraw, { grantId });
     return `${homeOf(organization)}?done=withdrawn`;
+  },
+};
+
+const allowing: Question = {
+  async ask({ organization, perform }, { params: { grantId = '' } }) {
+    const grant = await perform(grantRead, { grantId });
+    const client = applicationName({ clientName: grant.client, assistant: grant.assistant });
+    return {
+      heading: `Allow ${client} again for ${grant.email}?`,
+      consequences: ['The identity provider decides again whether the application gets access.'],
+      verb: 'Allow again',
+      cancel: homeOf(organization),
+      crumbs: [{ text: 'Consents', href: homeOf(organization) }],
+    };
+  },
+  async act({ organization, perform }, { params: { grantId = '' } }) {
+    await perform(grantAllow, { grantId });
+    return `${homeOf(organization)}?done=allowed`;
   },
 };
 

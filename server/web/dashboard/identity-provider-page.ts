@@ -40,11 +40,25 @@ const joiningWords = {
   admin: 'Join as admin',
 } as const;
 
+function vouchingWords({
+  assertionsAllowed,
+  assertionClients: clients,
+  assertionServers: servers,
+}: ProviderView): string {
+  if (!assertionsAllowed) return 'Cannot give applications access';
+  const who = clients.length === 0 ? 'those of your administrators' : clients.join(', ');
+  return `Can give access to ${who}; servers: ${servers.join(', ') || 'all'}`;
+}
+
 function factsOf(provider: ProviderView): Fact[] {
   return [
     { label: 'Issuer', cell: { kind: 'address', text: provider.issuer } },
-    { label: 'Client ID', cell: { kind: 'address', text: provider.clientId } },
-    { label: 'Client secret', text: 'Set; never shown' },
+    ...(provider.clientId === ''
+      ? [{ label: 'Client', text: 'None: people cannot sign in through it' }]
+      : [
+          { label: 'Client ID', cell: { kind: 'address', text: provider.clientId } } as const,
+          { label: 'Client secret', text: 'Set; never shown' },
+        ]),
     { label: 'Requested scopes', text: ['openid', 'email', ...provider.scopes].join(' ') },
     { label: 'Groups claim', text: provider.groupsClaim },
     {
@@ -59,6 +73,7 @@ function factsOf(provider: ProviderView): Fact[] {
     },
     { label: 'People who are not members', text: joiningWords[provider.joiningRole] },
     { label: 'Roles by group', text: provider.roleGroups.join(', ') || 'None' },
+    { label: 'Applications', text: vouchingWords(provider) },
     { label: 'Tested', cell: timeCell(provider.testedAt, 'Never') },
   ];
 }
@@ -69,16 +84,21 @@ export function providerPage(data: ProviderData, frame: Frame): Html {
   const isEnabled = provider.status !== 'disabled';
   const action = mayManage ? { text: 'Change', href: `${at}/edit` } : undefined;
   const enable = postForm(frame, { action: `${at}/enable` }, html`<button>Enable</button>`);
+  const isForPeople = provider.clientId !== '';
   const content = html`${pageHeading({ heading: provider.name, badges: [badgeOf(provider)], action })}
 ${statusNotice(data.notice)}
 ${result && resultSection(result, now)}
-<section class="group" aria-labelledby="url-heading">
+${
+  isForPeople &&
+  html`<section class="group" aria-labelledby="url-heading">
 <h2 id="url-heading">Redirect URL</h2>
 <p class="help">Register it at the provider, exactly as it is.</p>
 ${copyable(redirectUri, 'the redirect URL')}
-</section>
+</section>`
+}
 ${factList(factsOf(provider), now)}
-${mayManage && isEnabled && testSection(data, frame)}
+${mayManage && html`<div class="actions"><a class="button" href="${at}/assertions">Applications</a></div>`}
+${mayManage && isEnabled && isForPeople && testSection(data, frame)}
 ${removalSection(removalOf(data), now)}
 <section class="section" aria-labelledby="members-heading">
 <h2 id="members-heading">Linked people</h2>

@@ -18,6 +18,7 @@ import { invitationRoutes } from './invitations.ts';
 import { keyRoutes } from './keys.ts';
 import { liveRoutes, LiveStreams } from './live.ts';
 import { nodeRoutes } from './nodes.ts';
+import { organizationClientRoutes } from './organization-clients.ts';
 import { organizationRoutes, settingsRoutes } from './organizations.ts';
 import { overviewRoutes } from './overview.ts';
 import { ownConnectionRoutes } from './own-connection.ts';
@@ -58,6 +59,7 @@ export const navigation: readonly NavigationEntry[] = [
       ownConnectionRoutes,
     ],
   },
+  { text: 'OAuth clients', path: '/clients', routes: [organizationClientRoutes] },
   { text: 'Agents', path: '/agents', routes: [agentRoutes, agentKeyRoutes] },
   {
     text: 'People',

@@ -2,6 +2,7 @@ import type { FastifyReply } from 'fastify';
 import { logoutPathOf } from '#accounts/provider-setup';
 import { type DomainView, domainAdd, domainList, domainProve, domainRemove } from '#admin/domains';
 import { groupList } from '#admin/groups';
+import { providerUpdateAssertions } from '#admin/identity-assertions';
 import {
   type ProviderView,
   providerCreate,
@@ -47,6 +48,7 @@ export function signInSettingsRoutes(guard: DashboardGuard): void {
   formRoutes(guard, `${home}/new-provider`, toManage, newProvider);
   guard.get(path, toRead, showProvider);
   formRoutes(guard, `${path}/edit`, toManage, editing);
+  formRoutes(guard, `${path}/assertions`, toManage, vouching);
   guard.post(`${path}/enable`, toManage, enableProvider);
   questionRoutes(guard, `${path}/disable`, toManage, disabling);
   questionRoutes(guard, `${path}/remove`, toManage, removal);
@@ -207,6 +209,29 @@ const editing: FormRoutes = {
   async act(visit, entered, request, reply) {
     const place = placeOf(request);
     await visit.perform(providerUpdate, { ...entered, ...place });
+    return seeOther(reply, `${providerPath(visit, place.providerId)}?done=saved`);
+  },
+};
+
+const vouching: FormRoutes = {
+  form: formFor(providerUpdateAssertions),
+  conflict: 'assertionsAllowed',
+  async page(visit, request) {
+    const provider = await visit.perform(providerRead, placeOf(request));
+    return {
+      heading: `Applications of ${provider.name}`,
+      lead: 'The provider can give applications access to servers for members (identity assertions). What it gave before ends when you save; applications ask again by themselves.',
+      refused: 'Not saved yet',
+      verb: 'Save',
+      cancel: providerPath(visit, provider.id),
+      crumbs: crumbsTo(visit.organization, provider.name),
+      record: { ...provider, keysUrl: provider.keysUrl ?? '' },
+      shownFields: { focus: false },
+    };
+  },
+  async act(visit, entered, request, reply) {
+    const place = placeOf(request);
+    await visit.perform(providerUpdateAssertions, { ...entered, ...place });
     return seeOther(reply, `${providerPath(visit, place.providerId)}?done=saved`);
   },
 };

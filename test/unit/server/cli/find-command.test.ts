@@ -40,12 +40,12 @@ describe('an unknown command is wrong usage, with a hint', () => {
     [
       ['client', 'delete'],
       "'client delete' is not a command",
-      'available commands: client create, client list, client rotate, client revoke',
+      'available commands: client create, client list, client rotate, client revoke, client create-for-organization',
     ],
     [
       ['client'],
       "'client' is not a command",
-      'available commands: client create, client list, client rotate, client revoke',
+      'available commands: client create, client list, client rotate, client revoke, client create-for-organization',
     ],
   ])('%j', (argv, message, hint) => {
     expect(() => findCommand(argv)).toThrow(

@@ -73,11 +73,11 @@ test('sign-in settings: an owner adds a provider, and its page shows the redirec
 
 test('sign-in settings: an error of the form stands beside its field', async () => {
   const entered = { name: 'Acme ID', issuer: 'http://10.0.0.1', clientSecret: 's' };
-  const empty = await post(`${home}/new-provider`, entered);
+  const empty = await post(`${home}/new-provider`, { ...entered, name: '' });
   const inside = await post(`${home}/new-provider`, { ...entered, clientId: 'latchkey' });
 
   expect([empty.status, inside.status]).toEqual([422, 422]);
-  expect(empty.text).toContain('The client ID is empty');
+  expect(empty.text).toContain('The name is empty');
   expect(inside.text).toContain('The issuer is not an https URL');
   expect(inside.text).not.toContain('value="s"');
 });

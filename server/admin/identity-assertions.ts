@@ -1,0 +1,195 @@
+import { z } from 'zod';
+
+import { findClient } from '#db/clients';
+import { updateProvider } from '#db/identity-providers';
+import { isWorkloadIssuer } from '#db/trust-rules';
+import { json } from '#config/option';
+import { UsageError } from '#config/usage-error';
+import { command, type Command } from './command.ts';
+import { fields, surfaces, yesOrNo } from './fields.ts';
+import {
+  ofProvider,
+  ownProvider,
+  providerPath,
+  providerViewSchema,
+  toProviderView,
+} from './identity-providers.ts';
+import { type AdministrationPorts, organizationOperation, type Operation } from './operation.ts';
+import { ownServer } from './paths.ts';
+import { organizationArgument, textArgument } from './positionals.ts';
+import { AdministrationRefusal, invalidField } from './refusal.ts';
+
+/** Identity assertions: which providers may vouch for members to applications, to which of them, and where. */
+export const providerUpdateAssertions = organizationOperation({
+  name: 'provider.update-assertions',
+  doc: 'Change to which applications an identity provider may vouch for members, and where; omitted fields keep their value, and what it vouched for before ends',
+  route: { method: 'PATCH', path: `${providerPath}/assertions` },
+  permission: 'provider.manage',
+  input: z.strictObject({
+    ...ofProvider,
+    assertionsAllowed: z
+      .boolean()
+      .optional()
+      .describe('Whether applications may exchange its identity assertions for tokens')
+      .register(surfaces, {
+        option: {
+          name: 'allow',
+          value: 'YES|NO',
+          doc: 'whether applications may exchange its identity assertions for tokens',
+          read: yesOrNo,
+        },
+        control: {
+          kind: 'checkbox',
+          group: { name: 'allowed', label: 'Applications' },
+          label: 'Let this provider give applications access for members',
+          help: 'Members are not asked. They see and can withdraw the access of each application.',
+        },
+      }),
+    assertionClients: z
+      .array(fields.clientId)
+      .max(100)
+      .optional()
+      .describe(
+        'The ids of the clients that it may vouch to; if empty, those that administrators of this organization created',
+      )
+      .register(surfaces, {
+        option: {
+          name: 'client',
+          value: 'ID',
+          repeated: true,
+          doc:
+            'a client that it may vouch to; ' +
+            "'' alone for all that administrators of the organization created",
+        },
+        control: {
+          kind: 'textarea',
+          label: 'Clients',
+          subject: 'A client',
+          help: 'The client IDs, one per line; for an application that describes itself, the URL. Empty: all that administrators of this organization created.',
+          optional: false,
+          attributes: { spellcheck: 'false', autocapitalize: 'none' },
+          entries: { between: 'lines' },
+        },
+      }),
+    assertionServers: z
+      .array(z.string().max(100))
+      .max(500)
+      .optional()
+      .describe('The names of the servers where it may vouch; if empty, all of the organization')
+      .register(surfaces, {
+        option: {
+          name: 'server',
+          value: 'NAME',
+          repeated: true,
+          doc: "a server where it may vouch; '' alone for all of the organization",
+        },
+        control: {
+          kind: 'textarea',
+          label: 'Servers',
+          subject: 'A server',
+          help: 'The names of servers, one per line. Empty: all of this organization.',
+          optional: false,
+          attributes: { spellcheck: 'false', autocapitalize: 'none' },
+          entries: { between: 'lines' },
+        },
+      }),
+    keysUrl: z
+      .string()
+      .max(500)
+      .nullable()
+      .optional()
+      .describe('Where the keys of its assertions are; empty or null if its configuration says so')
+      .register(surfaces, {
+        option: { value: 'URL', doc: "where its keys are; '' if its configuration says so" },
+        control: {
+          kind: 'text',
+          type: 'url',
+          label: 'Keys URL',
+          subject: 'The keys URL',
+          help: 'Only if the configuration of the provider does not say where its keys are.',
+          optional: false,
+          attributes: { maxlength: '500', autocomplete: 'off', spellcheck: 'false' },
+        },
+      }),
+  }),
+  output: providerViewSchema,
+  target: ({ providerId }) => `provider:${providerId}`,
+  async ahead({ keysUrl }, _, ports) {
+    if (!keysUrl) return {};
+    const problem = await ports.providerSetup.problemOf(keysUrl);
+    if (problem !== undefined) throw invalidField('keysUrl', problem);
+    return {};
+  },
+  async run(input, { organization }, ports) {
+    const { providerId, assertionsAllowed, keysUrl } = input;
+    const { id, issuer } = await ownProvider(organization, providerId, ports);
+    if (assertionsAllowed && (await isWorkloadIssuer(ports.db, organization.id, issuer))) {
+      const why = 'its issuer is one of workloads of this organization: revoke those clients first';
+      throw new AdministrationRefusal('conflict', why);
+    }
+    const clients = input.assertionClients?.filter((client) => client !== '');
+    const servers = input.assertionServers?.filter((server) => server !== '');
+    for (const client of clients ?? []) await checkClient(client, organization.name, ports);
+    await updateProvider(ports.db, organization.id, id, {
+      ...(assertionsAllowed !== undefined && { assertionsAllowed }),
+      ...(clients && { assertionClients: [...new Set(clients)] }),
+      ...(servers && {
+        assertionServers: await serverIds(servers, organization.name, ports),
+      }),
+      ...(keysUrl !== undefined && { keysUrl: keysUrl || undefined }),
+    });
+    return toProviderView(await ownProvider(organization, providerId, ports), ports);
+  },
+});
+
+/** @throws {AdministrationRefusal} `invalid` for what can be no client of members */
+async function checkClient(
+  clientId: string,
+  organization: string,
+  { db }: Pick<AdministrationPorts, 'db'>,
+): Promise<void> {
+  if (clientId.startsWith('https://') && URL.canParse(clientId)) return;
+  const client = await findClient(db, clientId);
+  const isForeign = client?.organization !== undefined && client.organization !== organization;
+  if (!client || client.revokedAt !== undefined || isForeign) {
+    throw invalidField('assertionClients', 'names a client that does not exist');
+  }
+}
+
+async function serverIds(
+  names: readonly string[],
+  organization: string,
+  ports: Pick<AdministrationPorts, 'db'>,
+): Promise<string[]> {
+  const ids: string[] = [];
+  for (const name of new Set(names)) {
+    const server = await ownServer(organization, name, ports).catch(() => {
+      throw invalidField('assertionServers', 'names a server that does not exist');
+    });
+    ids.push(server.id);
+  }
+  return ids;
+}
+
+export const assertionOperations: readonly Operation[] = [providerUpdateAssertions];
+
+const updateCommand = command(providerUpdateAssertions, {
+  words: 'provider assertions',
+  positionals: [organizationArgument, textArgument('ID', 'providerId')],
+  doc: 'change to which applications an identity provider may vouch for members',
+  prints: ['id', 'name', 'assertionsAllowed', 'assertionClients', 'assertionServers', 'keysUrl'],
+});
+
+export const assertionCommands: readonly Command[] = [
+  {
+    ...updateCommand,
+    async run(input, ports) {
+      const given = updateCommand.options.filter(({ name }) => name !== json.name);
+      const isNothing = given.every(
+        ({ name }) => input.list(name).length === 0 && input.text(name) === undefined,
+      );
+      if (isNothing) throw new UsageError('give what to change');
+      await updateCommand.run(input, ports);
+    },
+  },
+];
