@@ -19,6 +19,7 @@ import { isWorkloadIssuer } from '#db/trust-rules';
 import { findServerNames } from '#db/vouching-providers';
 import { endSessionsThrough } from '#db/sessions';
 import { findSettings } from '#db/settings';
+import type { EpochSeconds } from '#model/clock';
 import { isSharedIssuer } from '#model/issuers';
 import { checkAgainModes, usualChecking } from '#model/provider-checks';
 import { randomBase62 } from '#secrets/secrets';
@@ -39,7 +40,13 @@ import {
   sessionCheckField,
   grantCheckField,
 } from './identity-provider-fields.ts';
-import { type AdministrationPorts, organizationOperation, type Operation } from './operation.ts';
+import {
+  type Actor,
+  type AdministrationPorts,
+  organizationOperation,
+  type Operation,
+} from './operation.ts';
+import { checkRecent } from './people.ts';
 import { AdministrationRefusal, invalidField, notFound } from './refusal.ts';
 
 const mostProviders = 5;
@@ -231,7 +238,8 @@ export const providerCreate = organizationOperation({
     if (problem !== undefined) throw invalidField('issuer', problem);
     return {};
   },
-  async run(input, { organization }, ports) {
+  async run(input, { organization, actor }, ports) {
+    checkDeliberate(actor, ports.clock.now());
     await checkTrust(input.issuer, input, organization, ports);
     if (await isWorkloadIssuer(ports.db, organization.id, input.issuer)) {
       throw invalidField('issuer', 'is the issuer of workloads of this organization');
@@ -283,9 +291,10 @@ export const providerUpdate = organizationOperation({
   }),
   output: providerViewSchema,
   target,
-  async run(input, { organization }, ports) {
+  async run(input, { organization, actor }, ports) {
     const { organization: _, providerId, clientSecret, joiningRole, ...given } = input;
     const { id, issuer, clientId } = await ownProvider(organization, providerId, ports);
+    checkDeliberate(actor, ports.clock.now());
     await checkTrust(issuer, input, organization, ports);
     const isSameClient = given.clientId === clientId;
     const change: ProviderChange = {
@@ -303,6 +312,17 @@ export const providerUpdate = organizationOperation({
     return toProviderView(await ownProvider(organization, id, ports), ports);
   },
 });
+
+/**
+ * Whoever changes a provider decides who can sign in as whom, so an unattended browser must not do it. A personal token stands for a
+ * recent sign-in if it was created with two factors.
+ *
+ * @throws {AdministrationRefusal} `proof_old`
+ */
+export function checkDeliberate(actor: Actor, now: EpochSeconds): void {
+  const isToken = actor.type === 'person' && actor.credential.type === 'token';
+  if (!isToken || actor.factors === 1) checkRecent(actor, now);
+}
 
 /** @throws {AdministrationRefusal} `invalid` for trust that the issuer cannot have, and for groups of nobody */
 async function checkTrust(
@@ -389,8 +409,9 @@ export const providerEnable = organizationOperation({
   input: z.strictObject(ofProvider),
   output: providerViewSchema,
   target,
-  async run({ providerId }, { organization }, ports) {
+  async run({ providerId }, { organization, actor }, ports) {
     const { id } = await ownProvider(organization, providerId, ports);
+    checkDeliberate(actor, ports.clock.now());
     await updateProvider(ports.db, organization.id, id, { disabledAt: undefined });
     return toProviderView(await ownProvider(organization, id, ports), ports);
   },
@@ -404,8 +425,9 @@ export const providerRemove = organizationOperation({
   input: z.strictObject(ofProvider),
   output: z.object({ id: z.string() }),
   target,
-  async run({ providerId }, { organization }, ports) {
+  async run({ providerId }, { organization, actor }, ports) {
     const { id } = await ownProvider(organization, providerId, ports);
+    checkDeliberate(actor, ports.clock.now());
     await checkNotNeeded(id, organization, ports);
     await deleteProvider(ports.db, organization.id, id);
     return { id };
@@ -474,8 +496,9 @@ export const providerUnlink = organizationOperation({
   input: z.strictObject({ ...ofProvider, userId: z.string().max(100) }),
   output: z.object({ userId: z.string() }),
   target: ({ providerId, userId }) => `${target({ providerId })} user:${userId}`,
-  async run({ providerId, userId }, { organization }, ports) {
+  async run({ providerId, userId }, { organization, actor }, ports) {
     const { id } = await ownProvider(organization, providerId, ports);
+    checkDeliberate(actor, ports.clock.now());
     if (!(await unlinkMember(ports.db, organization.id, id, userId))) throw notFound('link');
     return { userId };
   },

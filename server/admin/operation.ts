@@ -168,6 +168,12 @@ export function actorName(actor: Actor): string {
   return actor.type === 'operator' ? 'operator' : `user:${actor.userId}`;
 }
 
+/** The person who acts on what is their own. @throws {AdministrationRefusal} `forbidden` for the operator */
+export function personOf(actor: Actor): string {
+  if (actor.type === 'person') return actor.userId;
+  throw new AdministrationRefusal('forbidden', 'the operator has no account of their own here');
+}
+
 /**
  * The person who owns this personal token; `undefined` when the token is unknown, expired or revoked, or its owner was
  * deleted. Deliberately not distinguished. Permissions are looked up for each operation.

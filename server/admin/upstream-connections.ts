@@ -7,9 +7,14 @@ import {
 } from '#db/upstream-connections';
 import { takesCredentials } from '#model/upstream-kinds';
 import { fields } from './fields.ts';
-import { type Actor, type AdministrationPorts, organizationOperation } from './operation.ts';
+import {
+  type Actor,
+  type AdministrationPorts,
+  organizationOperation,
+  personOf,
+} from './operation.ts';
 import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
-import { AdministrationRefusal, notFound } from './refusal.ts';
+import { notFound } from './refusal.ts';
 
 const userId = z.string().max(100);
 const path = `${serverPath}/connections`;
@@ -129,9 +134,4 @@ export async function accessOf(
   const { upstream } = (await ownServer(organization, name, ports)).target;
   if (!takesCredentials(upstream) || upstream.accessId === undefined) return undefined;
   return findUpstreamAccess(ports.db, upstream.accessId);
-}
-
-function personOf(actor: Actor): string {
-  if (actor.type === 'person') return actor.userId;
-  throw new AdministrationRefusal('forbidden', 'the operator has no account of their own here');
 }

@@ -57,7 +57,9 @@ export function pageErrors(
       return reply.code(status).header('Cache-Control', 'no-store').send({ message: page.text });
     }
     const around = status < 500 ? await surroundingsOf(request) : undefined;
-    const data = { ...page, next: nextFrom(page.next, around) };
+    const isOld = error instanceof AdministrationRefusal && error.code === 'proof_old';
+    const next = isOld && request.method === 'GET' ? afterSignIn(request.url) : page.next;
+    const data = { ...page, next: nextFrom(next, around) };
     return sendPage(reply, errorPage, data, { ...around, status });
   };
 }
@@ -77,6 +79,11 @@ function nextFrom(
 
 /** The default next step. */
 const toDashboard = { text: 'Go to the dashboard', href: '/dashboard' };
+
+/** Leads back to the page that asked for a recent sign-in. */
+function afterSignIn(next: string) {
+  return { text: 'Sign in again', href: `/sign-in?again=1&next=${encodeURIComponent(next)}` };
+}
 
 /** The page for an error. */
 export function pageErrorAnswer(error: unknown): ErrorPageAnswer {
@@ -124,10 +131,7 @@ function administrationPage({ code, message }: AdministrationRefusal): ErrorPage
     case 'invalid':
       return plainErrorPage(422, 'Nothing was changed', sentence, toDashboard);
     case 'proof_old':
-      return plainErrorPage(403, 'Sign in again', sentence, {
-        text: 'Sign in again',
-        href: '/sign-in?again=1&next=/dashboard',
-      });
+      return plainErrorPage(403, 'Sign in again', sentence, afterSignIn('/dashboard'));
     case 'signed_out':
       return plainErrorPage(
         401,

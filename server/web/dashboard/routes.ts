@@ -11,7 +11,7 @@ import { auditRoutes } from './audit.ts';
 import { clientFormRoutes } from './client-form.ts';
 import { clientSecretRoutes } from './client-secrets.ts';
 import { clientRoutes } from './clients.ts';
-import { consentRoutes } from './consents.ts';
+import { consentRoutes, ownConsentRoutes } from './consents.ts';
 import { groupRoutes } from './groups.ts';
 import { dashboardGuards, type NavigationEntry } from './guard.ts';
 import { invitationRoutes } from './invitations.ts';
@@ -69,6 +69,7 @@ export const navigation: readonly NavigationEntry[] = [
   { text: 'Groups', path: '/groups', routes: [groupRoutes] },
   { text: 'Usage', path: '/usage', routes: [usageRoutes] },
   { text: 'Activity', path: '/activity', routes: [activityRoutes] },
+  { text: 'Applications', path: '/applications', routes: [ownConsentRoutes] },
   { text: 'Audit log', path: '/audit', routes: [auditRoutes] },
   {
     text: 'Sign-in',

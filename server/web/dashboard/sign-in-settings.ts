@@ -5,6 +5,7 @@ import { groupList } from '#admin/groups';
 import { providerUpdateAssertions } from '#admin/identity-assertions';
 import {
   type ProviderView,
+  checkDeliberate,
   providerCreate,
   providerDisable,
   providerEnable,
@@ -172,7 +173,9 @@ async function groupsHere(visit: DashboardVisit) {
 const newProvider: FormRoutes = {
   form: formFor(providerCreate),
   conflict: 'name',
-  async page(visit) {
+  async page(visit, _request, { ports }) {
+    // Before anything is typed.
+    checkDeliberate(visit.actor, ports.clock.now());
     const { organization } = visit;
     return {
       heading: 'Add an identity provider',
@@ -193,8 +196,9 @@ const newProvider: FormRoutes = {
 const editing: FormRoutes = {
   form: formFor(providerUpdate),
   conflict: 'name',
-  async page(visit, request) {
+  async page(visit, request, { ports }) {
     const provider = await visit.perform(providerRead, placeOf(request));
+    checkDeliberate(visit.actor, ports.clock.now());
     return {
       heading: `Change ${provider.name}`,
       lead: 'Leave the client secret empty to keep it. Another client ID or secret needs a new test.',
@@ -276,12 +280,19 @@ const enableProvider: FormHandler = async (visit, _sent, request, reply) => {
 
 /** Asks before something is done to a provider. */
 function question(
-  words: { heading: (name: string) => string; consequences: readonly string[]; verb: string },
+  words: {
+    heading: (name: string) => string;
+    consequences: readonly string[];
+    verb: string;
+    /** Whether it may be done without a recent sign-in. */
+    isUrgent?: boolean;
+  },
   act: (visit: DashboardVisit, request: DashboardRequest) => Promise<string>,
 ): Question {
   return {
-    async ask(visit, request) {
+    async ask(visit, request, { ports }) {
       const { id, name } = await visit.perform(providerRead, placeOf(request));
+      if (!words.isUrgent) checkDeliberate(visit.actor, ports.clock.now());
       return {
         heading: words.heading(name),
         consequences: words.consequences,
@@ -302,6 +313,7 @@ const disabling = question(
       'The groups that it reported do not count until you enable it again.',
     ],
     verb: 'Disable provider',
+    isUrgent: true,
   },
   async (visit, request) => {
     const { id } = await visit.perform(providerDisable, placeOf(request));

@@ -76,6 +76,11 @@ async function ownThings(operation: Operation, userId?: string) {
   const things = await api.things();
   if (operation.name === 'call.read' || operation.name === 'call.content')
     return { ...things, callId: await recordedCall(userId) };
+  if (operation.name === 'grant.withdraw-own' && userId !== undefined) {
+    const grants = api.app.server.stores.db.updateTable('oauth_grant');
+    const { grantId = '' } = things;
+    await grants.set({ person_id: userId }).where('id', '=', grantId).execute();
+  }
   if (operation.name !== 'agent.revoke-key') return things;
   const { connection } = api.app.server.stores;
   const row = connection
@@ -84,9 +89,16 @@ async function ownThings(operation: Operation, userId?: string) {
   return { ...things, keyId: String(row?.['id']) };
 }
 
-/** A person with this role, who is also an auditor if the operation requires it. */
+/**
+ * A person with this role, who is also an auditor if the operation requires it. Identity providers require a token that was created with
+ * two factors.
+ */
 async function caller(operation: Operation, role: Role) {
   const made = await api.person(role);
+  if (operation.name.startsWith('provider.')) {
+    const tokens = api.app.server.stores.db.updateTable('personal_token');
+    await tokens.set({ factors: 2 }).where('person_id', '=', made.userId).execute();
+  }
   if ('isForAuditors' in operation && operation.isForAuditors) {
     const { db } = api.app.server.stores;
     await db

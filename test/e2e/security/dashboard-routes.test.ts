@@ -32,6 +32,7 @@ const forViewers = [
   'GET /servers/:server/account',
   'GET /servers/:server/account/disconnect',
   'GET /activity',
+  'GET /applications',
   'GET /activity/export',
   'GET /activity/live',
 ];
@@ -44,7 +45,12 @@ const ownOfViewers = [
 ];
 
 /** What somebody else did: to a viewer, it does not exist. */
-const ofOthers = ['GET /activity/:callId', 'POST /activity/:callId'];
+const ofOthers = [
+  'GET /activity/:callId',
+  'POST /activity/:callId',
+  'GET /applications/:grantId/withdraw',
+  'POST /applications/:grantId/withdraw',
+];
 
 let app: PageApp;
 let routes: string[];

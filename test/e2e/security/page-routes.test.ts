@@ -114,6 +114,7 @@ const dashboardForms = [
   '/groups/:groupId/unmap',
   '/groups/:groupId/delete',
   '/consents/:grantId/withdraw',
+  '/applications/:grantId/withdraw',
   '/settings',
   '/settings/webhooks',
   '/settings/webhooks/:webhookId',

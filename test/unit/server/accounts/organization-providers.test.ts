@@ -140,6 +140,27 @@ test('173: the refresh token of a sign-in is sealed for its provider and account
   ).toThrow(/authenticate/);
 });
 
+test('142: at Google, an account counts only in a domain that the organization has proved, also once it is linked', async () => {
+  await stores.db
+    .updateTable('identity_provider')
+    .set({ issuer: 'https://accounts.google.com' })
+    .execute();
+  const issuer = 'https://accounts.google.com';
+  const personal = await refusal({ issuer });
+  const foreign = await refusal({ issuer, hostedDomain: 'evil.example' });
+  const own = await refusal({ issuer, hostedDomain: 'acme.example' });
+  const left = await refusal({ issuer });
+  await stores.db
+    .updateTable('organization_domain')
+    .set({ proved_by: null, proved_at: null })
+    .execute();
+  const unproved = await refusal({ issuer, hostedDomain: 'acme.example' });
+
+  expect([personal, foreign]).toEqual(Array(2).fill('member_unknown domain-foreign'));
+  expect(own).toBe('entered as user_dana');
+  expect([left, unproved]).toEqual(Array(2).fill('member_unknown domain-foreign'));
+});
+
 test('143: an address that was given to somebody else does not open the account that was linked by it', async () => {
   await enter();
 

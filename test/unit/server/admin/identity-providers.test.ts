@@ -8,6 +8,7 @@ import {
   domainRemove,
 } from '#server/admin/domains';
 import { groupCreate } from '#server/admin/groups';
+import type { Actor } from '#server/admin/operation';
 import {
   providerCheck,
   providerCreate,
@@ -23,6 +24,8 @@ import {
 import { settingsRead, settingsUpdate } from '#server/admin/organizations';
 import { linkMember, listProviders, noteProviderTest } from '#server/db/identity-providers';
 import { findOrganization } from '#server/db/organizations';
+import { insertPersonalToken } from '#server/db/personal-tokens';
+import type { Role } from '#server/model/roles';
 import { insertPasskey } from '#server/db/authenticators';
 import { administered, type Administered } from '#support/administered';
 import { lyingProvider } from '#support/lying-provider';
@@ -97,13 +100,56 @@ test('148: addresses of an issuer where everybody has an account are never trust
   ).rejects.toMatchObject({ code: 'invalid', fields: [{ field: 'emailTrusted' }] });
 });
 
+/** A person who signed in a moment ago. */
+const recent = async (role: Role, organizationOf = organization) => {
+  const actor = await at.person(role, organizationOf);
+  if (actor.type !== 'person') throw new TypeError('the operator');
+  return { ...actor, provedAt: at.clock.now() };
+};
+const tokenOf = async (userId: string) => {
+  const id = `token_of_${userId}`;
+  const made = { id, userId, hash: id, hint: 'pat_…aaaa', name: 'script', factors: 1 as const };
+  const times = { createdAt: at.clock.now(), expiresAt: at.clock.now() + 3600 };
+  await insertPersonalToken(at.stores.db, { ...made, ...times }, 1);
+  return { type: 'token', id } as const;
+};
+
+test('149: a provider is changed only after a recent sign-in, or with a personal token of two factors; disabling it is always possible', async () => {
+  const { id: providerId } = await create();
+  const place = { organization, providerId };
+  const owner = await recent('owner');
+  const code = (work: Promise<unknown>) =>
+    work.then(
+      () => 'done',
+      (error: { code: string }) => error.code,
+    );
+  const codes = async (actor: Actor) => [
+    await code(at.perform(providerCreate, { ...fields, issuer: 'https://127.0.0.1:8' }, actor)),
+    await code(at.perform(providerUpdate, { ...place, name: 'Mine' }, actor)),
+    await code(at.perform(providerEnable, place, actor)),
+    await code(at.perform(providerUnlink, { ...place, userId: 'user_x' }, actor)),
+    await code(at.perform(providerRemove, place, actor)),
+  ];
+  const late = { ...owner, provedAt: at.clock.now() - 600 };
+  const script = { ...owner, provedAt: undefined, credential: await tokenOf(owner.userId) };
+  const refused = [...(await codes(late)), ...(await codes({ ...script, factors: 1 }))];
+  const disabled = await code(at.perform(providerDisable, place, late));
+
+  expect(refused).toEqual(Array(10).fill('proof_old'));
+  expect(disabled).toBe('done');
+  expect(
+    await code(at.perform(providerUpdate, { ...place, name: 'Ours' }, { ...script, factors: 2 })),
+  ).toBe('done');
+  expect(await codes(owner)).toEqual(['done', 'done', 'done', 'not_found', 'done']);
+});
+
 test('149: admins see providers and domains, and only owners change them, in their own organization', async () => {
   const [owner, admin, member] = [
-    await at.person('owner'),
-    await at.person('admin'),
-    await at.person('member'),
+    await recent('owner'),
+    await recent('admin'),
+    await recent('member'),
   ];
-  const stranger = await at.person('owner', 'other');
+  const stranger = await recent('owner', 'other');
   const made = await at.perform(providerCreate, fields, owner);
   const place = { organization, providerId: made.id };
   const codes = async (actor: typeof owner, organizationOf = organization) => {
@@ -175,8 +221,7 @@ test('a provider is tested until its client changes', async () => {
 });
 
 test('141: single sign-on is required only after a test of an owner, and while an owner has another way in', async () => {
-  const owner = await at.person('owner');
-  if (owner.type !== 'person') throw new TypeError('an operator');
+  const owner = await recent('owner');
   const two = { ...owner, factors: 2 as const };
   const require = (required = true) =>
     at.perform(settingsUpdate, { organization, singleSignOnRequired: required }, two);

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { personActor } from '#server/web/dashboard/guard';
 import { perform, type Operation } from '#server/admin/operation';
 import { operations } from '#server/admin/operations';
+import { listGrantsOfPerson } from '#server/db/grants';
 import { insertOrganization } from '#server/db/organizations';
 import { insertUser } from '#server/db/people';
 import { updateSettings } from '#server/db/settings';
@@ -136,6 +137,40 @@ test('140: session through a provider: no personal operation, and none in anothe
   const reset = { organization: 'acme', userId: 'lee' };
   const resetting = operations.find(({ name }) => name === 'person.reset-second-factor');
   expect(resetting && (await refusal(resetting, reset))).toBe('forbidden');
+});
+
+test('140: session through a provider: lists and withdraws what the person allows applications there, and nothing else', async () => {
+  const { db } = app.server.stores;
+  const grantOf = async (userId: string) => {
+    await app.server.redeem(await app.server.code());
+    const [made] = await listGrantsOfPerson(db, 'user_dana', app.server.clock.now());
+    const grants = db.updateTable('oauth_grant').where('id', '=', made?.id ?? '');
+    await grants.set({ person_id: userId }).execute();
+    return made?.id ?? '';
+  };
+  const own = await grantOf('olga');
+  await app.browser('lee_there', { organizationId: 'org_acme', role: 'member' });
+  const theirs = await grantOf('lee_there');
+  const path = '/dashboard/acme/applications';
+  const withdraw = (id: string) =>
+    app.post({
+      path: `${path}/${id}/withdraw`,
+      cookie: member.cookie,
+      body: `csrf_token=${member.csrfToken}`,
+    });
+  const list = await app.get(path, member.cookie);
+  const elsewhere = await app.get('/dashboard/other/applications', member.cookie);
+  const foreign = await withdraw(theirs);
+  const { status, location } = await withdraw(own);
+  const after = await app.get(location ?? '', member.cookie);
+  const left = async (userId: string) =>
+    (await listGrantsOfPerson(db, userId, app.server.clock.now())).length;
+
+  expect(list.text).toContain(`${path}/${own}/withdraw`);
+  expect(list.text).not.toContain(theirs);
+  expect([elsewhere.status, foreign.status, status]).toEqual([404, 404, 303]);
+  expect(after.text).toContain('Consent withdrawn');
+  expect([await left('olga'), await left('lee_there')]).toEqual([0, 1]);
 });
 
 test('141: required single sign-on: a password opens nothing, and an owner with two factors everything', async () => {

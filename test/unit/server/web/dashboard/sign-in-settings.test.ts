@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 
-import { listProviders } from '#server/db/identity-providers';
+import { linkMember, listProviders } from '#server/db/identity-providers';
 import { insertDomain, setDomainProof } from '#server/db/organization-domains';
+import { insertCheck, noteCheckFailed } from '#server/db/provider-checks';
 import { lyingProvider, type Lie } from '#support/lying-provider';
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
 
@@ -80,6 +81,48 @@ test('sign-in settings: an error of the form stands beside its field', async () 
   expect(empty.text).toContain('The name is empty');
   expect(inside.text).toContain('The issuer is not an https URL');
   expect(inside.text).not.toContain('value="s"');
+});
+
+test('149: sign-in settings: a form asks for a recent sign-in before anything is typed, and leads back', async () => {
+  const page = await added();
+  const late = await app.browser('late', { organizationId: 'org_acme', role: 'owner' }, 2);
+  await app.server.clock.advance(600);
+  const form = await app.get(`${page}/edit`, late.cookie);
+  const sent = await post(`${page}/edit`, { name: 'Mine', clientId: 'latchkey' }, late);
+  const disabled = await post(`${page}/disable`, {}, late);
+  owner = await app.browser('olga', { organizationId: 'org_acme', role: 'owner' }, 2);
+  const back = encodeURIComponent(`${page}/edit`);
+
+  expect([form.status, sent.status, disabled.status]).toEqual([403, 403, 303]);
+  expect(form.text).toContain(`/sign-in?again=1&amp;next=${back}`);
+  expect((await record())?.name).toBe('Acme ID');
+});
+
+test('sign-in settings: pages say where to announce logouts, and since when people cannot be checked', async () => {
+  const page = await added();
+  const { db } = app.server.stores;
+  const providerId = (await record())?.id ?? '';
+  const before = await app.get(page, owner.cookie);
+  const place = { type: 'organization', organizationId: 'org_acme', providerId } as const;
+  const [member, subject] = [{ organizationId: 'org_acme', userId: 'olga' }, 'olga there'];
+  await linkMember(db, { providerId, subject }, member, 1);
+  const check = { place, subject, sealedToken: 'sealed', version: 0 };
+  await insertCheck(db, check, { now: 1, nextAt: 1 });
+  const during = await app.get(page, owner.cookie);
+  const now = app.server.clock.now() - 7200;
+  await noteCheckFailed(db, check, { failure: 'unreachable', now, nextAt: now });
+  const failing = await app.get(page, owner.cookie);
+  const list = await app.get(home, owner.cookie);
+  await post(`${page}/edit`, { name: 'Acme ID', clientId: 'latchkey', checkAgain: 'never' });
+  const off = await app.get(page, owner.cookie);
+
+  expect(before.text).toContain(`/sign-in/provider/${providerId}/backchannel-logout`);
+  expect(before.text).toContain('No one can be checked again');
+  expect(during.text).toContain('every 60 minutes while they have a session, and every 24 hours');
+  expect(failing.text).toContain('the provider does not answer');
+  expect(list.text).toContain('Failing since');
+  expect(off.text).toContain('People are not checked again');
+  expect(off.text).not.toContain('the provider does not answer');
 });
 
 test('149: sign-in settings: an admin sees them and changes nothing', async () => {
