@@ -202,13 +202,12 @@ const showOwnConsents: PageHandler = async (visit, request, reply, { ports }) =>
     },
     now: ports.clock.now(),
   };
-  const isDone = queryText(request, 'done') === 'withdrawn';
   const data = {
     heading: 'Applications',
     lead: 'What you allow applications to do on your behalf in this organization.',
     action: undefined,
     tabs: undefined,
-    notice: isDone ? 'Consent withdrawn. The application has lost access.' : undefined,
+    notice: queryChoice(request, 'done', { withdrawn: notices.withdrawn }),
     list: query.frame(total),
     isSearchable: false,
     table,
