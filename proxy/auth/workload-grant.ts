@@ -48,7 +48,11 @@ export async function workloadGrant(
     const granted = await jwtBearerGrant({ assertion, scopes }, discovery, { http, clock });
     return tokenOf(granted, discovery, clock.now());
   } catch (error) {
-    if (error instanceof OAuthError && error.code === 'refused') refused.set(mark, error);
-    throw error;
+    if (!(error instanceof OAuthError) || error.code !== 'refused') throw error;
+    const { message, details } = error;
+    const remedy = `check that ${discovery.issuer} trusts the issuer, subject and audience of ${credentials.assertion}`;
+    const refusal = new OAuthError('refused', message, { ...details, remedy }, { cause: error });
+    refused.set(mark, refusal);
+    throw refusal;
   }
 }
