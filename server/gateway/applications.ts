@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 
 import type { Era } from 'latchkey-mcp/headers';
 import type { Span } from 'latchkey-mcp/json';
-import { memberNames, valuesOf } from 'latchkey-mcp/json-edit';
+import { memberIn, memberNames, valuesOf } from 'latchkey-mcp/json-edit';
 import { membersOf } from 'latchkey-mcp/json-value';
 import type { Envelope } from 'latchkey-mcp/message';
 import type { AnnouncedApplication } from '#model/calls';
@@ -24,24 +24,70 @@ const clientInfo = memberNames('io.modelcontextprotocol/clientInfo');
 /** Applications state their name and version in it; whatever is longer is not one. */
 const maxClientInfoBytes = 2048;
 const maxKnown = 500;
+const maxCallers = 5000;
+const maxAgentLength = 500;
+
+/** Who sends a request: a credential at an endpoint. */
+export interface ApplicationCaller {
+  readonly credential: { readonly id: string };
+  readonly endpoint: { readonly id: string };
+}
+
+/** What a caller announced when it connected to a server that opens no session. */
+interface Initialized {
+  readonly endpointId: string;
+  readonly agent: string | undefined;
+  readonly announced: AnnouncedApplication;
+}
 
 /** Finds out which applications call. Each call of the modern era repeats who it is from, so what is read is kept. */
 export class Applications {
   /** By the bytes of `clientInfo`. */
   readonly #known = new LimitedMap<string, AnnouncedApplication | null>(maxKnown);
 
-  /** The application that a request announces: in its message, with its session, or in the `User-Agent` header. */
+  /** By the id of the credential. */
+  readonly #initialized = new LimitedMap<string, Initialized>(maxCallers);
+
+  /**
+   * The application that a request announces: in its message, with its session, with the last `initialize` of this credential and
+   * `User-Agent` at this endpoint, or in the `User-Agent` header.
+   */
   of(
     headers: IncomingHttpHeaders,
     message: ReadMessage | undefined,
     session: Announcing | undefined,
+    caller?: ApplicationCaller,
   ): AnnouncedApplication | undefined {
     const announced = message && this.#announcedBy(message);
     if (announced) return announced;
     const text = session?.application;
     if (text !== undefined) return { text, source: 'client_info' };
     const agent = headers['user-agent'];
+    const initialized = caller && this.#initializedBy(caller, agent, message);
+    if (initialized) return initialized;
     return agent === undefined ? undefined : { text: agent, source: 'user_agent' };
+  }
+
+  /** Servers may open no session, and then only `initialize` says who calls. */
+  #initializedBy(
+    { credential, endpoint }: ApplicationCaller,
+    agent: string | undefined,
+    message: ReadMessage | undefined,
+  ): AnnouncedApplication | undefined {
+    if (message?.envelope.method !== 'initialize') {
+      const known = this.#initialized.get(credential.id);
+      const isSame = known?.agent === agent && known?.endpointId === endpoint.id;
+      return isSame ? known?.announced : undefined;
+    }
+    const { envelope, received } = message;
+    const info = envelope.params && memberIn(received, envelope.params, 'clientInfo');
+    const text = info && announcedIn(received, info);
+    if (text === undefined) return undefined;
+    const announced = { text, source: 'client_info' } as const;
+    if ((agent?.length ?? 0) <= maxAgentLength) {
+      this.#initialized.set(credential.id, { endpointId: endpoint.id, agent, announced });
+    }
+    return announced;
   }
 
   #announcedBy({ envelope, received }: ReadMessage): AnnouncedApplication | null {

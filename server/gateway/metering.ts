@@ -14,7 +14,7 @@ import type {
 import type { Target } from '#model/endpoints';
 import { takesCredentials } from '#model/upstream-kinds';
 import type { Admission } from './admission.ts';
-import type { Announcing, Applications, ReadMessage } from './applications.ts';
+import type { Announcing, ApplicationCaller, Applications, ReadMessage } from './applications.ts';
 import { answeredError, CallSpan, refusedError, type SpanError } from './call-span.ts';
 import {
   type GatewayRefusal,
@@ -299,7 +299,7 @@ export class Metering {
     if (!admission || !isCall(this.#envelope)) return contents?.letGo();
     const { method, name } = this.#envelope ?? {};
     const durationMs = performance.now() - this.#startedAt;
-    const application = this.#application();
+    const application = this.#application(admission);
     this.#ports.note({
       serverId: admission.endpoint.id,
       targetId: admission.endpoint.target.id,
@@ -341,8 +341,8 @@ export class Metering {
     return account === 'oauth_account' ? (this.#upstream?.account?.() ?? account) : account;
   }
 
-  #application(): AnnouncedApplication | undefined {
-    return this.#applications.of(this.#request.headers, this.#message, this.#session);
+  #application(caller: ApplicationCaller): AnnouncedApplication | undefined {
+    return this.#applications.of(this.#request.headers, this.#message, this.#session, caller);
   }
 
   #record(
@@ -350,7 +350,7 @@ export class Metering {
     end: CallEnd,
     { error, status, bytes = 0 }: AnswerFacts,
     durationMs: number,
-    application = this.#application(),
+    application = this.#application({ endpoint, credential }),
   ): EndedCall {
     const { id, address, headers } = this.#request;
     const { method, name, uri } = this.#envelope ?? {};

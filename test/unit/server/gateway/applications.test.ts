@@ -42,3 +42,33 @@ test('application: that of the session is taken before the user agent', () => {
   });
   expect(applications.of({}, undefined, undefined)).toBeUndefined();
 });
+
+/** A request of the legacy era, with this `clientInfo` if it is `initialize`. */
+function legacy(method: string, name?: string) {
+  const info = name === undefined ? {} : { clientInfo: { name, version: '1' } };
+  const received = Buffer.from(
+    JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { name: 'search', ...info } }),
+  );
+  const scan = scanMessage(received);
+  if (scan.outcome === 'refused') throw new Error(scan.reason);
+  return { received, envelope: scan.envelope, era: 'legacy' } as const;
+}
+
+test('application: without a session, that of the last initialize of this credential, endpoint and user agent', () => {
+  const applications = new Applications();
+  const caller = { credential: { id: 'key_1' }, endpoint: { id: 'srv_1' } };
+  const node = { 'user-agent': 'node' };
+  const of = (headers: Record<string, string>, but: object = {}) =>
+    applications.of(headers, legacy('tools/call'), undefined, { ...caller, ...but })?.text;
+
+  const first = applications.of(node, legacy('initialize', 'Claude'), undefined, caller);
+
+  expect(first).toEqual({ text: 'Claude 1', source: 'client_info' });
+  expect(of(node)).toBe('Claude 1');
+  expect(of(agent)).toBe('curl/8');
+  expect(of(node, { credential: { id: 'key_2' } })).toBe('node');
+  expect(of(node, { endpoint: { id: 'srv_2' } })).toBe('node');
+
+  applications.of(node, legacy('initialize', 'Cursor'), undefined, caller);
+  expect(of(node)).toBe('Cursor 1');
+});
