@@ -46,7 +46,7 @@ async function longSearch(
   { page, open }: Parameters<Scene>[0]['dana'],
   album: Parameters<Scene>[0]['album'],
 ) {
-  await open('/activity?outcome=refused&until=2100-01-01');
+  await open('/activity?outcome=refused&from=2020-01-01&until=2100-01-01');
   const whole = await page.content();
   const to = (tool: string) => `/dashboard/acme/activity?tool=${tool}`;
   const notice = `<p class="notice" role="status" data-search="50">Searched back to 17 November, 09:12. <a href="${to('rarest')}">Search further back</a> <button type="button" class="quiet" data-stop hidden>Stop</button></p>`;
