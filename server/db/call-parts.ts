@@ -60,10 +60,10 @@ export interface CallSearch {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Quarters whose index is read at once: at first, and at most. */
-const quartersAtOnce = { first: 16, most: 384 };
-/** About how many rows one query reads: at first, at least and at most. */
-const rowsAStep = { first: 1000, least: 250, most: 4000 };
+/** Quarters whose index is read at once: at first and at least, and at most. On a busy machine, everything takes long. */
+const quartersAtOnce = { least: 16, most: 384 };
+/** About how many rows one query reads. */
+const rowsAStep = { least: 1000, most: 4000 };
 /** For each part that one query reads. */
 const rowsAPartOfStep = 16;
 /** SQLite blocks the process while it reads: a step that takes less is followed by a larger one, and one that takes more by a smaller one. */
@@ -73,11 +73,11 @@ const stepMs = { least: 4, most: 8 };
 export class Pace {
   readonly #isFixed: boolean;
   rows: number;
-  quarters: number = quartersAtOnce.first;
+  quarters: number = quartersAtOnce.least;
 
   constructor(db: Db) {
     this.#isFixed = isPostgres(db);
-    this.rows = this.#isFixed ? rowsAStep.most : rowsAStep.first;
+    this.rows = this.#isFixed ? rowsAStep.most : rowsAStep.least;
   }
 
   /** How many parts one query reads. */
@@ -94,7 +94,10 @@ export class Pace {
   /** The index of quarters was read. */
   tookForQuarters(ms: number): void {
     const factor = this.#isFixed ? 2 : factorOf(ms);
-    this.quarters = Math.min(quartersAtOnce.most, Math.max(1, this.quarters * factor));
+    this.quarters = Math.min(
+      quartersAtOnce.most,
+      Math.max(quartersAtOnce.least, this.quarters * factor),
+    );
   }
 }
 
