@@ -102,7 +102,8 @@ const storiesOfNodes = [
   'test/e2e/proxy/sign-in-story.test.ts',
   'test/e2e/security/provider-logouts.test.ts',
   'test/e2e/security/{mcp-translated,mcp-messages,mcp-parameters,mcp-sessions}.test.ts',
-  'test/e2e/security/{codes-and-refresh,narrowed-streams,provisioning,revocation,revoked-sessions}.test.ts',
+  'test/e2e/security/{assertions,codes-and-refresh,narrowed-streams}.test.ts',
+  'test/e2e/security/{provisioning,revocation,revoked-sessions}.test.ts',
 ];
 
 const full = '**/*.full.test.ts';

@@ -177,7 +177,14 @@ const updateCommand = command(providerUpdateAssertions, {
   words: 'provider assertions',
   positionals: [organizationArgument, textArgument('ID', 'providerId')],
   doc: 'change to which applications an identity provider may vouch for members',
-  prints: ['id', 'name', 'assertionsAllowed', 'assertionClients', 'assertionServers', 'keysUrl'],
+  prints: [
+    'id',
+    'name',
+    { assertions: ({ assertionsAllowed }) => (assertionsAllowed ? 'allowed' : 'refused') },
+    'assertionClients',
+    'assertionServers',
+    'keysUrl',
+  ],
 });
 
 export const assertionCommands: readonly Command[] = [

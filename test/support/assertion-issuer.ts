@@ -33,6 +33,8 @@ export interface AssertionIssuer extends AsyncDisposable {
   sign(what: Signed, key?: CryptoKey | Uint8Array): Promise<string>;
   /** Makes another key. Unless `keepsOld`, it publishes that one only. */
   rotate(keepsOld?: boolean): Promise<void>;
+  /** Says in its configuration that its keys are at another URL. */
+  publishAt(url: string): void;
   /** Answers each request with this status from now on. */
   fail(status: number | undefined): void;
 }
@@ -40,6 +42,7 @@ export interface AssertionIssuer extends AsyncDisposable {
 export async function assertionIssuer({ alg = 'ES256' } = {}): Promise<AssertionIssuer> {
   let reads = 0;
   let failure: number | undefined;
+  let publishedAt: string | undefined;
   let issuer = '';
   let pair = await generateKeyPair(alg, { extractable: true });
   let kid = randomUUID();
@@ -53,7 +56,7 @@ export async function assertionIssuer({ alg = 'ES256' } = {}): Promise<Assertion
       return void response.end(JSON.stringify(jwks));
     }
     if (url !== '/.well-known/openid-configuration') return void response.writeHead(404).end();
-    response.end(JSON.stringify({ issuer, jwks_uri: `${issuer}/keys` }));
+    response.end(JSON.stringify({ issuer, jwks_uri: publishedAt ?? `${issuer}/keys` }));
   });
   issuer = `http://127.0.0.1:${await listen(server)}`;
   return {
@@ -75,6 +78,7 @@ export async function assertionIssuer({ alg = 'ES256' } = {}): Promise<Assertion
       kid = randomUUID();
       jwks = { keys: [...(keepsOld ? jwks.keys : []), await publicOf()] };
     },
+    publishAt: (url) => void (publishedAt = url),
     fail: (status) => void (failure = status),
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
