@@ -5,6 +5,7 @@ import { request } from 'undici';
 import { modern } from '#support/mcp-call';
 import { runProgram, type Program } from '#support/processes';
 import { freePort } from '#support/loopback';
+import { floorShot, ownShot } from './assertions.ts';
 import { callOf, inSession, tokenShot, type Setting } from './gateway-setting.ts';
 import { processCost } from './process-cost.ts';
 import { numberHere, type Shot } from './shot.ts';
@@ -93,6 +94,20 @@ export const gatewayRows: readonly GatewayRow[] = [
     const two = await setting.once(`two ${name}`, nodes.twoProcesses);
     return [tokenShot(nodes, two), two.program];
   }),
+  {
+    name: 'assertion',
+    title: 'identity assertions, SQLite',
+    unit: 'µs',
+    aims: { rate: 0.7 },
+    async floor(setting) {
+      const { shot, running } = await floorShot(setting);
+      return loaded(shot, [running.program], tokenConnections);
+    },
+    async ours(setting, name) {
+      const { shot, running } = await ownShot(setting, name);
+      return loaded(shot, [running.program], tokenConnections);
+    },
+  },
   memoryRow(
     'memory-server',
     'server after 50,000 calls',

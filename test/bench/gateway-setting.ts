@@ -86,6 +86,11 @@ export class Setting implements AsyncDisposable {
     );
   }
 
+  /** A program of `floors`, which is started once. */
+  floorOf(name: string, file: string, ...args: string[]): Promise<Running> {
+    return this.once(name, () => this.#floor(file, ...args));
+  }
+
   tokenEndpoint(): Promise<Running> {
     return this.once('tokens', () => this.#floor('token-endpoint.ts'));
   }

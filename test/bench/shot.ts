@@ -6,6 +6,8 @@ export interface Shot {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
+  /** Makes another body for each request, which costs the load time. */
+  readonly fresh?: () => string;
   /** What every answer has in it. */
   readonly wanted?: string;
 }

@@ -28,14 +28,17 @@ export async function socketLoad(
   connections: number,
   { seconds = Infinity, calls = Infinity, meter = () => {} }: LoadOptions,
 ): Promise<Load> {
-  const made = requestsOf(shot);
+  const { fresh } = shot;
+  const made = fresh ? [] : requestsOf(shot);
   const lanes = await Promise.all(
     Array.from({ length: connections }, () => Lane.open(new URL(shot.url))),
   );
   let at = 0;
   const one = async (lane: Lane): Promise<void> => {
     at = (at + 1) % numbers;
-    const { text, wanted } = made[at] ?? { text: '', wanted: '' };
+    const { text, wanted } = fresh
+      ? { text: textOf(shot, fresh()), wanted: '' }
+      : (made[at] ?? { text: '', wanted: '' });
     await lane.call(text, shot.wanted ?? '', wanted);
   };
   try {
@@ -70,15 +73,20 @@ export interface LoadOptions {
 }
 
 /** Made once: what a request costs to make is the same for everybody. */
-function requestsOf({ url, headers, body }: Shot): { text: string; wanted: string }[] {
+function requestsOf(shot: Shot): { text: string; wanted: string }[] {
+  const { body } = shot;
+  const numbered = body.includes(numberHere);
+  return Array.from({ length: numbers }, (_, at) => ({
+    text: textOf(shot, body.replace(numberHere, String(at + 1))),
+    wanted: numbered ? `"id":${at + 1}` : '',
+  }));
+}
+
+function textOf({ url, headers }: Shot, body: string): string {
   const { host, pathname } = new URL(url);
   const lines = Object.entries({ host, ...headers }).map(([name, value]) => `${name}: ${value}`);
-  const numbered = body.includes(numberHere);
-  return Array.from({ length: numbers }, (_, at) => {
-    const own = body.replace(numberHere, String(at + 1));
-    const head = [`POST ${pathname} HTTP/1.1`, ...lines, `content-length: ${own.length}`, '', ''];
-    return { text: head.join('\r\n') + own, wanted: numbered ? `"id":${at + 1}` : '' };
-  });
+  const head = [`POST ${pathname} HTTP/1.1`, ...lines, `content-length: ${body.length}`, '', ''];
+  return head.join('\r\n') + body;
 }
 
 /** One kept-alive connection with one call at a time. */

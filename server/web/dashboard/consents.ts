@@ -1,13 +1,5 @@
 import type { z } from 'zod';
-import {
-  grantAllow,
-  grantList,
-  grantRead,
-  grantWithdraw,
-  ownGrantList,
-  ownGrantWithdraw,
-} from '#admin/grants';
-import { notFound } from '#admin/refusal';
+import { grantAllow, grantList, grantRead, grantWithdraw } from '#admin/grants';
 import { findServerTitles } from '#db/servers';
 import { scopeSentence } from '#model/scopes';
 import { applicationName } from '#web/consent';
@@ -162,81 +154,7 @@ const allowing: Question = {
   },
 };
 
-/** `/applications`: what the person allows applications to do in this organization, however they signed in. */
-export function ownConsentRoutes(guard: DashboardGuard): void {
-  guard.get('/applications', toUse, showOwnConsents);
-  questionRoutes(guard, '/applications/:grantId/withdraw', toUse, ownWithdrawal);
-}
-
-const toUse = 'organization.read';
-const ownHomeOf = (organization: string) => `${dashboardPath(organization)}/applications`;
-const ownShape = { ...shape, columns: shape.columns.filter(({ text }) => text !== 'Person') };
-
-const showOwnConsents: PageHandler = async (visit, request, reply, { ports }) => {
-  const { organization } = visit;
-  const query = listQuery(request, ownShape);
-  const { sort: _, ...input } = query.input;
-  const { items, total } = await visit.perform(ownGrantList, input);
-  const serverOf = (grant: (typeof items)[number]) => grant.server.split('/')[1] ?? '';
-  const titles = await findServerTitles(ports.db, organization, items.map(serverOf));
-  const table: Table = {
-    caption: 'Applications',
-    columns: query.columns,
-    rows: items.map((grant) => {
-      const text = applicationName({ clientName: grant.client, assistant: grant.assistant });
-      const href = `${ownHomeOf(organization)}/${grant.id}/withdraw`;
-      const sentences = grant.scopes.map((scope) => scopeSentence(scope).text);
-      return {
-        id: grant.id,
-        cells: [
-          { kind: 'name', text },
-          { kind: 'title', of: { name: serverOf(grant), title: titles.get(serverOf(grant)) } },
-          { kind: 'text', text: sentence(sentences) },
-          timeCell(grant.createdAt),
-          { kind: 'actions', actions: [{ text: 'Withdraw', href, of: text, danger: true }] },
-        ],
-      };
-    }),
-    empty: {
-      text: 'No applications yet. An application asks for your consent when you first connect it.',
-    },
-    now: ports.clock.now(),
-  };
-  const data = {
-    heading: 'Applications',
-    lead: 'What you allow applications to do on your behalf in this organization.',
-    action: undefined,
-    tabs: undefined,
-    notice: queryChoice(request, 'done', { withdrawn: notices.withdrawn }),
-    list: query.frame(total),
-    isSearchable: false,
-    table,
-    here: request.url,
-  };
-  return sendDashboardPage(reply, visit, listPage, data, { crumbs: [{ text: 'Applications' }] });
-};
-
-const ownWithdrawal: Question = {
-  async ask({ organization, perform }, { params: { grantId = '' } }) {
-    const { items } = await perform(ownGrantList, { limit: 200 });
-    const grant = items.find(({ id }) => id === grantId);
-    if (!grant) throw notFound('grant');
-    const client = applicationName({ clientName: grant.client, assistant: grant.assistant });
-    return {
-      heading: `Withdraw your consent to ${client}?`,
-      consequences: ['The application loses access immediately. It has to ask you again.'],
-      verb: 'Withdraw consent',
-      cancel: ownHomeOf(organization),
-      crumbs: [{ text: 'Applications', href: ownHomeOf(organization) }],
-    };
-  },
-  async act({ organization, perform }, { params: { grantId = '' } }) {
-    await perform(ownGrantWithdraw, { grantId });
-    return `${ownHomeOf(organization)}?done=withdrawn`;
-  },
-};
-
 /** The scopes as one sentence: `See the tools; use them`. */
-function sentence([first = '', ...rest]: readonly string[]): string {
+export function sentence([first = '', ...rest]: readonly string[]): string {
   return [first, ...rest.map((text) => text.charAt(0).toLowerCase() + text.slice(1))].join('; ');
 }

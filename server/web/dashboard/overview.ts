@@ -315,6 +315,7 @@ async function ownServers({ organization, titled, person }: DashboardVisit, port
   const health = await healthOfAll(servers, ports);
   const applications = await applicationsOf(person.user.id, ports.clock.now(), ports);
   return {
+    own: `${dashboardPath(organization)}/applications`,
     servers: servers.map((server) => {
       const status = health.get(server.id);
       return {
@@ -332,7 +333,7 @@ async function ownServers({ organization, titled, person }: DashboardVisit, port
 type YourServersPageData = Awaited<ReturnType<typeof ownServers>>;
 
 /** The start page of a person who administers nothing: a card for each server that they may use. */
-function yourServersPage({ servers }: YourServersPageData, frame: Frame): Html {
+function yourServersPage({ servers, own }: YourServersPageData, frame: Frame): Html {
   const heading = 'Your servers';
   const lead =
     servers.length === 0
@@ -352,7 +353,8 @@ ${stored !== undefined && html`<p class="soft" dir="auto">${stored}</p>`}
 <p><a class="button" href="${href}#connect-heading" aria-label="Connect to ${titleText(server)}">Connect</a> ${applications !== undefined && html`<a href="${activity}" aria-label="Your calls to ${titleText(server)}">Your calls</a>`}</p>
 </li>`,
 )}
-</ul>`;
+</ul>
+<p><a href="${own}">Applications that act for you here</a></p>`;
   return layout({ title: heading, width: 'table' }, frame, content);
 }
 

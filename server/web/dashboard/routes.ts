@@ -11,7 +11,7 @@ import { auditRoutes } from './audit.ts';
 import { clientFormRoutes } from './client-form.ts';
 import { clientSecretRoutes } from './client-secrets.ts';
 import { clientRoutes } from './clients.ts';
-import { consentRoutes, ownConsentRoutes } from './consents.ts';
+import { consentRoutes } from './consents.ts';
 import { groupRoutes } from './groups.ts';
 import { dashboardGuards, type NavigationEntry } from './guard.ts';
 import { invitationRoutes } from './invitations.ts';
@@ -21,6 +21,7 @@ import { nodeRoutes } from './nodes.ts';
 import { organizationClientRoutes } from './organization-clients.ts';
 import { organizationRoutes, settingsRoutes } from './organizations.ts';
 import { overviewRoutes } from './overview.ts';
+import { ownApplicationRoutes } from './own-applications.ts';
 import { ownConnectionRoutes } from './own-connection.ts';
 import { errorSurroundings } from './page.ts';
 import { ownerlessRoutes } from './ownerless.ts';
@@ -69,7 +70,7 @@ export const navigation: readonly NavigationEntry[] = [
   { text: 'Groups', path: '/groups', routes: [groupRoutes] },
   { text: 'Usage', path: '/usage', routes: [usageRoutes] },
   { text: 'Activity', path: '/activity', routes: [activityRoutes] },
-  { text: 'Applications', path: '/applications', routes: [ownConsentRoutes] },
+  { text: 'My applications', path: '/applications', routes: [ownApplicationRoutes] },
   { text: 'Audit log', path: '/audit', routes: [auditRoutes] },
   {
     text: 'Sign-in',

@@ -8,6 +8,7 @@ import { adminApi, idsOf, spelling, type AdminApi } from '#support/admin-api';
 import { everyRow } from '#support/open-database';
 import { deadWebhook } from '#support/webhook-setup';
 import { listPersonalTokens, revokePersonalToken } from '#server/db/personal-tokens';
+import { insertTrustRule } from '#server/db/trust-rules';
 import { recordCalls } from '#support/made-calls';
 import { newestEvents } from '#support/newest-events';
 
@@ -29,6 +30,9 @@ const besides: Record<string, object> = {
   'server.update': { title: 'Web', hiddenTools: ['drop'] },
   'client.create': { name: 'c', scopes: ['mcp:tools:read'] },
   'client.update': { name: 'renamed' },
+  'organization-client.create': { name: 'c' },
+  'workload.create': { name: 'c', issuer: 'https://127.0.0.1:9/ci', subject: 'x' },
+  'workload.update': { issuer: 'https://127.0.0.1:9/ci', subject: 'y' },
   'key.create': { name: 'k' },
   'agent.create': { name: 'made' },
   'person.set-role': { role: 'viewer' },
@@ -52,6 +56,7 @@ const besides: Record<string, object> = {
     clientSecret: 'secret',
   },
   'provider.update': { name: 'renamed' },
+  'provider.update-assertions': { assertionsAllowed: true },
   'domain.add': { domain: 'made-by-a-test.example' },
   'organization.change-settings': { openClientsAllowed: false },
 };
@@ -81,12 +86,38 @@ async function ownThings(operation: Operation, userId?: string) {
     const { grantId = '' } = things;
     await grants.set({ person_id: userId }).where('id', '=', grantId).execute();
   }
+  if (operation.name === 'grant.allow') await withdrawn(things['grantId']);
+  if (operation.name === 'workload.update') await trusting(things['clientId']);
   if (operation.name !== 'agent.revoke-key') return things;
   const { connection } = api.app.server.stores;
   const row = connection
     .prepare('select k.id from api_key k join agent a on a.id = k.agent_id where a.name = ?')
     .get(things['agent'] ?? '');
   return { ...things, keyId: String(row?.['id']) };
+}
+
+/** Makes a grant one that came of an assertion and was withdrawn. */
+async function withdrawn(grantId = '') {
+  await api.app.server.stores.db
+    .updateTable('oauth_grant')
+    .set({ is_by_assertion: 1, revoked_at: 1 })
+    .where('id', '=', grantId)
+    .execute();
+}
+
+/** Makes a client that of a workload. */
+async function trusting(clientId = '') {
+  await insertTrustRule(api.app.server.stores.db, {
+    clientId,
+    issuer: 'https://127.0.0.1:9/ci',
+    keysUrl: undefined,
+    jwks: undefined,
+    audience: undefined,
+    subject: 'x',
+    claim: undefined,
+    longestLifeSeconds: 3600,
+    isSingleUse: true,
+  });
 }
 
 /**

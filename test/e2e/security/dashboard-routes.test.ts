@@ -23,6 +23,8 @@ const forViewers = [
   'GET ',
   'GET /live',
   'GET /servers',
+  'GET /clients',
+  'GET /applications',
   'GET /servers/:server',
   'GET /servers/:server/clients',
   'GET /servers/:server/clients/:clientId',
@@ -32,7 +34,6 @@ const forViewers = [
   'GET /servers/:server/account',
   'GET /servers/:server/account/disconnect',
   'GET /activity',
-  'GET /applications',
   'GET /activity/export',
   'GET /activity/live',
 ];
@@ -48,8 +49,9 @@ const ownOfViewers = [
 const ofOthers = [
   'GET /activity/:callId',
   'POST /activity/:callId',
-  'GET /applications/:grantId/withdraw',
-  'POST /applications/:grantId/withdraw',
+  ...['withdraw', 'allow'].flatMap((action) =>
+    ['GET', 'POST'].map((method) => `${method} /applications/:grantId/${action}`),
+  ),
 ];
 
 let app: PageApp;

@@ -59,6 +59,17 @@ const grant: Foreign = async ({ userId }) => {
   const [made] = await listGrantsOfPerson(stores.db, userId, clock.now());
   return { id: made?.id ?? 'none' };
 };
+const withdrawn: Foreign = async (person) => {
+  const made = await grant(person);
+  const revoked = { is_by_assertion: 1, revoked_at: app.server.clock.now() };
+  const { db } = app.server.stores;
+  await db
+    .updateTable('oauth_grant')
+    .set(revoked)
+    .where('id', '=', made['id'] ?? '')
+    .execute();
+  return made;
+};
 const pending: Foreign = async ({ cookie }) => {
   const query = new URLSearchParams({
     client_id: app.server.client.id,
@@ -114,7 +125,12 @@ const dashboardForms = [
   '/groups/:groupId/unmap',
   '/groups/:groupId/delete',
   '/consents/:grantId/withdraw',
+  '/consents/:grantId/allow',
   '/applications/:grantId/withdraw',
+  '/applications/:grantId/allow',
+  '/clients/new',
+  '/clients/new-workload',
+  '/clients/:clientId/revoke',
   '/settings',
   '/settings/webhooks',
   '/settings/webhooks/:webhookId',
@@ -127,6 +143,7 @@ const dashboardForms = [
   '/sign-in/domains/:domain/prove',
   '/sign-in/domains/:domain/remove',
   '/sign-in/new-provider',
+  '/sign-in/providers/:providerId/assertions',
   '/sign-in/providers/:providerId/edit',
   '/sign-in/providers/:providerId/test',
   '/sign-in/providers/:providerId/enable',
@@ -185,6 +202,7 @@ const pages: Record<string, Route> = {
   'POST /account/provider': form,
   'POST /account/provider/unlink': form,
   'POST /account/grants/:id/withdraw': { ...form, foreign: grant },
+  'POST /account/grants/:id/allow': { ...form, foreign: withdrawn },
   'POST /account/tokens': form,
   'POST /account/tokens/:id/revoke': { ...form, foreign: personalToken },
   'POST /new-organization': form,

@@ -1,0 +1,148 @@
+import { notFound } from '#admin/refusal';
+import { findGrant, listDecisionsOfPerson, type NamedGrant } from '#db/grants';
+import { scopeSentence } from '#model/scopes';
+import { allowGrant, withdrawGrant } from '#oauth/revocation';
+import { applicationName } from '#web/consent';
+import { type Badge, dashboardPath } from '#web/layout';
+import { queryChoice } from '#web/page-request';
+import { visitOf } from '#web/page-session';
+import { type Table, timeCell } from '#web/tables';
+import { sentence } from './consents.ts';
+import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
+import { listPage, listQuery } from './lists.ts';
+import { sendDashboardPage } from './page.ts';
+import type { DashboardOptions } from './ports.ts';
+import { type Question, questionRoutes } from './questions.ts';
+
+/**
+ * `/applications`: the applications that act for the person in this organization. People who came through a provider of the
+ * organization have no account page.
+ */
+export function ownApplicationRoutes(guard: DashboardGuard): void {
+  guard.get(home, toUse, showApplications);
+  questionRoutes(guard, `${home}/:grantId/withdraw`, toUse, withdrawal);
+  questionRoutes(guard, `${home}/:grantId/allow`, toUse, allowing);
+}
+
+const home = '/applications';
+const toUse = 'organization.read';
+const homeOf = (organization: string) => dashboardPath(organization) + home;
+const shape = {
+  states: [],
+  columns: ['Application', 'Server', 'Permissions', 'Allowed', 'Actions'].map((text) => ({ text })),
+  usual: { sort: 'created_at', order: 'desc' },
+} as const;
+const notices: Readonly<Record<string, string>> = {
+  withdrawn: 'Consent withdrawn. The application has lost access.',
+  allowed: 'Allowed again. The application has access as soon as it asks for it.',
+};
+
+const showApplications: PageHandler = async (visit, request, reply, { ports }) => {
+  const { organization, person } = visit;
+  const now = ports.clock.now();
+  const all = await listDecisionsOfPerson(ports.db, person.user.id, now);
+  const here = all.filter(({ serverPath }) => serverPath.startsWith(`${organization}/`));
+  const table: Table = {
+    caption: 'Applications',
+    columns: listQuery(request, shape).columns,
+    rows: here.map((grant) => {
+      const of = applicationName(grant);
+      const at = `${homeOf(organization)}/${grant.id}`;
+      const name = grant.serverPath.slice(organization.length + 1);
+      return {
+        id: grant.id,
+        cells: [
+          { kind: 'name', text: of, badges: badgesOf(grant) },
+          { kind: 'title', of: { name, title: grant.titles.server } },
+          { kind: 'text', text: sentence(grant.scopes.map((scope) => scopeSentence(scope).text)) },
+          timeCell(grant.createdAt),
+          {
+            kind: 'actions',
+            actions: [
+              grant.revokedAt === undefined
+                ? { text: 'Withdraw', href: `${at}/withdraw`, of, danger: true }
+                : { text: 'Allow again', href: `${at}/allow`, of },
+            ],
+          },
+        ],
+      };
+    }),
+    empty: { text: 'No applications yet.' },
+    now,
+  };
+  const data = {
+    heading: 'My applications',
+    lead: 'Applications that act for you in this organization, because you or the organization allowed it.',
+    action: undefined,
+    tabs: undefined,
+    notice: queryChoice(request, 'done', notices),
+    list: listQuery(request, shape).frame(here.length),
+    isSearchable: false,
+    table,
+    here: request.url,
+  };
+  return sendDashboardPage(reply, visit, listPage, data, { crumbs: [{ text: 'My applications' }] });
+};
+
+function badgesOf({ isByAssertion, revokedAt }: NamedGrant): readonly Badge[] {
+  return [
+    ...(isByAssertion ? [{ text: 'By your organization', tone: 'plain' } as const] : []),
+    ...(revokedAt === undefined ? [] : [{ text: 'Withdrawn', tone: 'bad' } as const]),
+  ];
+}
+
+/** The grant of this person in this organization that the path names. @throws {AdministrationRefusal} `not_found` */
+async function grantOf(
+  { organization, person }: DashboardVisit,
+  { params }: DashboardRequest,
+  { ports }: DashboardOptions,
+): Promise<NamedGrant> {
+  const grant = await findGrant(ports.db, params['grantId'] ?? '');
+  const isOwn = grant?.userId === person.user.id;
+  if (!grant || !isOwn || grant.serverPath.split('/')[0] !== organization) throw notFound('grant');
+  return grant;
+}
+
+const crumbs = (organization: string) => [{ text: 'My applications', href: homeOf(organization) }];
+
+const withdrawal: Question = {
+  async ask(visit, request, options) {
+    const grant = await grantOf(visit, request, options);
+    return {
+      heading: `Withdraw your consent to ${applicationName(grant)}?`,
+      consequences: [
+        grant.isByAssertion
+          ? 'The application loses access immediately, and your organization cannot give it back until you allow it again.'
+          : 'The application loses access immediately. It has to ask you again.',
+      ],
+      verb: 'Withdraw consent',
+      cancel: homeOf(visit.organization),
+      crumbs: crumbs(visit.organization),
+    };
+  },
+  async act(visit, request, options) {
+    const { id } = await grantOf(visit, request, options);
+    const ports = { ...options.ports, source: visitOf(request) };
+    if (!(await withdrawGrant(id, visit.person.user.id, ports))) throw notFound('grant');
+    return `${homeOf(visit.organization)}?done=withdrawn`;
+  },
+};
+
+const allowing: Question = {
+  async ask(visit, request, options) {
+    const grant = await grantOf(visit, request, options);
+    return {
+      heading: `Allow ${applicationName(grant)} again?`,
+      consequences: ['Your organization decides again whether the application gets access.'],
+      verb: 'Allow again',
+      cancel: homeOf(visit.organization),
+      crumbs: crumbs(visit.organization),
+    };
+  },
+  async act(visit, request, options) {
+    const { id } = await grantOf(visit, request, options);
+    const ports = { ...options.ports, source: visitOf(request) };
+    if (!(await allowGrant(id, visit.person.user.id, ports))) throw notFound('grant');
+    return `${homeOf(visit.organization)}?done=allowed`;
+  },
+};
