@@ -142,6 +142,8 @@ test('an organization requires a second factor, and refuses unknown applications
     latchkey_proxy: 'yes',
     call_retention_days: 90,
     single_sign_on: 'no',
+    leaver_resources: 'suspend',
+    invited_scim_groups: 'no',
   });
   await expect(
     admin.run('organization', 'update', 'acme', '--second-factor', 'maybe'),

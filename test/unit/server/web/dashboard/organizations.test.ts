@@ -124,6 +124,10 @@ test('organization settings: an owner without a second factor can require one', 
       latchkeyProxyAllowed: false,
       callRetentionDays: 90,
       singleSignOnRequired: false,
+      leaverResources: 'suspend',
+      invitedScimGroups: false,
+      leaverResources: 'suspend',
+      invitedScimGroups: false,
     },
   ]);
 });
