@@ -69,18 +69,19 @@ export const leaverList = organizationOperation({
 export const leaverHandOver = organizationOperation({
   name: 'leaver.hand-over',
   doc: 'Make an owner or admin, yourself if omitted, the owner of a key, client or agent whose owner left; it works again immediately',
-  route: { method: 'POST', path: `${path}/{kind}/{resourceId}` },
+  route: { method: 'POST', path: `${path}/{resourceId}` },
   permission: 'key.manage',
   input: z.strictObject({
     ...inOrganization,
-    kind: z.enum(kinds),
-    resourceId: z.string().max(100),
+    resourceId: z.string().max(100).describe('The id of the key, client or agent'),
     userId: z.string().max(100).optional().describe('Yourself if omitted'),
   }),
   output: z.object({ kind: z.enum(kinds), id: z.string(), ownerId: z.string() }),
-  target: ({ kind, resourceId }, done) =>
-    `${kind}:${resourceId}${done ? ` user:${done.ownerId}` : ''}`,
-  async run({ kind, resourceId: id, userId }, { organization, actor }, ports) {
+  target: ({ resourceId: id }, done) =>
+    `${kindOf(id) ?? 'resource'}:${id}${done ? ` user:${done.ownerId}` : ''}`,
+  async run({ resourceId: id, userId }, { organization, actor }, ports) {
+    const kind = kindOf(id);
+    if (!kind) throw notFound('resource');
     const to = userId ?? (actor.type === 'person' ? actor.userId : undefined);
     if (to === undefined) throw invalidField('userId', 'is missing');
     await checkMayOwn(organization.id, to, ports);
@@ -88,12 +89,17 @@ export const leaverHandOver = organizationOperation({
       case 'stranger':
         throw notFound('person');
       case 'unknown':
-        throw notFound(kind);
+        throw notFound('resource');
       case 'done':
         return { kind, id, ownerId: to };
     }
   },
 });
+
+/** The kind that an id is of. */
+function kindOf(id: string): (typeof kinds)[number] | undefined {
+  return kinds.find((kind) => id.startsWith(`${kind}_`));
+}
 
 /** Only who may manage keys can answer for one. @throws {AdministrationRefusal} `not_found`, `conflict` */
 async function checkMayOwn(
@@ -119,12 +125,7 @@ export const leaverCommands: readonly Command[] = [
   }),
   command(leaverHandOver, {
     words: 'leaver hand-over',
-    positionals: [
-      organizationArgument,
-      textArgument('KIND', 'kind'),
-      textArgument('ID', 'resourceId'),
-      personArgument,
-    ],
+    positionals: [organizationArgument, textArgument('ID', 'resourceId'), personArgument],
     doc: 'hand over a key, client or agent whose owner left to an owner or admin; it works again',
     prints: ['kind', 'id', { organization: (_, { given }) => organizationIn(given) }, 'ownerId'],
   }),

@@ -92,8 +92,8 @@ const inOrganization = { organization: fields.organization };
 const path = '/organizations/{organization}/scim';
 const toRead = 'provider.read';
 const toManage = 'provider.manage';
-const ofToken = { ...inOrganization, tokenId: z.string().max(100) };
-const target = ({ tokenId }: { tokenId: string }) => `scim-token:${tokenId}`;
+const ofToken = { ...inOrganization, scimTokenId: z.string().max(100) };
+const target = ({ scimTokenId: id }: { scimTokenId: string }) => `scim-token:${id}`;
 const createdToken = tokenViewSchema
   .extend({ token: z.string().describe('Shown only once') })
   .meta({ id: 'CreatedScimToken' });
@@ -186,7 +186,7 @@ export const scimCreateToken = organizationOperation({
   permission: toManage,
   input: z.strictObject({ ...inOrganization, expiresInDays: lifeField }),
   output: createdToken,
-  target: (_, made) => made && target({ tokenId: made.id }),
+  target: (_, made) => made && target({ scimTokenId: made.id }),
   async run(input, { organization, actor }, ports) {
     const tokens = await listScimTokens(ports.db, organization.id);
     const now = ports.clock.now();
@@ -230,19 +230,19 @@ export const scimRotateToken = organizationOperation({
       }),
   }),
   output: createdToken,
-  target: (_, made) => made && target({ tokenId: made.id }),
+  target: (_, made) => made && target({ scimTokenId: made.id }),
   run: (input, { organization, actor }, ports) => makeToken(organization.id, input, actor, ports),
 });
 
 export const scimRevokeToken = organizationOperation({
   name: 'scim.revoke-token',
   doc: 'Revoke a token of the directory immediately; members stay as they are',
-  route: { method: 'DELETE', path: `${path}/tokens/{tokenId}` },
+  route: { method: 'DELETE', path: `${path}/tokens/{scimTokenId}` },
   permission: toManage,
   input: z.strictObject(ofToken),
   output: tokenViewSchema,
   target,
-  async run({ tokenId }, { organization: { id } }, { db, clock }) {
+  async run({ scimTokenId: tokenId }, { organization: { id } }, { db, clock }) {
     const find = async () => (await listScimTokens(db, id)).find((token) => token.id === tokenId);
     if (!(await find())) throw notFound('token');
     if (!(await revokeScimToken(db, id, tokenId, clock.now()))) {
@@ -306,7 +306,7 @@ export const scimCommands: readonly Command[] = [
   }),
   command(scimRevokeToken, {
     words: 'scim revoke-token',
-    positionals: [organizationArgument, textArgument('ID', 'tokenId')],
+    positionals: [organizationArgument, textArgument('ID', 'scimTokenId')],
     doc: 'revoke a token of the directory immediately',
     prints: ['id', 'revokedAt'],
   }),

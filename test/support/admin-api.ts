@@ -21,6 +21,7 @@ import { toWire, wireName } from '#server/admin/wire-names';
 import { everyRefusal } from '#server/audit/counted-refusals';
 import { findOrganization } from '#server/db/organizations';
 import { insertUser } from '#server/db/people';
+import { insertScimToken } from '#server/db/scim-tokens';
 import { findServer } from '#server/db/servers';
 import { type ServerRecord } from '#server/model/endpoints';
 import { noteToolDefinitions } from '#server/db/tool-definitions';
@@ -89,6 +90,7 @@ export async function adminApi(): Promise<AdminApi> {
     const webhookId = await webhookOf(organization);
     const { userId } = people;
     const sso = await signInOf(organization, { name, userId });
+    const directory = await directoryOf(organization, { name, server: name });
     const things = {
       server: name,
       clientId,
@@ -97,9 +99,31 @@ export async function adminApi(): Promise<AdminApi> {
       agent: name,
       webhookId,
       header,
+      ...directory,
       ...sso,
     };
     return { organization, ...things, ...people };
+  }
+
+  /** A token of a directory, the only one, and a key that needs an owner. */
+  async function directoryOf(organization: string, at: { name: string; server: string }) {
+    const organizationId = (await findOrganization(stores.db, organization))?.id ?? '';
+    await stores.db
+      .deleteFrom('scim_token')
+      .where('organization_id', '=', organizationId)
+      .execute();
+    const scimTokenId = `scimtoken_of_${at.name}`;
+    const token = { id: scimTokenId, hash: scimTokenId, hint: 'scim_…aaaa' };
+    const made = { createdBy: 'operator', createdAt: clock.now(), expiresAt: undefined };
+    await insertScimToken(stores.db, { ...token, ...made, organizationId }, { most: 2 });
+    const key = { organization, server: at.server, name: 'without an owner' };
+    const { id: resourceId } = await perform(keyCreate, key, operator, ports);
+    await stores.db
+      .updateTable('api_key')
+      .set({ owner_id: 'user_who_left', ownerless_at: clock.now(), suspended_at: clock.now() })
+      .where('id', '=', resourceId)
+      .execute();
+    return { scimTokenId, resourceId };
   }
 
   /** An identity provider with a linked member, and a domain. The only ones, because their number is limited. */

@@ -25,7 +25,7 @@ const notices: Readonly<Record<string, string>> = { done: 'Handed over. It works
 /** `/people/needs-owner`: keys, clients and agents whose owner left, each with a form that hands it over. */
 export function ownerlessRoutes(guard: DashboardGuard): void {
   guard.get(home, 'agent.read', showOwnerless);
-  guard.post(`${home}/:kind/:resourceId`, 'key.manage', handOver);
+  guard.post(`${home}/:resourceId`, 'key.manage', handOver);
 }
 
 export function ownerlessPath(organization: string): string {
@@ -64,7 +64,6 @@ async function ownersOf({ perform, person }: DashboardVisit): Promise<Choice[]> 
 const handOver: FormHandler = async (visit, sent, { params }, reply) => {
   const userId = sent.get('owner');
   await visit.perform(leaverHandOver, {
-    kind: params['kind'],
     resourceId: params['resourceId'],
     ...(userId !== undefined && { userId }),
   });
@@ -109,12 +108,12 @@ function ownerlessRow(
     ? badge({ text: 'Suspended', tone: 'bad' })
     : badge({ text: 'Works', tone: 'care' });
   const where = item.server ?? item.agent;
-  const id = `owner-${item.kind}-${item.id}`;
+  const id = `owner-${item.id}`;
   const form = html`<label class="unseen" for="${id}">New owner of ${item.name}</label>
 <select id="${id}" name="owner">${selectOptions(owners)}</select> <button>Hand over</button>`;
   return html`<li>
 <div><strong>${displayName(item.name)}</strong> ${state}
 <p class="help">${nouns[item.kind]}${where !== null && html` of ${where}`} · ${item.formerEmail === null ? 'owner deleted' : displayName(item.formerEmail)} left ${relativeTime(item.ownerlessAt, now)}</p></div>
-${mayManage && postForm(frame, { action: `${at}/${item.kind}/${item.id}`, className: 'actions' }, form)}
+${mayManage && postForm(frame, { action: `${at}/${item.id}`, className: 'actions' }, form)}
 </li>`;
 }

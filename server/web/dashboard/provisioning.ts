@@ -39,7 +39,7 @@ export function provisioningRoutes(guard: DashboardGuard): void {
   guard.get(home, toRead, showState);
   formRoutes(guard, `${home}/new-token`, toManage, newToken);
   formRoutes(guard, `${home}/rotate`, toManage, rotation);
-  questionRoutes(guard, `${home}/tokens/:tokenId/revoke`, toManage, revocation);
+  questionRoutes(guard, `${home}/tokens/:scimTokenId/revoke`, toManage, revocation);
   guard.post(`${home}/clear-errors`, toManage, clearErrors);
 }
 
@@ -128,7 +128,7 @@ const rotation = tokenForm(scimRotateToken, {
 const revocation: Question = {
   async ask(visit, { params }) {
     const { tokens } = await visit.perform(scimRead);
-    const token = tokens.find(({ id }) => id === params['tokenId']);
+    const token = tokens.find(({ id }) => id === params['scimTokenId']);
     if (!token) throw notFound('token');
     return {
       heading: `Revoke the token ${token.hint}?`,
@@ -142,7 +142,7 @@ const revocation: Question = {
     };
   },
   async act(visit, { params }) {
-    await visit.perform(scimRevokeToken, { tokenId: params['tokenId'] ?? '' });
+    await visit.perform(scimRevokeToken, { scimTokenId: params['scimTokenId'] ?? '' });
     return `${provisioningPath(visit.organization)}?done=revoked`;
   },
 };

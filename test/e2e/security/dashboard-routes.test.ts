@@ -4,6 +4,7 @@ import { listClientSecrets } from '#server/db/client-secrets';
 import { listGrantsOfPerson } from '#server/db/grants';
 import { insertAgent } from '#server/db/agents';
 import { insertOrganization } from '#server/db/organizations';
+import { insertScimToken } from '#server/db/scim-tokens';
 import { insertServer } from '#server/db/servers';
 import { createKey } from '#server/admin/create-credentials';
 import { recordCalls as recordActivity } from '#support/made-calls';
@@ -89,6 +90,8 @@ beforeAll(async () => {
     webhookId: 'whk_1',
     providerId: 'idp_1',
     domain: 'acme.example',
+    scimTokenId: 'scimtoken_1',
+    resourceId: key.id,
     callId: await recordCall(stores.db, clock.now()),
   };
   await app.browser('user_mel', { organizationId: 'org_acme', role: 'member' });
@@ -101,6 +104,14 @@ beforeAll(async () => {
   const webhook = { id: 'whk_1', organizationId: 'org_acme', url: deadWebhook, actions: [] };
   await insertWebhook(stores.db, { ...webhook, sealedSecret: '', createdAt }, 10);
   await insertSomeProvider(stores.db, { id: 'idp_1', issuer: 'https://127.0.0.1:9', createdAt });
+  const scimToken = {
+    id: 'scimtoken_1',
+    organizationId: 'org_acme',
+    hash: 'h',
+    hint: 'scim_…aaaa',
+  };
+  const ofOperator = { createdBy: 'operator', createdAt, expiresAt: undefined };
+  await insertScimToken(stores.db, { ...scimToken, ...ofOperator }, { most: 2 });
   const domain = { organizationId: 'org_acme', domain: 'acme.example', verificationToken: 't' };
   await insertDomain(stores.db, { ...domain, createdAt }, 5);
   await insertOrganization(stores.db, { id: 'org_globex', name: 'globex', createdAt });
@@ -141,7 +152,7 @@ const kept = () => {
   const kinds = ['endpoint', 'target', 'oauth_client', 'client_secret', 'api_key', 'agent'];
   const people = ['membership', 'person_group', 'group_member', 'endpoint_group', 'invitation'];
   const tables = [...kinds, ...people, 'group_mapping', 'oauth_grant', 'webhook'];
-  tables.push('identity_provider', 'organization_domain');
+  tables.push('identity_provider', 'organization_domain', 'scim_token');
   return tables.map((name) => connection.prepare(`select * from "${name}"`).all());
 };
 const statuses = async (

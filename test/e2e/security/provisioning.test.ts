@@ -406,7 +406,7 @@ test('168: SCIM: keys and clients that the person created are suspended, until s
   const suspended = await call({ 'x-api-key': String(key['key']) });
   const refused = await tokenStatus();
   const listed = await (await keeper.person.ask('/acme/ownerless')).text();
-  for (const one of [`key/${String(key['id'])}`, `client/${String(client['client_id'])}`]) {
+  for (const one of [String(key['id']), String(client['client_id'])]) {
     await keeper.person.ask(`/acme/ownerless/${one}`, { method: 'POST', body: {} });
   }
 

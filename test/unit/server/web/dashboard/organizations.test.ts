@@ -67,6 +67,8 @@ test('organization settings: the title and the rules are saved together', async 
     latchkeyProxyAllowed: false,
     callRetentionDays: 45,
     singleSignOnRequired: false,
+    leaverResources: 'suspend',
+    invitedScimGroups: false,
   };
 
   expect([status, await kept()]).toEqual([303, { title: 'Acme Ltd', ...rules }]);
@@ -124,8 +126,6 @@ test('organization settings: an owner without a second factor can require one', 
       latchkeyProxyAllowed: false,
       callRetentionDays: 90,
       singleSignOnRequired: false,
-      leaverResources: 'suspend',
-      invitedScimGroups: false,
       leaverResources: 'suspend',
       invitedScimGroups: false,
     },
