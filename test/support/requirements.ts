@@ -46,6 +46,11 @@ export const requirements = {
     install: 'apt-get install chromium-headless-shell',
     commands: ['chromium-headless-shell|chromium'],
   },
+  glewlwyd: {
+    reason: 'people sign in at an identity provider that is not ours and not written in JavaScript',
+    install: 'apt-get install glewlwyd chromium-headless-shell',
+    commands: ['glewlwyd', 'chromium-headless-shell|chromium'],
+  },
   nginx: {
     reason: 'the server is tested behind a real nginx',
     install: 'apt-get install nginx',
