@@ -17,7 +17,7 @@ export const dashboardScenes: Scene = async ({ dana, furnished, album }) => {
     audit: '/audit',
     consents: '/consents',
     'organization-clients': '/clients',
-    'own-applications': '/applications',
+    applications: '/applications',
     usage: '/usage?by=tool',
   };
   for (const [name, path] of Object.entries(tables)) {

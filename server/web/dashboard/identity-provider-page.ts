@@ -59,7 +59,7 @@ function factsOf(provider: ProviderView): Fact[] {
           { label: 'Client ID', cell: { kind: 'address', text: provider.clientId } } as const,
           { label: 'Client secret', text: 'Set; never shown' },
         ]),
-    { label: 'Requested scopes', text: ['openid', 'email', ...provider.scopes].join(' ') },
+    { label: 'Requested scopes', text: scopeWords(provider) },
     { label: 'Groups claim', text: provider.groupsClaim },
     {
       label: 'Addresses without email_verified',
@@ -76,6 +76,12 @@ function factsOf(provider: ProviderView): Fact[] {
     { label: 'Applications', text: vouchingWords(provider) },
     { label: 'Tested', cell: timeCell(provider.testedAt, 'Never') },
   ];
+}
+
+/** Whether `offline_access` is requested depends on what the provider supports. */
+function scopeWords({ scopes, checkAgain }: ProviderView): string {
+  const always = ['openid', 'email', ...scopes].join(' ');
+  return checkAgain === 'never' ? always : `${always}; offline_access to check people again`;
 }
 
 /** One provider: its settings, a test of it, and who is linked. */

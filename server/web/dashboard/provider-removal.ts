@@ -3,6 +3,7 @@ import type { EpochSeconds } from '#model/clock';
 import type { ProviderChecking } from '#model/provider-checks';
 import { html, type Html } from '#web/html';
 import { copyable, relativeTime } from '#web/tables';
+import { localTime } from '#web/times';
 
 /** How removing people at a provider ends their access here. */
 export interface ProviderRemoval {
@@ -18,7 +19,7 @@ export function removalSection(removal: ProviderRemoval, now: EpochSeconds): Htm
   const { logoutUri, announcedAt, checks } = removal;
   return html`<section class="section" aria-labelledby="removal-heading">
 <h2 id="removal-heading">Removal at the provider</h2>
-${checks.failing > 0 && failing(checks, now)}
+${checks.failing > 0 && failing(checks)}
 <p>${checkWords(removal)}</p>
 <p class="help">If the provider can announce logouts (OpenID Connect Back-Channel Logout), register this URL there, and let it send the session. Sessions here then end at once.</p>
 ${copyable(logoutUri, 'the logout URL')}
@@ -26,8 +27,8 @@ ${announcedAt !== undefined && html`<p class="help">Last logout announced: ${ann
 </section>`;
 }
 
-function failing({ failure, failingSince }: CheckSummary, now: EpochSeconds): Html {
-  const since = failingSince === undefined ? '' : html` since ${relativeTime(failingSince, now)}`;
+function failing({ failure, failingSince }: CheckSummary): Html {
+  const since = failingSince === undefined ? '' : html` since ${localTime('moment', failingSince)}`;
   return html`<div class="notice warning" role="status"><p>Some people could not be checked${since}: ${failureWords(failure)}. They keep their access until the provider answers. Latchkey tries again.</p></div>`;
 }
 
