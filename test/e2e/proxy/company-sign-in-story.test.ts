@@ -1,0 +1,108 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { z } from 'zod';
+
+import type { AssertionProvider } from '#support/assertion-provider';
+import { pkcePair } from '#support/authorization-server';
+import { assistantFiles, companyComputer, type CompanyComputer } from '#support/company-computer';
+import { serverProcess, type ServerProcess } from '#support/server-process';
+import { suite } from '#support/suite';
+import { temporaryFolder } from '#support/temporary-folder';
+
+const endpoints = ['sales', 'support', 'finance'];
+const made = z.object({ id: z.string() });
+
+/** What the administrators of Acme do at our server; the id of their provider there. */
+async function setUp(server: ServerProcess, company: AssertionProvider): Promise<string> {
+  await using folder = await temporaryFolder('setup');
+  const secretFile = join(folder.path, 'secret');
+  writeFileSync(secretFile, company.clientSecret, { mode: 0o600 });
+  await server.command(['organization', 'create', 'acme']);
+  for (const name of endpoints)
+    await server.command(['server', 'create', `acme/${name}`, '--demo']);
+  await server.command(
+    ['user', 'create', 'dana@example.com', '--organization', 'acme', '--role', 'member'],
+    'correct horse battery',
+  );
+  const client = ['--client-id', company.clientId, '--client-secret-file', secretFile];
+  const place = ['--outbound-host', '127.0.0.1', '--master-key-file', server.masterKeyFile];
+  const provider = ['--name', 'Acme ID', '--issuer', company.issuer, ...client, ...place];
+  const created = await server.command(['provider', 'create', 'acme', ...provider, '--json']);
+  const { id } = made.parse(JSON.parse(created));
+  await server.command(['domain', 'add', 'acme', 'example.com']);
+  await server.command(['domain', 'confirm', 'acme', 'example.com']);
+  const document = `${server.base}/oauth/clients/latchkey.json`;
+  // At an http address, the server knows its own document once somebody has asked for a sign-in with it.
+  const asked = new URLSearchParams({
+    response_type: 'code',
+    client_id: document,
+    redirect_uri: 'http://127.0.0.1/callback',
+    scope: 'mcp:tools:read',
+    code_challenge: pkcePair().challenge,
+    code_challenge_method: 'S256',
+    resource: `${server.base}/mcp/acme/sales`,
+  });
+  await fetch(`${server.base}/oauth/consent?${asked.toString()}`);
+  const allowed = ['--allow', 'yes', '--client', document];
+  await server.command(['provider', 'assertions', 'acme', id, ...allowed]);
+  company.register(server.base, document);
+  return id;
+}
+
+await suite(['keychain', 'browser'], 'a company whose provider vouches for its people', () => {
+  let computer: CompanyComputer;
+  let server: ServerProcess;
+  let providerId: string;
+
+  beforeAll(async () => {
+    server = await serverProcess({ args: ['--outbound-host', '127.0.0.1'] });
+    computer = await companyComputer(async (company) => {
+      providerId = await setUp(server, company);
+      return [server.base];
+    });
+  });
+  afterAll(async () => {
+    await computer[Symbol.asyncDispose]();
+    await server[Symbol.asyncDispose]();
+  });
+
+  const url = (name: string) => `${server.base}/mcp/acme/${name}`;
+
+  test('three endpoints in two assistants: three commands, two clicks, no consent page of the server', async () => {
+    const runs = [
+      await computer.withPage(computer.signIn, 'setup', url('sales'), '--yes'),
+      await computer.latchkey('setup', url('support'), '--yes'),
+      await computer.latchkey('setup', url('finance'), '--yes'),
+    ];
+
+    for (const { code, stdout, stderr } of runs) {
+      expect({ code, stderr }).toMatchObject({ code: 0 });
+      expect(stdout).toContain('signed in as dana@example.com');
+      expect(stdout).toContain(`by the company sign-in of ${computer.company.issuer}`);
+    }
+    expect(computer.counts()).toEqual({ commands: 3, clicks: 2, pages: 0 });
+    for (const file of assistantFiles)
+      for (const name of endpoints) {
+        const counted = await computer.through(file, name, async (proxy) => {
+          await proxy.handshake();
+          const sql = 'select count(*) as n from books';
+          return proxy.request('tools/call', { name: 'query', arguments: { sql } });
+        });
+        expect(JSON.stringify(counted.result)).toMatch(/\d{3,}/);
+      }
+    expect(computer.company.exchanges).toHaveLength(3);
+  });
+
+  test('once the organization no longer lets the provider vouch, the proxy says who refused, and opens no page', async () => {
+    await server.command(['provider', 'assertions', 'acme', providerId, '--allow', 'no']);
+    const [file] = assistantFiles;
+    const { error } = await computer.through(file, 'sales', async (proxy) => proxy.handshake());
+    const login = await computer.latchkey('login', 'sales');
+
+    expect(error?.message).toContain(`${server.base} gives you no access to ${url('sales')}`);
+    expect(login.stderr).toContain('hint: ask the administrators of your company for access');
+    expect({ code: login.code, pages: computer.counts().pages }).toEqual({ code: 1, pages: 0 });
+  });
+});
