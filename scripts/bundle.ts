@@ -63,7 +63,7 @@ const whileCarrying = new RegExp(
     String.raw`^\0node:`,
     String.raw`^(?!.*${forCompanies.source}).*proxy[\\/](auth|keychain|pipeline|transport)[\\/]`,
     String.raw`proxy[\\/]status[\\/](publish-status|status-directory)\.`,
-    String.raw`proxy[\\/](connections[\\/]secret-trial|config[\\/]managed-file|atomic-file|package)\.`,
+    String.raw`proxy[\\/](connections[\\/]secret-trial|config[\\/]provider-files|atomic-file|package)\.`,
   ].join('|'),
 );
 

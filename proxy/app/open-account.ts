@@ -50,11 +50,18 @@ export async function openAccount(
     },
     async provider() {
       if (credentials.kind !== 'authorization_code') return undefined;
-      const { managedProvider } = await import('#config/managed-file');
-      const named = credentials.identityProvider ?? (await managedProvider(url, host));
+      const { learnedProvider, managedFile, providerIn } = await import('#config/provider-files');
+      const named =
+        credentials.identityProvider ??
+        (await providerIn(managedFile(host), url)) ??
+        (await learnedProvider(stateDirectory, url));
       if (named?.clientSecret === undefined) return named;
       const { readReference } = await import('#auth/client-authentication');
       return { ...named, clientSecret: await readReference(named.clientSecret, env) };
+    },
+    async learnProvider(told) {
+      const { learnedFile, learnProvider } = await import('#config/provider-files');
+      await learnProvider(learnedFile(stateDirectory), url, told);
     },
     async readAssertion(reference) {
       const { readReference } = await import('#auth/client-authentication');

@@ -1,8 +1,9 @@
 import type { ClientCredentials, PersonCredentials } from '#config/connection';
+import type { IdentityProvider } from '#config/identity-provider';
 import type { Log } from '#log/log';
 import type { TokenSource } from '#transport/credential';
 import type { Account } from './account.ts';
-import { StoredTokenSource, type Grant, type SignIn } from './token-source.ts';
+import { StoredTokenSource, type Grant, type Known, type SignIn } from './token-source.ts';
 
 export type AccountTokensOptions = {
   /** Lets a person sign in when that is required. */
@@ -50,7 +51,10 @@ export function ownGrant(
   };
 }
 
-/** For a person: by the company sign-in if there is one that the server accepts, otherwise by the refresh token of the server. */
+/**
+ * For a person: by the company sign-in if there is one that the server accepts, otherwise by the refresh token of the server. Who signed
+ * in to the server itself before their company had a provider goes on with that until it ends.
+ */
 function personalGrant(
   account: Account,
   subject: { url: string; credentials: PersonCredentials },
@@ -58,7 +62,7 @@ function personalGrant(
 ): Grant {
   return async (known) => {
     const provider = await account.provider();
-    if (provider) {
+    if (provider && !(await hasOwnSignIn(account, provider, known))) {
       const { managedGrant, unsupportedSentence } = await import('./managed-authorization.ts');
       const outcome = await managedGrant({ ...subject, provider }, known, account);
       if ('granted' in outcome) return outcome.granted;
@@ -71,4 +75,16 @@ function personalGrant(
     const clients = registeredClients(account.store);
     return personGrant(subject, known, { ...account, clients });
   };
+}
+
+/** Whether the person has signed in to the server itself, and never at the provider. */
+async function hasOwnSignIn(
+  { vault, store }: Account,
+  provider: IdentityProvider,
+  { previous, wider }: Known,
+): Promise<boolean> {
+  if (wider || !previous || previous.provider !== undefined) return false;
+  if ((await vault.refresh(previous.issuer)) === undefined) return false;
+  const { storedSignIn } = await import('./provider-sign-in.ts');
+  return (await storedSignIn(provider, store)) === undefined;
 }

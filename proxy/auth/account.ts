@@ -1,6 +1,7 @@
 import type { Clock } from '#clock/clock';
 import type { ClientCredentials, Connection, PersonCredentials } from '#config/connection';
 import type { IdentityProvider } from '#config/identity-provider';
+import type { ToldProvider } from '#config/provider-files';
 import type { SecretStore } from '#keychain/secret-store';
 import type { HttpClient } from '#transport/http-client';
 import type { ConfiguredClientPorts } from './client-authentication.ts';
@@ -26,8 +27,10 @@ export type Account = {
   /** Deletes the cached answers for this account, and the detected kind of server. */
   forgetCached: () => Promise<void>;
   readPrivateKey: ConfiguredClientPorts['readPrivateKey'];
-  /** The identity provider of the company that the connection, or the administrators of this computer, name. */
+  /** The identity provider of the company that the connection, the administrators of this computer or the server itself named. */
   provider: () => Promise<IdentityProvider | undefined>;
+  /** Notes the provider that the server named to the person who signed in. */
+  learnProvider: (told: ToldProvider) => Promise<void>;
   /** Reads what `assertion` of the connection refers to. */
   readAssertion: (reference: string) => Promise<string>;
   listen: (options: RedirectListenerOptions) => Promise<RedirectListener>;

@@ -244,15 +244,17 @@ export type ProviderPageOptions = {
 };
 
 /**
- * The metadata of the provider, which the company chose and which may therefore be in any network.
+ * The metadata of the provider. One that the company chose may be in any network.
  *
  * @throws {OAuthError}
  */
 export async function providerServer(
-  { issuer }: IdentityProvider,
+  { issuer, toldBy }: IdentityProvider,
   { http }: Pick<OAuthPorts, 'http'>,
 ): Promise<AuthorizationServer> {
-  const server = await authorizationServer({ issuer, network: 'public', chosen: true }, http);
+  const known = toldBy === undefined ? undefined : await http.networkOf(new URL(toldBy));
+  const from = { network: known ?? 'public', chosen: toldBy === undefined };
+  const server = await authorizationServer({ issuer, ...from }, http);
   if (server) return server;
   throw new OAuthError('metadata', `${issuer} does not publish its metadata`, { endpoint: issuer });
 }

@@ -1,5 +1,8 @@
 import { aborted, type Clock, type EpochSeconds } from '#clock/clock';
+import { membersOf } from 'latchkey-mcp/json-value';
 import type { PersonCredentials } from '#config/connection';
+import { readIdentityProvider } from '#config/identity-provider';
+import type { ToldProvider } from '#config/provider-files';
 import { isInKeychain } from '#config/secret';
 import type { HttpClient } from '#transport/http-client';
 import type { Account } from './account.ts';
@@ -19,6 +22,7 @@ export type SignInPorts = ChooseClientPorts & {
   clock: Clock;
   show: ShowPage;
   save: (granted: Granted) => Promise<TokenRecord>;
+  learnProvider?: (told: ToldProvider) => Promise<void>;
 };
 
 export type SignInInput = {
@@ -94,7 +98,7 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
         const granted = await authorizationCodeGrant(redeemed, discovery, { http, clock });
         const { refreshToken } = granted;
         const scope = granted.scope ?? scopes?.join(' ');
-        const signedInAs = await accountName(discovery, granted.accessToken, http);
+        const { name: signedInAs, told } = await accountOf(discovery, granted.accessToken, http);
         const record = await save({
           ...tokenOf(granted, discovery, clock.now()),
           ...(scope !== undefined && { scope }),
@@ -102,6 +106,7 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
           ...(refreshToken !== undefined && { refresh: { refreshToken, clientId } }),
         });
         if (isInKeychain(credentials.clientSecret)) await bindSecret(url, client, issuer, store);
+        if (told) await ports.learnProvider?.(told);
         return record;
       },
     );
@@ -118,27 +123,33 @@ function refuseForeign(known: string | undefined, issuer: string): void {
 }
 
 /**
- * The name of the account of an access token; `undefined` if the authorization server does not return one, which does not
- * prevent a sign-in.
+ * The name of the account of an access token, and the provider of its company; `undefined` if the authorization server does not return
+ * them, which does not prevent a sign-in. A provider is named here and not in metadata, because only its people may know.
  *
- * OpenID Connect Core 1.0 §5.3
+ * OpenID Connect Core 1.0 §5.3; `identity_provider` is our own
  */
-export async function accountName(
+export async function accountOf(
   { userinfoEndpoint, within }: Pick<Discovery, 'userinfoEndpoint' | 'within'>,
   accessToken: string,
   http: HttpClient,
-): Promise<string | undefined> {
-  if (userinfoEndpoint === undefined) return undefined;
+): Promise<{ name?: string; told?: ToldProvider }> {
+  if (userinfoEndpoint === undefined) return {};
   const answer = await fetchJson(http, {
     url: new URL(userinfoEndpoint),
     within,
     method: 'GET',
     headers: { accept: 'application/json', authorization: `Bearer ${accessToken}` },
   }).catch(() => undefined);
-  if (answer?.status !== 200) return undefined;
-  const { email, preferred_username: username } = answer.json ?? {};
+  if (answer?.status !== 200) return {};
+  const { email, preferred_username: username, identity_provider: named } = answer.json ?? {};
   const name = [email, username].find((one) => typeof one === 'string' && one.trim() !== '');
-  return typeof name === 'string' ? name.trim().slice(0, 200) : undefined;
+  const { issuer, client_id: clientId, servers } = membersOf(named);
+  const provider = readIdentityProvider({ issuer, clientId }, () => undefined);
+  const urls = Array.isArray(servers) ? servers.filter((one) => typeof one === 'string') : [];
+  return {
+    ...(typeof name === 'string' && { name: name.trim().slice(0, 200) }),
+    ...(provider && urls.length > 0 && { told: { provider, servers: urls.slice(0, 20) } }),
+  };
 }
 
 /** Long enough for a person to find a password and a second factor. */

@@ -1,8 +1,16 @@
 import { expect, test } from 'vitest';
 import { managedGrant } from '#proxy/auth/managed-authorization';
 import { processRefreshLock, sqliteRefreshLock, type RefreshLock } from '#proxy/auth/refresh-lock';
-import { isSignedIn, storedSignIn, type ProviderSignIn } from '#proxy/auth/provider-sign-in';
-import type { TokenRecord } from '#proxy/auth/token-vault';
+import {
+  isSignedIn,
+  providerServer,
+  storedSignIn,
+  type ProviderSignIn,
+} from '#proxy/auth/provider-sign-in';
+import { fileMarks } from '#proxy/auth/sign-in-marks';
+import { tokenVault, type TokenRecord } from '#proxy/auth/token-vault';
+import { accountTokens } from '#proxy/auth/account-tokens';
+import { jsonLinesLog } from '#proxy/log/log';
 import { providerAccount } from '#proxy/keychain/secret-accounts';
 import { memorySecretStore } from '#proxy/keychain/secret-store';
 import { systemClock } from '#proxy/clock/clock';
@@ -98,6 +106,7 @@ async function dana(
   return {
     clock,
     store,
+    ports,
     requests,
     grant: async (previous?: TokenRecord, wider = false) =>
       managedGrant({ url, credentials, provider }, { ...(previous && { previous }), wider }, ports),
@@ -360,4 +369,47 @@ test('company sign-in: more scopes need no person', async () => {
   await grant(previous, true);
 
   expect(sent(exchangeEndpoint)[0]?.['scope']).toBe('read run special');
+});
+
+test('provider: one that a server named must not be further inside than that server', async () => {
+  const inside = { issuer: 'https://10.0.0.5', clientId: 'c' };
+  const { http } = web({
+    'https://10.0.0.5/.well-known/oauth-authorization-server': {
+      json: { issuer: inside.issuer, token_endpoint: `${inside.issuer}/token` },
+    },
+  });
+
+  expect(await providerServer(inside, { http })).toMatchObject({ issuer: inside.issuer });
+  await expect(providerServer({ ...inside, toldBy: url }, { http })).rejects.toMatchObject({
+    code: 'metadata',
+  });
+});
+
+test('company sign-in: who signed in to the server itself before goes on with that until it ends', async () => {
+  const { store, sent, ports } = await dana({ token: () => renewed('') }, null);
+  const vault = tokenVault(store, 'access token x');
+  const expired = { accessToken: 'a0', obtainedAt: 0, expiresAt: 1, issuer, published: true };
+  await vault.save({ ...expired, refresh: { refreshToken: 'own', clientId: 'c' } });
+  const credentials = { kind: 'authorization_code' as const };
+  const connection = { name: 'sales', url, source: 'test', credentials };
+  const none = () => Promise.reject(new Error('not needed'));
+  const tokens = accountTokens(
+    {
+      ...ports,
+      connection,
+      vault,
+      signInLock: processRefreshLock(),
+      marks: fileMarks('/nowhere', url, ports.clock),
+      forgetCached: none,
+      provider: () => Promise.resolve(provider),
+      learnProvider: none,
+      readAssertion: none,
+      listen: none,
+    },
+    { signIn: none, readAhead: true, log: jsonLinesLog('error', () => undefined) },
+  );
+
+  expect(await tokens.accessToken()).toBe('x');
+  expect(sent(tokenEndpoint).map((form) => form['grant_type'])).toEqual(['refresh_token']);
+  expect(sent(exchangeEndpoint)).toEqual([]);
 });

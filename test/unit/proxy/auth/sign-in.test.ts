@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { registeredClients } from '#proxy/auth/client-registration';
 import type { RedirectPage } from '#proxy/auth/redirect-listener';
-import { accountName, abortedSignIn, signIn } from '#proxy/auth/sign-in';
+import { accountOf, abortedSignIn, signIn } from '#proxy/auth/sign-in';
 import type { Granted } from '#proxy/auth/token-vault';
 import { memorySecretStore } from '#proxy/keychain/secret-store';
 import { fakeClock } from '#support/fake-clock';
@@ -179,7 +179,7 @@ test.each([
   const { http } = web({ [`${issuer}/userinfo`]: { json } });
   const discovery = { userinfoEndpoint: `${issuer}/userinfo`, within: 'public' } as const;
 
-  expect(await accountName(discovery, 'a1', http)).toBe(name);
+  expect(await accountOf(discovery, 'a1', http)).toEqual(name === undefined ? {} : { name });
 });
 
 test('sign-in: when it is aborted, it ends even if the server never answers', async () => {
@@ -188,4 +188,15 @@ test('sign-in: when it is aborted, it ends even if the server never answers', as
   cancelling.abort();
 
   await expect(ended).rejects.toMatchObject({ name: 'LoopbackError', code: 'aborted' });
+});
+
+test('account: it comes with the provider that the server names for people of a company', async () => {
+  const servers = ['https://mcp.example.com/mcp/acme'];
+  const named = { issuer: 'https://id.acme.example', client_id: 'latchkey', servers };
+  const { http } = web({ [`${issuer}/userinfo`]: { json: { identity_provider: named } } });
+  const discovery = { userinfoEndpoint: `${issuer}/userinfo`, within: 'public' } as const;
+
+  expect(await accountOf(discovery, 'a1', http)).toEqual({
+    told: { provider: { issuer: 'https://id.acme.example', clientId: 'latchkey' }, servers },
+  });
 });

@@ -2,7 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { readIdentityProvider } from '#proxy/config/identity-provider';
-import { managedFile, managedProvider } from '#proxy/config/managed-file';
+import { learnProvider, managedFile, providerIn } from '#proxy/config/provider-files';
 import { temporaryFolder } from '#support/temporary-folder';
 
 const issuer = 'https://login.example.com/acme';
@@ -55,7 +55,7 @@ async function managed(text: string | undefined, url: string) {
   const file = join(folder.path, 'managed.json');
   await mkdir(folder.path, { recursive: true });
   if (text !== undefined) await writeFile(file, text);
-  return await managedProvider(url, { platform: 'linux', env: { LATCHKEY_MANAGED_FILE: file } });
+  return await providerIn(file, url);
 }
 
 test('managed file: the first provider for the server counts, and only its own paths', async () => {
@@ -86,4 +86,42 @@ test('managed file: none is fine, and an invalid one is an error that names it',
   await expect(
     managed('{"identityProviders":[{"issuer":"http://x"}]}', 'https://any.example/mcp'),
   ).rejects.toThrow(/identityProviders\[0\]/);
+});
+
+const sales = 'https://mcp.example.com/mcp/acme/sales';
+const acme = ['https://mcp.example.com/mcp/acme'];
+
+/** What we know about `about` after servers told these things to a person who signed in to `sales`. */
+async function learned(about: string, ...told: { clientId: string; servers: string[] }[]) {
+  await using folder = await temporaryFolder('learned');
+  const file = join(folder.path, 'state', 'identity-providers.json');
+  for (const { clientId, servers } of told)
+    await learnProvider(file, sales, { provider: { issuer, clientId }, servers });
+  return await providerIn(file, about);
+}
+
+test('told provider: it is for the servers that the server names, and the latest counts', async () => {
+  const support = 'https://mcp.example.com/mcp/acme/support';
+
+  expect(await learned(support, { clientId: 'a', servers: acme })).toEqual({
+    issuer,
+    clientId: 'a',
+  });
+  expect(
+    await learned(support, { clientId: 'a', servers: acme }, { clientId: 'b', servers: acme }),
+  ).toEqual({ issuer, clientId: 'b' });
+});
+
+test('told provider: a server speaks for no other origin, and not for others alone', async () => {
+  const other = 'https://other.example.com/mcp';
+
+  expect(
+    await learned(other, { clientId: 'a', servers: [...acme, 'https://other.example.com'] }),
+  ).toBeUndefined();
+  expect(
+    await learned('https://mcp.example.com/mcp/rival/x', {
+      clientId: 'a',
+      servers: ['https://mcp.example.com/mcp/rival'],
+    }),
+  ).toBeUndefined();
 });
