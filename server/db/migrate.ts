@@ -4,7 +4,9 @@ import { Migrator } from 'kysely/migration';
 import { up as initial } from './migrations/0001-initial.ts';
 import { up as nodes } from './migrations/0002-nodes.ts';
 import { up as auditRetention } from './migrations/0003-audit-retention.ts';
+import { up as calls } from './migrations/0004-calls.ts';
 import { up as callContents } from './migrations/0005-call-contents.ts';
+import { up as callIndex } from './migrations/0006-call-index.ts';
 import { up as callGaps } from './migrations/0007-call-gaps.ts';
 import { up as callPseudonyms } from './migrations/0008-call-pseudonyms.ts';
 import { up as callPeriods } from './migrations/0009-call-periods.ts';
@@ -13,8 +15,6 @@ import { up as assertionGrants } from './migrations/0011-assertion-grants.ts';
 import { up as scim } from './migrations/0012-scim.ts';
 import { up as providerLogouts } from './migrations/0013-provider-logouts.ts';
 import { up as auditRequest } from './migrations/0014-audit-request.ts';
-import { up as calls } from './migrations/0004-calls.ts';
-import { up as callIndex } from './migrations/0006-call-index.ts';
 import { advisoryLock, isPostgres, transaction, type Db } from './transaction.ts';
 
 export interface Migration {
@@ -36,7 +36,7 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '0006-call-index': { up: callIndex, isAdditive: true },
   '0007-call-gaps': { up: callGaps, isAdditive: true },
   '0008-call-pseudonyms': { up: callPseudonyms, isAdditive: true },
-  '0009-call-periods': { up: callPeriods, isAdditive: true },
+  '0009-call-periods': { up: callPeriods },
   '0010-identity-providers': { up: identityProviders },
   '0011-assertion-grants': { up: assertionGrants, isAdditive: true },
   '0012-scim': { up: scim },
