@@ -6,7 +6,7 @@ const main = join(import.meta.dirname, '../../conformance/main.ts');
 const timeoutMs = 900_000;
 
 test.for([
-  ['client', 112],
+  ['client', 120],
   ['authorization', 12],
 ] as const)(
   'conformance: every %s scenario of the official suite passes',
