@@ -45,7 +45,7 @@ export async function findTrustRule(db: Db, clientId: string): Promise<TrustRule
   return row && readRule(row);
 }
 
-/** The rules for an issuer of the clients that may be used at a server and are not revoked. */
+/** The rules for an issuer of the clients that may be used at a server and are not revoked; none while the organization is disabled. */
 export async function listTrustRules(
   db: Db,
   {
@@ -57,9 +57,11 @@ export async function listTrustRules(
   const rows = await db
     .selectFrom('trust_rule')
     .innerJoin('oauth_client', 'oauth_client.id', 'trust_rule.client_id')
+    .innerJoin('organization', 'organization.id', 'oauth_client.organization_id')
     .selectAll('trust_rule')
     .where('trust_rule.issuer', '=', issuer)
     .where('oauth_client.organization_id', '=', organizationId)
+    .where('organization.disabled_at', 'is', null)
     .where('oauth_client.revoked_at', 'is', null)
     .where((where) =>
       where.or([

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { CryptoKey } from 'jose';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-import { insertClient } from '#server/db/clients';
+import { findClient, insertClient, putDocumentedClient } from '#server/db/clients';
 import {
   findGrant,
   listDecisionsOfPerson,
@@ -336,6 +336,37 @@ describe('identity assertion: a client that registered itself', () => {
 
     expect(await made.admitted(tokens.access_token)).toEqual(['mcp:tools:read']);
   });
+});
+
+test('identity assertion: the document of a client is read only if the organization lists its URL', async () => {
+  const id = 'https://assistant.example/client.json';
+  const asked: unknown[] = [];
+  const { db } = made.stores;
+  const resolveClient: typeof made.ports.resolveClient = async (clientId, person) => {
+    asked.push([clientId, person]);
+    const redirectUris = ['https://assistant.example/callback'];
+    const described = { id: clientId, name: 'Assistant', redirectUris, jwks: undefined };
+    await putDocumentedClient(db, described, made.clock.now());
+    const found = await findClient(db, clientId);
+    if (!found) throw new TypeError('no client');
+    return found;
+  };
+  const exchange = async () => {
+    const form = new Map([
+      ['grant_type', jwtBearer],
+      ['assertion', await assertion({ claims: { client_id: id } })],
+      ['client_id', id],
+    ]);
+    const url = `${base}/api/oauth/token`;
+    const ports = { ...made.ports, resolveClient };
+    return tokenEndpoint({ form, method: 'POST', url, headers: {} }, ports);
+  };
+  await expect(exchange()).rejects.toMatchObject(refusal('invalid_client'));
+  expect(asked).toEqual([]);
+  await change({ assertionClients: [id] });
+
+  expect(await exchange()).toMatchObject({ tokens: { token_type: 'Bearer' } });
+  expect(asked).toEqual([[id, { userId: 'idp_acme' }]]);
 });
 
 test('identity assertion: the client of an organization can use no other grant', async () => {

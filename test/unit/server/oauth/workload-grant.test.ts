@@ -228,6 +228,14 @@ test('workload: the issuer of an identity provider of the organization is none o
   await expect(ask(await token())).rejects.toMatchObject(grant);
 });
 
+test('workload: a disabled organization has none', async () => {
+  await trust();
+  const { db } = made.stores;
+  await db.updateTable('organization').set({ disabled_at: 1 }).execute();
+
+  await expect(ask(await token())).rejects.toMatchObject(grant);
+});
+
 test('workload: an identity assertion is none of its tokens', async () => {
   await trust();
   const text = await token({ header: { typ: 'oauth-id-jag+jwt' } });

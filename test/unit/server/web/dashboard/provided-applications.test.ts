@@ -1,0 +1,201 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+
+import { putAssertedGrant } from '#server/db/assertion-grants';
+import { findClient, listClients } from '#server/db/clients';
+import { findGrant, revokeGrant } from '#server/db/grants';
+import { insertProvider, listProviders } from '#server/db/identity-providers';
+import { findTrustRule } from '#server/db/trust-rules';
+import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
+
+const home = '/dashboard/acme';
+let app: PageApp;
+let owner: SignedInBrowser;
+let member: SignedInBrowser;
+beforeAll(async () => {
+  app = await pageApp();
+  const at = { organizationId: 'org_acme' };
+  owner = await app.browser('olga', { ...at, role: 'owner' }, 2);
+  member = await app.browser('mel', { ...at, role: 'member' });
+  await insertProvider(
+    app.server.stores.db,
+    {
+      id: 'idp_1',
+      organizationId: 'org_acme',
+      name: 'Acme ID',
+      issuer: 'https://id.example',
+      clientId: '',
+      sealedSecret: '',
+      scopes: [],
+      groupsClaim: 'groups',
+      emailTrusted: false,
+      joiningRole: undefined,
+      joiningGroups: [],
+      roleGroups: [],
+      countsAsTwoFactors: false,
+      createdAt: 1,
+    },
+    5,
+  );
+});
+afterAll(() => app[Symbol.asyncDispose]());
+
+const post = (path: string, fields: object = {}, { cookie, csrfToken } = owner) =>
+  app.post({
+    path,
+    cookie,
+    body: new URLSearchParams({ csrf_token: csrfToken, ...fields }).toString(),
+  });
+const text = async (path: string, { cookie } = owner) => (await app.get(path, cookie)).text;
+
+test('provider without a client: its page offers applications, and neither a redirect URL nor a test', async () => {
+  const page = await text(`${home}/sign-in/providers/idp_1`);
+
+  expect(page).toContain('None: people cannot sign in through it');
+  expect(page).toContain('Cannot give applications access');
+  expect(page).not.toContain('Test sign-in');
+  expect(page).not.toContain('/callback');
+});
+
+test('applications of a provider: an owner switches them on, and empties the lists again', async () => {
+  const path = `${home}/sign-in/providers/idp_1`;
+  const { client } = app.server;
+  const sent = {
+    'allowed.assertionsAllowed': 'assertionsAllowed',
+    assertionClients: `${client.id}\nhttps://assistant.example/client.json\n`,
+    assertionServers: 'sales',
+    keysUrl: '',
+  };
+  const saved = await post(`${path}/assertions`, sent);
+  const record = async () => (await listProviders(app.server.stores.db, 'org_acme'))[0];
+
+  expect([saved.status, saved.location]).toEqual([303, `${path}?done=saved`]);
+  expect(await record()).toMatchObject({
+    assertionsAllowed: true,
+    assertionClients: [client.id, 'https://assistant.example/client.json'],
+    assertionServers: ['srv_sales'],
+    keysUrl: undefined,
+  });
+  expect(await text(`${path}/assertions`)).toContain('https://assistant.example/client.json');
+  const wrong = await post(`${path}/assertions`, { ...sent, assertionServers: 'none' });
+  expect([wrong.status, wrong.text.includes('names a server that does not exist')]).toEqual([
+    422,
+    true,
+  ]);
+  await post(`${path}/assertions`, { assertionClients: '', assertionServers: '', keysUrl: '' });
+  expect(await record()).toMatchObject({
+    assertionsAllowed: false,
+    assertionClients: [],
+    assertionServers: [],
+  });
+});
+
+test('OAuth clients of an organization: one is made with a secret that is shown once, listed and revoked', async () => {
+  const scopes = { 'scopes.mcp:tools:read': 'mcp:tools:read' };
+  const made = await post(`${home}/clients/new`, { name: 'Claude of all', ...scopes });
+  const id = /client_[0-9A-Za-z]{24}/.exec(made.text)?.[0] ?? '';
+  const list = await text(`${home}/clients`);
+
+  expect(made.text).toMatch(/secret_[0-9A-Za-z]{36}/);
+  expect(list).toContain('Claude of all');
+  expect(list).not.toMatch(/secret_[0-9A-Za-z]{36}/);
+  expect(await text(`${home}/clients/${id}/revoke`)).toContain('Claude of all');
+  expect((await post(`${home}/clients/${id}/revoke`)).location).toBe(
+    `${home}/clients?done=revoked`,
+  );
+  expect((await findClient(app.server.stores.db, id))?.revokedAt).toBeDefined();
+});
+
+test('workload: it is added with its rule, and the list says what proves it', async () => {
+  const scopes = { 'scopes.mcp:tools:read': 'mcp:tools:read' };
+  const fields = {
+    name: 'Deploy',
+    server: 'sales',
+    issuer: 'https://127.0.0.1:9/ci',
+    subject: 'repo:acme/app:*',
+    isSingleUse: 'no',
+    ...scopes,
+  };
+  const added = await post(`${home}/clients/new-workload`, fields);
+  const query = { organizationId: 'org_acme', sort: 'createdAt', descending: true } as const;
+  const { db } = app.server.stores;
+  const { items } = await listClients(db, { ...query, text: 'Deploy', limit: 1, offset: 0 });
+  const refused = await post(`${home}/clients/new-workload`, { ...fields, subject: 'repo*' });
+
+  expect(added.location).toBe(`${home}/clients?done=made`);
+  expect(await findTrustRule(db, items[0]?.id ?? '')).toMatchObject({
+    subject: 'repo:acme/app:*',
+    isSingleUse: false,
+  });
+  expect(await text(`${home}/clients`)).toContain(
+    'Workload repo:acme/app:* of https://127.0.0.1:9/ci',
+  );
+  expect(await text(`${home}/servers/sales/clients/${items[0]?.id}`)).toContain(
+    'Workload repo:acme/app:*',
+  );
+  expect(refused.text).toContain('may contain * only at its end');
+});
+
+let grantId: string;
+beforeEach(async () => {
+  const { db } = app.server.stores;
+  await db.deleteFrom('oauth_grant').execute();
+  grantId = 'grant_1';
+  const { client, clock } = app.server;
+  await putAssertedGrant(
+    db,
+    {
+      id: grantId,
+      userId: member.userId,
+      clientId: client.id,
+      serverId: 'srv_sales',
+      providerId: 'idp_1',
+      scopes: ['mcp:tools:read'],
+      authenticated: true,
+      expiresAt: clock.now() + 1000,
+    },
+    clock.now(),
+  );
+});
+const stored = () => findGrant(app.server.stores.db, grantId);
+
+test('my applications: a member sees what their organization allowed, withdraws it, and allows it again', async () => {
+  const path = `${home}/applications`;
+  expect(await text(path, member)).toContain('By your organization');
+  expect(await text(path, owner)).not.toContain('By your organization');
+  expect((await post(`${path}/${grantId}/withdraw`, {}, owner)).status).toBe(404);
+  expect((await post(`${path}/${grantId}/withdraw`, {}, member)).location).toBe(
+    `${path}?done=withdrawn`,
+  );
+  expect((await stored())?.revokedAt).toBeDefined();
+  expect(await text(path, member)).toContain('Allow again');
+  expect((await post(`${path}/${grantId}/allow`, {}, owner)).status).toBe(404);
+  expect((await post(`${path}/${grantId}/allow`, {}, member)).location).toBe(
+    `${path}?done=allowed`,
+  );
+
+  expect(await stored()).toBeUndefined();
+});
+
+test('account: a person withdraws what an organization allowed, and allows it again', async () => {
+  expect(await text('/account', member)).toContain('Allowed by your organization');
+  await post(`/account/grants/${grantId}/withdraw`, {}, member);
+  expect(await text('/account', member)).toContain('Allow again');
+  expect((await post(`/account/grants/${grantId}/allow`, {}, member)).location).toBe(
+    '/account?done=allowed',
+  );
+
+  expect(await stored()).toBeUndefined();
+});
+
+test('consents: an administrator sees what a provider gave and what was withdrawn, and allows it again', async () => {
+  const path = `${home}/consents`;
+  expect(await text(path)).toContain('By identity provider');
+  await revokeGrant(app.server.stores.db, grantId, app.server.clock.now());
+  const list = await text(path);
+  expect(list).toContain('Withdrawn');
+  expect(list).toContain(`${path}/${grantId}/allow`);
+  expect(await text(`${path}/${grantId}/allow`)).toContain('Allow again');
+  expect((await post(`${path}/${grantId}/allow`)).location).toBe(`${path}?done=allowed`);
+
+  expect(await stored()).toBeUndefined();
+});
