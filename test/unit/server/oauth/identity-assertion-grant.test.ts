@@ -342,12 +342,12 @@ test('identity assertion: the document of a client is read only if the organizat
   const id = 'https://assistant.example/client.json';
   const asked: unknown[] = [];
   const { db } = made.stores;
-  const resolveClient: typeof made.ports.resolveClient = async (clientId, person) => {
-    asked.push([clientId, person]);
+  const resolveClient: typeof made.ports.resolveClient = async (named, person) => {
+    asked.push([named, person]);
     const redirectUris = ['https://assistant.example/callback'];
-    const described = { id: clientId, name: 'Assistant', redirectUris, jwks: undefined };
+    const described = { id: named, name: 'Assistant', redirectUris, jwks: undefined };
     await putDocumentedClient(db, described, made.clock.now());
-    const found = await findClient(db, clientId);
+    const found = await findClient(db, named);
     if (!found) throw new TypeError('no client');
     return found;
   };
