@@ -88,7 +88,7 @@ export function printable(text: string): string {
 
 const secrets: [RegExp, string][] = [
   // Also within a word, because a line feed before it is the letter `n` in JSON.
-  [/(secret|pk_live|mcp|code|rt|pat)_[0-9A-Za-z_-]{16,}/g, '$1_…'],
+  [/(secret|pk_live|mcp|code|rt|pat|scim)_[0-9A-Za-z_-]{16,}/g, '$1_…'],
   [/eyJ[0-9A-Za-z_-]{5,}\.[0-9A-Za-z_-]+(?:\.[0-9A-Za-z_-]*)*/g, 'eyJ…'],
   [/\b(Bearer|Basic)\s+[^\s"',;]+/gi, '$1 …'],
   [

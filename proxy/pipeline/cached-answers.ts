@@ -81,7 +81,7 @@ const abandonedMs = 60 * 60_000;
  * the letter `n`.
  */
 const secretShape =
-  /(?:secret|pk_live|mcp|code|rt|pat)_[0-9A-Za-z]{36}|eyJ[\w-]{8,}\.[\w-]+\.[\w-]+/;
+  /(?:secret|pk_live|mcp|code|rt|pat|scim)_[0-9A-Za-z]{36}|eyJ[\w-]{8,}\.[\w-]+\.[\w-]+/;
 
 /**
  * Answers as files that only this user can read (mode 0600), with a folder for each account below `directory`. File names

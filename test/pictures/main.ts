@@ -17,6 +17,7 @@ import { dashboardScenes } from './dashboard-scenes.ts';
 import { errorScenes } from './error-scenes.ts';
 import { furnishedServer } from './furnished-server.ts';
 import { nodeScenes } from './node-scenes.ts';
+import { provisioningScenes } from './provisioning-scenes.ts';
 import { questionScenes } from './question-scenes.ts';
 import { readmeScenes } from './readme-scenes.ts';
 import { secretScenes } from './secret-scenes.ts';
@@ -39,6 +40,7 @@ const scenes = {
   webhooks: webhookScenes,
   upstream: upstreamScenes,
   errors: errorScenes,
+  provisioning: provisioningScenes,
   account: accountScenes,
   arrival: arrivalScenes,
   nodes: nodeScenes,

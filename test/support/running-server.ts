@@ -12,7 +12,7 @@ export { serverLauncher as launcher } from './programs.ts';
 
 /** Our secrets by their shape, and JWTs. Client ids are no secrets. */
 const secretShape =
-  /(?:secret|pk_live|mcp|code|rt|pat)_[0-9A-Za-z]{36}|whsec_[\w+/]{43}=|eyJ[\w-]+\.[\w-]+\.[\w-]+/g;
+  /(?:secret|pk_live|mcp|code|rt|pat|scim)_[0-9A-Za-z]{36}|whsec_[\w+/]{43}=|eyJ[\w-]+\.[\w-]+\.[\w-]+/g;
 
 const jsonObject = z.record(z.string(), z.unknown());
 

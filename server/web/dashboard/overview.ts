@@ -452,7 +452,7 @@ ${
 ${dataTable(data.auditors)}
 </section>`
 }
-${data.ownerless && html`<p class="notice warning">People left who had created credentials. <a href="${data.ownerless.href}">${data.ownerless.text}</a></p>`}
+${data.ownerless && html`<p class="notice warning">People who left had created credentials. <a href="${data.ownerless.href}">${data.ownerless.text}</a></p>`}
 ${data.steps.length > 0 && firstStepList(data.steps)}
 <section class="group" aria-labelledby="calls-heading">
 <h2 id="calls-heading">Last 24 hours</h2>

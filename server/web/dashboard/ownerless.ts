@@ -87,7 +87,7 @@ const nouns = { key: 'API key', client: 'OAuth client', agent: 'Agent' } as cons
 function ownerlessPage(data: OwnerlessData, frame: Frame): Html {
   const { items } = data;
   const lead =
-    'Keys, clients and agents that people created who left. Suspended ones work again once somebody else answers for them. Revoke what no one needs.';
+    'Keys, clients and agents whose creator left the organization. Suspended ones work again as soon as you hand them over. Revoke what no one needs.';
   const content = html`${pageHeading({ heading: 'Needs an owner', lead })}
 ${tabNavigation(data.tabs)}
 ${statusNotice(data.notice)}

@@ -159,7 +159,7 @@ function tokenTable(
 ): Table {
   const at = provisioningPath(visit.organization);
   return {
-    caption: 'Tokens',
+    caption: 'Tokens of the directory',
     columns: ['Token', 'Created', 'Created by', 'Last used', 'Expires', 'Actions'].map((text) => ({
       text,
     })),
@@ -199,7 +199,7 @@ function tokenTable(
 
 function errorTable(errors: ScimState['errors'], now: number): Table {
   return {
-    caption: 'Errors',
+    caption: 'Failed requests of the directory',
     columns: ['About', 'Request', 'Problem', 'Times', 'Last'].map((text) => ({ text })),
     rows: errors.map(({ request, subject, problem, at, times }, place) => ({
       id: `error-${place}`,
