@@ -9,6 +9,7 @@ import {
   postponeCheck,
   type ProviderCheck,
 } from '#db/provider-checks';
+import { listPersonalTokens } from '#db/personal-tokens';
 import { findPersonAt, hasSessionAt, placeKey, type SignInPlace } from '#db/provider-sessions';
 import { transaction, type Db } from '#db/transaction';
 import { backOffs, pauseMs } from '#model/back-off';
@@ -203,13 +204,21 @@ export class ProviderChecks {
       return Math.min(soonAt, checkedAt + sessionSeconds(checking));
     }
     const within = place.type === 'organization' ? place.organizationId : undefined;
-    if (!(await hasActiveGrant(db, userId, now, within))) return soonAt;
+    const hasAccess =
+      (await hasActiveGrant(db, userId, now, within)) ||
+      (place.type === 'installation' && (await hasPersonalToken(db, userId, now)));
+    if (!hasAccess) return soonAt;
     return Math.min(soonAt, checkedAt + checking.grantCheckHours * 3600);
   }
 
   #pauseSeconds(failures: number): number {
     return Math.ceil(pauseMs(backOffs.providerCheck, failures, this.#ports.random) / 1000);
   }
+}
+
+async function hasPersonalToken(db: Db, userId: string, now: EpochSeconds): Promise<boolean> {
+  const tokens = await listPersonalTokens(db, userId);
+  return tokens.some(({ revokedAt, expiresAt }) => revokedAt === undefined && expiresAt > now);
 }
 
 const sessionSeconds = ({ sessionCheckMinutes }: ProviderChecking) => sessionCheckMinutes * 60;

@@ -1,5 +1,6 @@
 import { insertAuditEvent } from '#db/audit';
 import { revokeGrantsOfPerson } from '#db/person-grants';
+import { revokePersonalTokens } from '#db/personal-tokens';
 import {
   endSessionsAt,
   findPersonAt,
@@ -62,7 +63,8 @@ export async function endByProvider(
 
 /**
  * Within a transaction: ends all sessions that a provider opened for a person, and the access of applications for them: in the
- * organization of the provider, or in all if it is that of the installation.
+ * organization of the provider, or in all if it is that of the installation. The latter opens whole accounts, and so also ends what
+ * such a session can create: personal tokens.
  */
 export async function endAccess(
   { place, organization }: NamedPlace,
@@ -73,6 +75,7 @@ export async function endAccess(
   await endSessionsAt(tx, place, { userId });
   const within = place.type === 'organization' ? place.organizationId : undefined;
   await revokeGrantsOfPerson(tx, userId, clock.now(), within);
+  if (place.type === 'installation') await revokePersonalTokens(tx, userId, clock.now());
   await note({ place, organization }, userId, because, { db: tx, clock });
 }
 

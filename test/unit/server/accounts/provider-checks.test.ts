@@ -6,9 +6,11 @@ import { checkPurpose } from '#server/accounts/sessions';
 import type { OpenStores } from '#server/app/stores';
 import { linkMember, updateProvider } from '#server/db/identity-providers';
 import { insertOrganization } from '#server/db/organizations';
-import { insertUser } from '#server/db/people';
+import { insertUser, linkIdentity } from '#server/db/people';
+import { insertPersonalToken, listPersonalTokens } from '#server/db/personal-tokens';
 import { insertCheck, summarizeChecks } from '#server/db/provider-checks';
 import { insertSession } from '#server/db/sessions';
+import { usualChecking } from '#server/model/provider-checks';
 import { masterKey } from '#server/secrets/master-key';
 import { newestEvents } from '#support/newest-events';
 import { openDatabase } from '#support/open-database';
@@ -63,7 +65,14 @@ const newChecks = () =>
         return answers.get(token) ?? { outcome: 'known', refreshToken: undefined };
       },
     }),
-    identityProvider: undefined,
+    identityProvider: {
+      issuer: 'https://sso.example',
+      checking: usualChecking,
+      ask: async (token) => {
+        asked.push(token);
+        return answers.get(token) ?? { outcome: 'known', refreshToken: undefined };
+      },
+    },
     sealing,
     clock,
     random: () => 0,
@@ -274,6 +283,44 @@ test('checks: a token that cannot be opened is reported, and holds nobody else u
 
   expect(failures).toHaveLength(1);
   expect(asked).toEqual(['rt of lee']);
+});
+
+test('173: at the provider of the installation, a person who was removed also loses personal tokens, and keeps a session with a password', async () => {
+  const { db } = stores;
+  const sso = { type: 'installation', issuer: 'https://sso.example' } as const;
+  const subject = 'dana there';
+  await linkIdentity(db, { issuer: sso.issuer, subject, userId: 'user_dana' });
+  const sealedToken = sealing.seal(checkPurpose(sso.issuer, subject), 'sso rt of dana');
+  const now = clock.now();
+  await insertCheck(db, { place: sso, subject, sealedToken }, { now, nextAt: now + hour });
+  await insertPersonalToken(
+    db,
+    {
+      id: 'token_dana',
+      userId: 'user_dana',
+      hash: 'hash',
+      hint: 'pat_…aaaa',
+      name: 'script',
+      createdAt: now,
+      expiresAt: now + 90 * 86_400,
+      factors: 1,
+    },
+    9,
+  );
+  await allow('dana');
+  await beginSession('dana');
+  await round(hour);
+  const before = asked.filter((token) => token.startsWith('sso'));
+  answers.set('sso rt of dana', { outcome: 'removed' });
+  await round(23 * hour);
+
+  expect(before).toEqual([]);
+  expect(asked).toContain('sso rt of dana');
+  expect((await listPersonalTokens(db, 'user_dana'))[0]?.revokedAt).toBe(clock.now());
+  expect(await activeGrants()).toEqual([]);
+  // Another provider opened this one.
+  expect(await sessions()).toEqual(['user_dana']);
+  expect(await actions()).toContain('identity.lose-person user:user_dana');
 });
 
 test('checks: a provider that the installation does not use any more is not asked', async () => {
