@@ -91,6 +91,66 @@ test('provider: without checks, no refresh token is asked for or taken', async (
   expect(identity.refreshToken).toBeUndefined();
 });
 
+test.each<[string, string, ProviderChecking['checkAgain'], object, object]>([
+  ['with offline_access', 'https://id.example', 'auto', {}, { scope: true, offline: false }],
+  ['never', 'https://id.example', 'never', {}, { scope: false, offline: false }],
+  [
+    'not where logouts are announced',
+    'https://id.example',
+    'auto',
+    { backchannel_logout_supported: true },
+    { scope: false, offline: false },
+  ],
+  [
+    'always, although logouts are announced',
+    'https://id.example',
+    'always',
+    { backchannel_logout_supported: true },
+    { scope: true, offline: false },
+  ],
+  [
+    'without the scope, if the provider does not have it',
+    'https://id.example',
+    'auto',
+    { scopes_supported: ['openid'] },
+    { scope: false, offline: false },
+  ],
+  [
+    'from Google with a parameter of its own',
+    'https://accounts.google.com',
+    'auto',
+    { scopes_supported: ['openid'] },
+    { scope: false, offline: true },
+  ],
+])('provider: a refresh token is asked for %s', async (_, from, checkAgain, more, expected) => {
+  const metadata = {
+    issuer: from,
+    authorization_endpoint: `${from}/authorize`,
+    token_endpoint: `${from}/token`,
+    jwks_uri: `${from}/keys`,
+    scopes_supported: ['openid', 'email', 'offline_access'],
+    ...more,
+  };
+  const provider = openIdProvider({
+    issuer: from,
+    clientId: 'latchkey',
+    clientSecret: secret,
+    name: 'Acme ID',
+    redirectUri,
+    groupsClaim: 'groups',
+    scopes: [],
+    trustsEmail: false,
+    checking: { ...usualChecking, checkAgain },
+    fetch: async () => Response.json(metadata),
+  });
+  const { searchParams: asked } = await provider.begin(checks);
+
+  expect({
+    scope: asked.get('scope')?.includes('offline_access'),
+    offline: asked.get('access_type') === 'offline',
+  }).toEqual(expected);
+});
+
 test('provider: one that does not answer is no answer about a person', async () => {
   const provider = openIdProvider({
     issuer: `http://127.0.0.1:${await freePort()}`,
