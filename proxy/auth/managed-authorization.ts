@@ -248,14 +248,17 @@ export async function managedSignIn(
     ...(path !== undefined && { path }),
   };
   const attempt = async () => managedGrant({ url, credentials, provider, rebind }, known, account);
-  const withPage = async () => {
-    await signInAtProvider(provider, { address, next, timeoutMs, signal }, { ...account, show });
+  const withPage = async ({ cause }: TokenError) => {
+    // The provider refused the sign-in that it still has. Only a new one helps, not another look at its session.
+    const again = cause instanceof OAuthError;
+    const page = { address, again, next, timeoutMs, signal };
+    await signInAtProvider(provider, page, { ...account, show });
     return attempt();
   };
   // Of several proxies that need the person, one opens a page, and the others use that sign-in. A person's own request does not wait.
-  const outcome = await orElse(attempt, async () =>
+  const outcome = await orElse(attempt, async (why) =>
     rebind
-      ? withPage()
+      ? withPage(why)
       : signInLock.hold(`sign in ${providerAccount(provider)}`, async () =>
           orElse(attempt, withPage),
         ),
@@ -290,12 +293,15 @@ export async function joinSignIn(account: Account, provider: IdentityProvider): 
 }
 
 /** Without the person, or `then` with them. */
-async function orElse<T>(silently: () => Promise<T>, then: () => Promise<T>): Promise<T> {
+async function orElse<T>(
+  silently: () => Promise<T>,
+  then: (why: TokenError) => Promise<T>,
+): Promise<T> {
   try {
     return await silently();
   } catch (error) {
     if (!(error instanceof TokenError && error.code === 'signed_out')) throw error;
-    return then();
+    return then(error);
   }
 }
 

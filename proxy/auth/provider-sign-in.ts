@@ -237,6 +237,8 @@ export type ProviderPagePorts = ProviderPorts & {
 export type ProviderPageOptions = {
   /** Where the redirect arrives, if the provider knows a fixed address. */
   address: RedirectListenerOptions;
+  /** Whether the person has to enter their password again, even if the provider knows their browser. */
+  again: boolean;
   /** What the page says once the person is signed in. */
   next?: string | undefined;
   timeoutMs: number;
@@ -268,7 +270,7 @@ export async function providerServer(
  */
 export async function signInAtProvider(
   provider: IdentityProvider,
-  { address, next, timeoutMs, signal }: ProviderPageOptions,
+  { address, again, next, timeoutMs, signal }: ProviderPageOptions,
   ports: ProviderPagePorts,
 ): Promise<ProviderSignIn> {
   const { listen, show, store, lock, clock } = ports;
@@ -283,7 +285,12 @@ export async function signInAtProvider(
   try {
     const { redirectUri } = listener;
     const request = authorizationRequest(
-      { clientId, redirectUri, scopes, authorizeParams: { nonce } },
+      {
+        clientId,
+        redirectUri,
+        scopes,
+        authorizeParams: { nonce, ...(again && { prompt: 'login' }) },
+      },
       discovery,
     );
     return await throughPage(

@@ -1,5 +1,6 @@
 import { ConfigurationError } from '#config/errors';
 import { signsIn, type Account, type OAuthConnection } from '#auth/account';
+import { isSignedIn, storedSignIn } from '#auth/provider-sign-in';
 import type { Connection } from '#config/connection';
 import { connectionNames } from '#config/find-entry';
 import type { Options } from '#config/options';
@@ -125,10 +126,13 @@ async function connectionChecks(connection: Connection, ports: DoctorPorts): Pro
 async function usedSecrets(connection: Connection, ports: DoctorPorts): Promise<string[]> {
   const secrets = secretsOf(connection, ports.env);
   if (!signsIn(connection)) return [...secrets];
-  const { vault } = await ports.account(connection);
+  const { vault, store, provider } = await ports.account(connection);
   const token = await vault.access().catch(() => undefined);
   const refresh = token && (await vault.refresh(token.issuer).catch(() => undefined));
+  const named = await provider().catch(() => undefined);
+  const shared = named && (await storedSignIn(named, store).catch(() => undefined));
   return [
+    ...(isSignedIn(shared) ? [shared.idToken, shared.refreshToken ?? ''] : []),
     ...(token ? [token.accessToken] : []),
     ...(refresh ? [refresh.refreshToken] : []),
     ...secrets,

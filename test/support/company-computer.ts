@@ -38,10 +38,17 @@ export interface CompanyComputer extends AsyncDisposable {
   withPage(act: () => Promise<string>, ...args: string[]): Promise<Finished & { shown: string }>;
   /** Enters her name and password at the provider and allows it; what the last page says. */
   readonly signIn: () => Promise<string>;
+  /** The same when the provider requires her password once more; `opened` runs when its page is about to open. */
+  confirm(opened: () => void): Promise<string>;
   /** The provider still knows her browser. */
   readonly signInAgain: () => Promise<string>;
   /** Works with a proxy that an assistant starts, and ends it. */
-  through<T>(file: string, name: string, work: (proxy: ProxyProcess) => Promise<T>): Promise<T>;
+  through<T>(
+    file: string,
+    name: string,
+    work: (proxy: ProxyProcess) => Promise<T>,
+    more?: Readonly<Record<string, string>>,
+  ): Promise<T>;
   /** Everything that was printed, shown, written to a file or passed as an argument. */
   everything(): string;
 }
@@ -120,14 +127,23 @@ export async function companyComputer(
       await click('Continue');
       return outcome();
     },
+    async confirm(opened) {
+      const address = await browser.next();
+      opened();
+      await page.goto(address);
+      await page.locator('input[name=login]').fill('dana');
+      await page.locator('input[name=password]').fill('x');
+      await click('Sign-in');
+      return outcome();
+    },
     async signInAgain() {
       await page.goto(await browser.next());
       return outcome();
     },
-    async through(file, name, work) {
+    async through(file, name, work, more = {}) {
       const text = readFileSync(join(home, file), 'utf8');
       const entry = entries.parse(JSON.parse(text)).mcpServers[name];
-      await using proxy = proxyProcess({ args: [], ...entry, env });
+      await using proxy = proxyProcess({ args: [], ...entry, env: { ...env, ...more } });
       const result = await work(proxy);
       said += everyCommandLine() + proxy.stderr();
       return result;

@@ -25,12 +25,17 @@ await suite(['keychain', 'browser'], 'company sign-in on one computer', () => {
     await front[Symbol.asyncDispose]();
   });
 
-  const toolsThrough = async (file: string, name: string) =>
-    computer.through(file, name, async (proxy) => {
-      await proxy.handshake();
-      const { result } = await proxy.request('tools/list');
-      return JSON.stringify(result);
-    });
+  const toolsThrough = async (file: string, name: string, more?: Record<string, string>) =>
+    computer.through(
+      file,
+      name,
+      async (proxy) => {
+        await proxy.handshake();
+        const { result } = await proxy.request('tools/list');
+        return JSON.stringify(result);
+      },
+      more,
+    );
   const accounts = async (prefix: string) =>
     [...(await computer.session.contents()).keys()].filter((account) => account.startsWith(prefix));
 
@@ -99,6 +104,16 @@ await suite(['keychain', 'browser'], 'company sign-in on one computer', () => {
     expect(stderr).toContain('hint: ask the administrators of your company for access');
   });
 
+  test('a provider that requires a new sign-in gets one, although it knows the browser', async () => {
+    const { company } = computer;
+    company.refuse({ error: 'insufficient_user_authentication', max_age: 0 });
+    const enter = async () => computer.confirm(() => company.refuse(undefined));
+    const { code, stdout } = await computer.withPage(enter, 'login', 'sales');
+
+    expect(code).toBe(0);
+    expect(stdout).toContain('signed in as dana@example.com');
+  });
+
   test('logout ends the shared sign-in; the next login opens a page, and signs in to the other connections', async () => {
     const out = await computer.latchkey('logout', 'sales');
     const left = await accounts('identity provider');
@@ -109,6 +124,19 @@ await suite(['keychain', 'browser'], 'company sign-in on one computer', () => {
     expect(left).toEqual([]);
     expect(back.stdout).toContain('signed in as dana@example.com');
     expect(back.stdout).toContain('also signed in to support\n');
+  });
+
+  test('several proxies that start without a sign-in open one page', async () => {
+    for (const name of endpoints) await computer.latchkey('logout', name);
+    const always = { LATCHKEY_SIGN_IN: 'always' };
+    const lists = assistantFiles.flatMap((file) =>
+      endpoints.map(async (name) => toolsThrough(file, name, always)),
+    );
+    await computer.signInAgain();
+
+    for (const list of await Promise.all(lists)) expect(list).toContain('"echo"');
+    expect(computer.counts().pages).toBe(0);
+    expect(await accounts('identity provider')).toHaveLength(1);
   });
 
   test('a server that does not offer it is signed in to in its own way, with a sentence that says why', async () => {
