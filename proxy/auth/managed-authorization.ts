@@ -157,22 +157,28 @@ async function exchanged(
 ): Promise<Exchanged> {
   const { provider, url } = asked;
   const signedIn = await currentSignIn(provider, undefined, ports);
-  try {
-    return await exchange(signedIn, asked, discovery, ports);
-  } catch (error) {
-    if (!(error instanceof OAuthError) || error.code !== 'refused') throw error;
-    const { error: code = '' } = error.details;
-    if (aboutPerson.has(code))
-      throw new TokenError('signed_out', `${provider.issuer} requires you to sign in again`, {
-        cause: error,
-      });
-    if (!aboutSubject.has(code) || isNew(signedIn, ports))
-      throw accessRefusal(error, provider.issuer, url);
-  }
-  const renewed = await currentSignIn(provider, signedIn.idToken, ports);
-  return exchange(renewed, asked, discovery, ports).catch((error: unknown) => {
+  const exchangeOf = async (one: ProviderSignIn) =>
+    exchange(one, asked, discovery, ports).catch((error: unknown) => {
+      throw isAbout(aboutPerson, error)
+        ? new TokenError('signed_out', `${provider.issuer} requires you to sign in again`, {
+            cause: error,
+          })
+        : error;
+    });
+  const refuse = (error: unknown) => {
     throw accessRefusal(error, provider.issuer, url);
+  };
+  if (isNew(signedIn, ports)) return exchangeOf(signedIn).catch(refuse);
+  return exchangeOf(signedIn).catch(async (error: unknown) => {
+    if (!isAbout(aboutSubject, error)) return refuse(error);
+    return exchangeOf(await currentSignIn(provider, signedIn.idToken, ports)).catch(refuse);
   });
+}
+
+function isAbout(codes: ReadonlySet<string>, error: unknown): boolean {
+  return (
+    error instanceof OAuthError && error.code === 'refused' && codes.has(error.details.error ?? '')
+  );
 }
 
 /** So young that the provider refuses something else than its age. */

@@ -159,20 +159,12 @@ async function renew(
     { ...server, parameters: {} },
     ports,
   );
-  const { idToken } = granted;
-  if (idToken === undefined)
-    throw new OAuthError('metadata', `${server.tokenEndpoint} renewed no ID token`, {
-      endpoint: server.tokenEndpoint,
-    });
-  const claims = readIdToken(idToken, provider);
-  if (claims.subject !== subject)
-    throw new OAuthError(
-      'metadata',
-      `${server.tokenEndpoint} renewed the sign-in of another person`,
-      {
-        endpoint: server.tokenEndpoint,
-      },
-    );
+  const { idToken = '' } = granted;
+  const claims = renewedClaims(idToken, provider);
+  if (claims?.subject !== subject) {
+    const what = claims ? 'was of another person' : 'was missing or not for us';
+    throw await endSignIn(provider, stored, `the ID token of its renewal ${what}`, ports);
+  }
   const next: ProviderSignIn = {
     ...stored,
     ...claims,
@@ -182,6 +174,15 @@ async function renew(
   };
   await keep(provider, next, ports.store);
   return next;
+}
+
+function renewedClaims(idToken: string, provider: IdentityProvider) {
+  try {
+    return readIdToken(idToken, provider);
+  } catch (error) {
+    if (error instanceof OAuthError) return undefined;
+    throw error;
+  }
 }
 
 async function keep(

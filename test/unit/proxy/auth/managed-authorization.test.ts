@@ -313,13 +313,14 @@ test.each([
   ['of another issuer', { iss: 'https://evil.example' }],
   ['for another client', { aud: ['somebody'] }],
 ])('company sign-in: a renewed ID token %s is not used', async (_, claims) => {
-  const { grant, sent } = await dana(
+  const { grant, sent, store } = await dana(
     { refresh: () => renewed(idTokenOf(claims)) },
     { expiresAt: now - 10 },
   );
 
-  await expect(grant()).rejects.toMatchObject({ code: 'metadata' });
+  await expect(grant()).rejects.toMatchObject({ code: 'signed_out' });
   expect(sent(exchangeEndpoint)).toHaveLength(1);
+  expect(isSignedIn(await storedSignIn(provider, store))).toBe(false);
 });
 
 test('company sign-in: a provider that requires the person again is a sign-in, not a refusal', async () => {
