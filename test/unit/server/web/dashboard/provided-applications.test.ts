@@ -3,8 +3,9 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { putAssertedGrant } from '#server/db/assertion-grants';
 import { findClient, listClients } from '#server/db/clients';
 import { findGrant, revokeGrant } from '#server/db/grants';
-import { insertProvider, listProviders } from '#server/db/identity-providers';
+import { listProviders } from '#server/db/identity-providers';
 import { findTrustRule } from '#server/db/trust-rules';
+import { insertSomeProvider } from '#support/some-provider';
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
 
 const home = '/dashboard/acme';
@@ -16,26 +17,7 @@ beforeAll(async () => {
   const at = { organizationId: 'org_acme' };
   owner = await app.browser('olga', { ...at, role: 'owner' }, 2);
   member = await app.browser('mel', { ...at, role: 'member' });
-  await insertProvider(
-    app.server.stores.db,
-    {
-      id: 'idp_1',
-      organizationId: 'org_acme',
-      name: 'Acme ID',
-      issuer: 'https://id.example',
-      clientId: '',
-      sealedSecret: '',
-      scopes: [],
-      groupsClaim: 'groups',
-      emailTrusted: false,
-      joiningRole: undefined,
-      joiningGroups: [],
-      roleGroups: [],
-      countsAsTwoFactors: false,
-      createdAt: 1,
-    },
-    5,
-  );
+  await insertSomeProvider(app.server.stores.db, { id: 'idp_1', clientId: '', sealedSecret: '' });
 });
 afterAll(() => app[Symbol.asyncDispose]());
 
