@@ -7,6 +7,7 @@ import { parseServerPath } from '#model/slug';
 import { acceptForwarded, Forwarder } from '#nodes/owner-socket';
 import type { AccessTokenClaims } from '#oauth/access-tokens';
 import { issuerKeys } from '#oauth/issuer-keys';
+import { AssertionLedger } from '#oauth/assertions';
 import { clientResolver } from '#oauth/client-documents';
 import { fetchText } from '#outbound/guarded-fetch';
 import { socketAcceptor } from '#upstreams/tunnel/accept-socket';
@@ -92,6 +93,7 @@ function oauthPorts(options: ServeOptions, parts: AppParts): PagePorts & AppPort
       provided: clientDocuments,
     }),
     issuerKeys: issuerKeys({ guard, clock }),
+    ledger: new AssertionLedger({ db: stores.db, clock }),
     providerSetup: administration.providerSetup,
     isAdmitted: isAdmitted(base, stores),
   };

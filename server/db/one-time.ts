@@ -110,13 +110,36 @@ export async function markChallengeSpent(
   expiresAt: EpochSeconds,
   now: EpochSeconds,
 ): Promise<boolean> {
-  await db.deleteFrom('spent_challenge').where('expires_at', '<=', now).execute();
-  const { numInsertedOrUpdatedRows } = await db
-    .insertInto('spent_challenge')
-    .values({ hash: challengeHash, expires_at: expiresAt })
-    .onConflict((conflict) => conflict.column('hash').doNothing())
-    .executeTakeFirst();
-  return numInsertedOrUpdatedRows === 1n;
+  const [isFirst = false] = await markChallengesSpent(
+    db,
+    [{ hash: challengeHash, expiresAt }],
+    now,
+  );
+  return isFirst;
+}
+
+/** The same for several at once, in one transaction. Of two that are equal, one is the first. */
+export async function markChallengesSpent(
+  db: Db,
+  challenges: readonly { readonly hash: string; readonly expiresAt: EpochSeconds }[],
+  now: EpochSeconds,
+): Promise<boolean[]> {
+  return transaction(db, async (tx) => {
+    await tx.deleteFrom('spent_challenge').where('expires_at', '<=', now).execute();
+    const rows = await tx
+      .insertInto('spent_challenge')
+      // In one order: transactions that insert the same rows in different orders can deadlock.
+      .values(
+        challenges
+          .map(({ hash, expiresAt }) => ({ hash, expires_at: expiresAt }))
+          .toSorted((one, other) => (one.hash < other.hash ? -1 : 1)),
+      )
+      .onConflict((conflict) => conflict.column('hash').doNothing())
+      .returning('hash')
+      .execute();
+    const inserted = new Set(rows.map(({ hash }) => hash));
+    return challenges.map(({ hash }) => inserted.delete(hash));
+  });
 }
 
 /** How many sessions and links were ended. */

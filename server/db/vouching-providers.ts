@@ -1,5 +1,9 @@
+import { type Awaitable, whenReady } from '#model/awaitable';
 import type { EpochSeconds } from '#model/clock';
+import type { Scope } from '#model/scopes';
+import { readScopes } from './columns.ts';
 import { readProvider, type MemberIdentity, type ProviderRecord } from './identity-providers.ts';
+import { immediateQuery } from './prepared-query.ts';
 import { isPostgres, type Db } from './transaction.ts';
 
 /*
@@ -7,24 +11,125 @@ import { isPostgres, type Db } from './transaction.ts';
  * transaction that makes the grant, locks it: a change of the provider ends its grants, so none may be made of what it was before.
  */
 
+/** A provider that vouches for people. */
+export type VouchingProvider = ProviderRecord & {
+  readonly organization: string;
+  /** Whether its issuer is one of workloads of the organization, too. */
+  readonly isOfWorkloads: boolean;
+};
+
 /** The provider of an organization whose assertions count now, if its issuer is this one. */
-export async function findVouchingProvider(
+export function findVouchingProvider(
   db: Db,
   organization: string,
   issuer: string,
-): Promise<(ProviderRecord & { readonly organization: string }) | undefined> {
-  const row = await db
+): Awaitable<VouchingProvider | undefined> {
+  return whenReady(
+    vouching(db, organization, issuer),
+    ([row]) =>
+      row && {
+        ...readProvider(row),
+        organization,
+        isOfWorkloads: row.workload_client !== null,
+      },
+  );
+}
+
+const vouching = immediateQuery((db, organization: string, issuer: string) =>
+  db
     .selectFrom('identity_provider')
     .innerJoin('organization', 'organization.id', 'identity_provider.organization_id')
     .selectAll('identity_provider')
+    .select((select) =>
+      select
+        .selectFrom('trust_rule')
+        .innerJoin('oauth_client', 'oauth_client.id', 'trust_rule.client_id')
+        .select('trust_rule.client_id')
+        .whereRef('trust_rule.issuer', '=', 'identity_provider.issuer')
+        .whereRef('oauth_client.organization_id', '=', 'identity_provider.organization_id')
+        .where('oauth_client.revoked_at', 'is', null)
+        .limit(1)
+        .as('workload_client'),
+    )
     .where('organization.name', '=', organization)
     .where('organization.disabled_at', 'is', null)
     .where('identity_provider.issuer', '=', issuer)
     .where('identity_provider.disabled_at', 'is', null)
-    .where('identity_provider.assertions_allowed', '=', 1)
-    .executeTakeFirst();
-  return row && { ...readProvider(row), organization };
+    .where('identity_provider.assertions_allowed', '=', 1),
+);
+
+/** An active grant that came of an earlier assertion about the same account. */
+export interface KnownGrant {
+  readonly id: string;
+  readonly userId: string;
+  readonly serverId: string;
+  readonly scopes: readonly Scope[];
+  readonly expiresAt: EpochSeconds;
+  /** When the account was last used. */
+  readonly usedAt: EpochSeconds;
+  readonly secondFactorRequired: boolean;
 }
+
+/** What an account at a provider was granted for a client at a server. Whether the person still has the rights is for admissions to say. */
+export function findKnownGrant(
+  db: Db,
+  at: {
+    readonly providerId: string;
+    readonly subject: string;
+    readonly clientId: string;
+    readonly organization: string;
+    readonly server: string;
+  },
+): Awaitable<KnownGrant | undefined> {
+  const { providerId, subject, clientId, organization, server } = at;
+  return whenReady(
+    knownGrant(db, providerId, subject, clientId, organization, server),
+    ([row]) =>
+      row && {
+        id: row.id,
+        userId: row.person_id,
+        serverId: row.endpoint_id,
+        scopes: readScopes(row.scopes),
+        expiresAt: row.expires_at,
+        usedAt: row.used_at,
+        secondFactorRequired: row.second_factor_required === 1,
+      },
+  );
+}
+
+const knownGrant = immediateQuery(
+  (
+    db,
+    providerId: string,
+    subject: string,
+    clientId: string,
+    organization: string,
+    server: string,
+  ) =>
+    db
+      .selectFrom('member_identity')
+      .innerJoin('oauth_grant', 'oauth_grant.person_id', 'member_identity.person_id')
+      .innerJoin('endpoint', 'endpoint.id', 'oauth_grant.endpoint_id')
+      .innerJoin('organization', 'organization.id', 'endpoint.organization_id')
+      .select([
+        'oauth_grant.id',
+        'oauth_grant.person_id',
+        'oauth_grant.endpoint_id',
+        'oauth_grant.scopes',
+        'oauth_grant.expires_at',
+        'member_identity.used_at',
+        'organization.second_factor_required',
+      ])
+      .where('member_identity.provider_id', '=', providerId)
+      .where('member_identity.subject', '=', subject)
+      .where('oauth_grant.client_id', '=', clientId)
+      .where('oauth_grant.is_by_assertion', '=', 1)
+      .whereRef('oauth_grant.provider_id', '=', 'member_identity.provider_id')
+      .where('oauth_grant.revoked_at', 'is', null)
+      .where('endpoint.name', '=', server)
+      .where('endpoint.disabled_at', 'is', null)
+      .where('organization.name', '=', organization),
+);
 
 /** Within a transaction: whether a provider still vouches as it did when it was read. It cannot change until the transaction ends. */
 export async function lockVouchingProvider(tx: Db, provider: ProviderRecord): Promise<boolean> {

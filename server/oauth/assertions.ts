@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { decodeJwt, decodeProtectedHeader, errors, jwtVerify } from 'jose';
 import { z } from 'zod';
 
-import { markChallengeSpent } from '#db/one-time';
+import { markChallengesSpent } from '#db/one-time';
 import type { Db } from '#db/transaction';
 import type { Clock, EpochSeconds } from '#model/clock';
 import { OutboundError } from '#outbound/checked-addresses';
@@ -118,17 +118,80 @@ export async function verifyAssertion(
 /** How much later than its last moment an assertion is forgotten: time passes between verifying it and recording its use. */
 const marginSeconds = 300;
 
+/** An assertion that is used. */
+export interface SpentAssertion {
+  readonly source: KeySource;
+  readonly issuer: string;
+  /** `jti`, or what else no other assertion of the issuer has. */
+  readonly id: string;
+  readonly exp: number;
+}
+
 /** Records that an assertion is used, for as long as it would verify and longer. @returns `false` if it was used before, at any node */
-export function spendAssertion(
+export async function spendAssertion(
   tx: Db,
-  { source, issuer, id, exp }: { source: KeySource; issuer: string; id: string; exp: number },
+  spent: SpentAssertion,
   now: EpochSeconds,
 ): Promise<boolean> {
+  const [isFirst = false] = await markChallengesSpent(tx, [recordOf(spent)], now);
+  return isFirst;
+}
+
+function recordOf({ issuer, source, id, exp }: SpentAssertion) {
   // The source belongs to it: an organization that names keys of its own for this issuer must not use up the ids of others.
   const hash = createHash('sha256')
     .update(JSON.stringify([issuer, source, id]))
     .digest('hex');
-  return markChallengeSpent(tx, hash, Math.ceil(exp) + skewSeconds + marginSeconds, now);
+  return { hash, expiresAt: Math.ceil(exp) + skewSeconds + marginSeconds };
+}
+
+const mostAtOnce = 200;
+
+/**
+ * Records used assertions that need no other change, those of many requests in one transaction: each commit waits for the disk, and
+ * the assertions that arrive meanwhile are recorded by the next one.
+ */
+export class AssertionLedger {
+  readonly #ports: { readonly db: Db; readonly clock: Clock };
+  readonly #waiting: {
+    readonly spent: SpentAssertion;
+    readonly resolve: (isFirst: boolean) => void;
+    readonly reject: (error: unknown) => void;
+  }[] = [];
+  #isWriting = false;
+
+  constructor(ports: { readonly db: Db; readonly clock: Clock }) {
+    this.#ports = ports;
+  }
+
+  /** Resolves once the use is on disk. @returns `false` if the assertion was used before, at any node */
+  spend(spent: SpentAssertion): Promise<boolean> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ spent, resolve, reject });
+      if (this.#isWriting) return;
+      this.#isWriting = true;
+      setImmediate(() => void this.#write());
+    });
+  }
+
+  async #write(): Promise<void> {
+    const { db, clock } = this.#ports;
+    while (this.#waiting.length > 0) {
+      const batch = this.#waiting.splice(0, mostAtOnce);
+      try {
+        const records = batch.map(({ spent }) => recordOf(spent));
+        const first = await markChallengesSpent(db, records, clock.now());
+        for (const [at, { resolve }] of batch.entries()) resolve(first[at] ?? false);
+      } catch (error) {
+        for (const { reject } of batch) reject(error);
+      }
+      // Requests whose assertions were verified during the commit join the next one.
+      await new Promise((resolve) => {
+        setImmediate(resolve);
+      });
+    }
+    this.#isWriting = false;
+  }
 }
 
 /** Only the log has the cause. No text contains the assertion. */

@@ -10,6 +10,7 @@ import {
   type OwnedProvider,
   provedFactors,
 } from '#accounts/organization-providers';
+import type { AdmissionStore } from '#db/admissions';
 import { putAssertedGrant } from '#db/assertion-grants';
 import { insertAuditEvent } from '#db/audit';
 import type { OAuthClient } from '#db/clients';
@@ -17,14 +18,19 @@ import { findMember } from '#db/people';
 import { findServer } from '#db/servers';
 import { findSettings } from '#db/settings';
 import { transaction } from '#db/transaction';
-import { isWorkloadIssuer } from '#db/trust-rules';
-import { findVouchingProvider, lockMemberLink, lockVouchingProvider } from '#db/vouching-providers';
-import { isScope, type Scope, scopeWords } from '#model/scopes';
+import {
+  findKnownGrant,
+  findVouchingProvider,
+  lockMemberLink,
+  lockVouchingProvider,
+} from '#db/vouching-providers';
+import { formatScopes, isScope, type Scope, scopeWords } from '#model/scopes';
 import { missingProof } from '#model/sign-in-proof';
 import { parseServerPath } from '#model/slug';
 import { suspended } from '#model/suspension';
 import { randomBase62 } from '#secrets/secrets';
 import {
+  type AssertionLedger,
   assertionRefused,
   spendAssertion,
   type UnverifiedAssertion,
@@ -57,6 +63,8 @@ export const identityAssertionProfile = 'urn:ietf:params:oauth:grant-profile:id-
 /** What assertions need in addition to what other grants need. */
 export interface AssertionPorts {
   readonly issuerKeys: IssuerKeys;
+  readonly ledger: Pick<AssertionLedger, 'spend'>;
+  readonly admissions: Pick<AdmissionStore, 'byClient'>;
   readonly providerSetup: EntryPorts['providerSetup'];
   /** Reads the document of a client again if necessary, on behalf of the provider whose organization allows it. */
   readonly resolveClient: (
@@ -112,17 +120,8 @@ export async function identityAssertionGrant(
     const why = 'the organization does not let this client use identity assertions';
     throw new OAuthError('unauthorized_client', why);
   }
-  const server = await findServer(db, place.organization, place.server);
-  if (!server || server.disabledAt !== undefined || !covers(provider, server.id)) {
-    throw assertionRefused('is for no server where assertions are allowed');
-  }
-  if (client.serverId !== undefined && client.serverId !== server.id) {
-    throw assertionRefused('is for another server than the client');
-  }
   // What signs for workloads must not sign for people.
-  if (await isWorkloadIssuer(db, provider.organizationId, provider.issuer)) {
-    throw assertionRefused('is of an issuer of workloads');
-  }
+  if (provider.isOfWorkloads) throw assertionRefused('is of an issuer of workloads');
   const source = keySource(provider);
   const { issuer } = provider;
   const audiences = [base, `${base}/`];
@@ -130,7 +129,18 @@ export async function identityAssertionGrant(
   await verifyAssertion(assertion, terms, ports);
   if (claimed.data.client_id !== client.id) throw assertionRefused('is for another client');
 
-  const asserted = { assertion, claims: claimed.data, provider, serverId: server.id };
+  const about = { assertion, claims: claimed.data, provider };
+  const renewed = await renewedGrant(about, place, { client, form }, ports);
+  if (renewed) return { ...grantedToken(renewed.grant, renewed, ports), client };
+
+  const server = await findServer(db, place.organization, place.server);
+  if (!server || server.disabledAt !== undefined || !covers(provider, server.id)) {
+    throw assertionRefused('is for no server where assertions are allowed');
+  }
+  if (client.serverId !== undefined && client.serverId !== server.id) {
+    throw assertionRefused('is for another server than the client');
+  }
+  const asserted = { ...about, serverId: server.id };
   const serverPath = `${place.organization}/${place.server}`;
   const vouched = await vouchedPerson(asserted, { from, form, serverPath }, ports);
   const grant = await grantOf(asserted, vouched, { from, serverPath }, ports);
@@ -183,6 +193,48 @@ function mayUse(client: OAuthClient, { assertionClients, organization }: OwnedPr
 function covers({ assertionServers }: OwnedProvider, serverId: string): boolean {
   return assertionServers.length === 0 || assertionServers.includes(serverId);
 }
+
+/** How old the times of a grant and a link may be before they are written again. */
+const grantPrecisionSeconds = 86_400;
+const linkPrecisionSeconds = 60;
+
+/**
+ * The grant of an earlier assertion about the same person, client and server, if this one changes nothing but that it is used: what most
+ * requests are. Whatever ends the grant meanwhile ends its tokens, too. `undefined` if anything has to be decided or written.
+ *
+ * @throws {OAuthError} `invalid_grant` for an assertion that was used before
+ */
+async function renewedGrant(
+  { assertion, claims, provider }: Omit<Asserted, 'serverId'>,
+  place: Place,
+  { client, form }: { client: OAuthClient; form: Form },
+  { db, clock, admissions, ledger }: GrantContext & AssertionPorts,
+): Promise<{ grant: GrantOfToken; scopes: readonly Scope[] } | undefined> {
+  const { sub: subject, exp } = assertion.claims;
+  const at = { ...place, providerId: provider.id, subject, clientId: client.id };
+  const known = await findKnownGrant(db, at);
+  if (!known || !covers(provider, known.serverId)) return undefined;
+  if (client.serverId !== undefined && client.serverId !== known.serverId) return undefined;
+  const now = clock.now();
+  const isRecent =
+    known.usedAt > now - linkPrecisionSeconds &&
+    known.expiresAt > now + grantLifeSeconds - grantPrecisionSeconds;
+  if (!isRecent || (known.secondFactorRequired && !provider.countsAsTwoFactors)) return undefined;
+  const { id, userId, expiresAt } = known;
+  const found = await admissions.byClient({ ...at, grant: { id, userId } });
+  if (!found || 'suspension' in found) return undefined;
+  const scopes = [form.get('scope'), claims.scope]
+    .filter((words) => words !== undefined)
+    .reduce<readonly Scope[]>((left, words) => narrowed(left, words), found.scopes);
+  if (scopes.length === 0 || formatScopes(scopes) !== formatScopes(known.scopes)) return undefined;
+  const { issuer } = provider;
+  const isFirst = await ledger.spend({ source: keySource(provider), issuer, id: claims.jti, exp });
+  if (!isFirst) throw assertionRefused('was used before');
+  const serverPath = `${place.organization}/${place.server}`;
+  return { grant: { id, userId, clientId: client.id, serverPath, expiresAt }, scopes };
+}
+
+type GrantOfToken = Parameters<typeof grantedToken>[0];
 
 interface Asserted {
   readonly assertion: UnverifiedAssertion;
@@ -245,7 +297,7 @@ async function grantOf(
   { identity, entry, scopes }: Vouched,
   { from, serverPath }: { from: IdentifiedClient; serverPath: string },
   { db, clock, source }: GrantContext,
-): Promise<Parameters<typeof grantedToken>[0]> {
+): Promise<GrantOfToken> {
   const { client, authenticated } = from;
   const { userId } = entry;
   const { subject } = identity;

@@ -1,16 +1,23 @@
 import type { Clock } from '#server/model/clock';
+import type { Db } from '#server/db/transaction';
+import { AssertionLedger } from '#server/oauth/assertions';
 import type { AssertionPorts } from '#server/oauth/identity-assertion-grant';
 import { issuerKeys } from '#server/oauth/issuer-keys';
 import { loopbackProviders, type TxtRecords } from './provider-setup.ts';
 
 /** What grants by assertions need: keys and DNS records of this machine's loopback alone, and no documents of clients. */
-export function assertionPorts(clock: Clock, records: TxtRecords = new Map()): AssertionPorts {
+export function assertionPorts(
+  clock: Clock,
+  db: Db,
+  records: TxtRecords = new Map(),
+): Omit<AssertionPorts, 'admissions'> {
   const guard = {
     allowedHosts: ['127.0.0.1'],
     resolve: () => Promise.reject(new Error('no test resolves a name')),
   };
   return {
     issuerKeys: issuerKeys({ guard, clock }),
+    ledger: new AssertionLedger({ db, clock }),
     providerSetup: loopbackProviders(clock, records),
     resolveClient: () => Promise.reject(new Error('no test reads a document')),
   };

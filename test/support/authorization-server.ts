@@ -100,7 +100,7 @@ export async function authorizationServer(): Promise<AuthorizationServer> {
   const source = { address: '192.0.2.1', requestId: 'request' };
   const ports = {
     ...stores,
-    ...assertionPorts(clock),
+    ...assertionPorts(clock, stores.db),
     base,
     clock,
     tokens,

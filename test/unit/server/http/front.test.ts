@@ -29,7 +29,7 @@ const options: FrontOptions = {
   failedAttempts: new FailedAttempts(stillClock()),
   ports: {
     ...stores,
-    ...assertionPorts(stillClock()),
+    ...assertionPorts(stillClock(), stores.db),
     base: 'https://own.example',
     clock: stillClock(),
     tokens: accessTokens('https://own.example', {

@@ -40,7 +40,7 @@ async function ask(but: Record<string, string | undefined> = {}) {
     { form, method: 'POST', url: `${base}/api/oauth/token`, headers: {} },
     {
       ...database,
-      ...assertionPorts(clock),
+      ...assertionPorts(clock, database.db),
       base,
       clock,
       tokens,

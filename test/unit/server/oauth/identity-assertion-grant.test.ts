@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { CryptoKey } from 'jose';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-import { findClient, insertClient, putDocumentedClient } from '#server/db/clients';
+import { findClient, insertClient, putDocumentedClient, updateClient } from '#server/db/clients';
 import {
   findGrant,
   listDecisionsOfPerson,
@@ -195,6 +195,31 @@ test('identity assertion: of twenty concurrent uses one succeeds', async () => {
   const all = await Promise.allSettled(Array.from({ length: 20 }, () => ask(once)));
 
   expect(all.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+});
+
+test('identity assertion: of twenty concurrent uses of a later one, too, and each of twenty later ones works', async () => {
+  await ask(await assertion());
+  const once = await assertion();
+  const same = await Promise.allSettled(Array.from({ length: 20 }, () => ask(once)));
+  const others = await Promise.all(Array.from({ length: 20 }, async () => ask(await assertion())));
+
+  expect(same.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+  expect(new Set(others.map((one) => one.access_token)).size).toBe(20);
+  expect(await grantsOfDana()).toHaveLength(1);
+});
+
+test('identity assertion: a later one gives less, once the person may do less', async () => {
+  const { db } = made.stores;
+  const before = await ask(await assertion());
+  await updateClient(db, clientId, { scopes: ['mcp:tools:read'] });
+  const after = await ask(await assertion());
+  await db.updateTable('endpoint').set({ access: 'groups' }).where('name', '=', 'sales').execute();
+
+  expect([before.scope, after.scope]).toEqual([
+    'mcp:tools:read mcp:tools:execute',
+    'mcp:tools:read',
+  ]);
+  await expect(ask(await assertion())).rejects.toMatchObject(refusal('invalid_grant'));
 });
 
 test('identity assertion: a refused one can still be used, and a used one never again', async () => {
