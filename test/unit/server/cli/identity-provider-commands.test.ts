@@ -55,3 +55,29 @@ test('an operator adds a provider and a domain, and confirms the domain where th
     'has no TXT record',
   );
 });
+
+test('an operator switches assertions of a provider on for a client and a server, and for all of them again', async () => {
+  const server = z.looseObject({ server: z.string() });
+  const created = z.looseObject({ id: z.string() });
+  const provider = ['--name', 'Vendor', '--issuer', 'https://127.0.0.1:9'];
+  const { id } = created.parse(await admin.json('provider', 'create', 'acme', ...provider));
+  const client = z
+    .looseObject({ client_id: z.string(), client_secret: z.string() })
+    .parse(await admin.json('client', 'create-for-organization', 'acme', '--name', 'Claude'));
+  const change = (...words: string[]) => admin.json('provider', 'assertions', 'acme', id, ...words);
+  const some = await change('--allow', 'yes', '--client', client.client_id);
+  const all = await change('--client', '', '--keys-url', '');
+  const workload = await admin.json(
+    ...['workload', 'create', 'acme', '--name', 'CI', '--issuer', 'https://127.0.0.1:9/ci'],
+    ...['--subject', 'repo:acme/app:*', '--single-use', 'no', '--longest-life', '600'],
+  );
+  const list = z.array(server).parse(await admin.json('client', 'list', 'acme'));
+
+  expect(some).toMatchObject({ assertions: 'allowed', assertion_clients: [client.client_id] });
+  expect(all).toMatchObject({ assertions: 'allowed', assertion_clients: [] });
+  expect(workload).toMatchObject({ trusted_subject: 'repo:acme/app:*' });
+  expect(list.map((one) => one.server)).toContain('acme/*');
+  await expect(admin.run('provider', 'assertions', 'acme', id)).rejects.toThrow(
+    'give what to change',
+  );
+});

@@ -17,7 +17,12 @@ test('the metadata of the authorization server names its endpoints under its own
       'client_secret_basic',
       'client_secret_post',
     ]),
-    grant_types_supported: expect.arrayContaining(['client_credentials']),
+    grant_types_supported: expect.arrayContaining([
+      'client_credentials',
+      'urn:ietf:params:oauth:grant-type:jwt-bearer',
+    ]),
+    // Clients fall back to asking each person where it is missing.
+    authorization_grant_profiles_supported: ['urn:ietf:params:oauth:grant-profile:id-jag'],
     scopes_supported: [
       'mcp:tools:read',
       'mcp:tools:execute',
