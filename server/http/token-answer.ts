@@ -91,8 +91,18 @@ function refused(
 ): TokenAnswer {
   const { status, headers, body } = oauthErrorAnswer(error);
   if (status >= 500) log.error({ reqId, err: error }, 'request failed');
-  else log.info({ reqId, code: body.error, reason: body.error_description }, 'request refused');
+  else {
+    const { error: code, error_description: reason } = body;
+    log.info({ reqId, code, reason, why: causeOf(error) }, 'request refused');
+  }
   return { status, headers: { ...uncached, ...headers }, body: JSON.stringify(body) };
+}
+
+/** What the answer does not say. Of an error of a library only its name, because its message may quote what was sent. */
+function causeOf(error: unknown): string | undefined {
+  const cause = error instanceof Error ? error.cause : undefined;
+  if (typeof cause === 'string') return cause;
+  return cause instanceof Error ? cause.name : undefined;
 }
 
 /** Refuses a client or address that failed to authenticate too often. */

@@ -352,7 +352,7 @@ function noEntry(why: NoEntry): OAuthError {
     case 'other-account':
     case 'address-taken':
     case 'deactivated':
-      // The log says which, an administrator finds out by a test of the provider.
+      // Only the log says which.
       return assertionRefused('is about no member of the organization', why);
   }
 }
