@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 
 import { decodeJwt, decodeProtectedHeader, errors, jwtVerify } from 'jose';
 import { z } from 'zod';
@@ -146,6 +147,7 @@ function recordOf({ issuer, source, id, exp }: SpentAssertion) {
 }
 
 const mostAtOnce = 200;
+const gatheringMs = 2;
 
 /**
  * Records used assertions that need no other change, those of many requests in one transaction: each commit waits for the disk, and
@@ -159,6 +161,8 @@ export class AssertionLedger {
     readonly reject: (error: unknown) => void;
   }[] = [];
   #isWriting = false;
+  /** How many were recorded by the last transaction. */
+  #before = 0;
 
   constructor(ports: { readonly db: Db; readonly clock: Clock }) {
     this.#ports = ports;
@@ -177,7 +181,10 @@ export class AssertionLedger {
   async #write(): Promise<void> {
     const { db, clock } = this.#ports;
     while (this.#waiting.length > 0) {
+      // Where several came at a time, more are about to.
+      if (this.#before > 1) await pause(gatheringMs);
       const batch = this.#waiting.splice(0, mostAtOnce);
+      this.#before = batch.length;
       try {
         const records = batch.map(({ spent }) => recordOf(spent));
         const first = await markChallengesSpent(db, records, clock.now());
