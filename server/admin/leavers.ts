@@ -120,7 +120,16 @@ export const leaverCommands: readonly Command[] = [
     words: 'leaver list',
     positionals: [organizationArgument],
     doc: 'list keys, clients and agents that need an owner because theirs left',
-    prints: ['kind', 'id', 'name', 'server', 'agent', 'formerEmail', 'ownerlessAt', 'suspended'],
+    prints: [
+      'kind',
+      'id',
+      'name',
+      'server',
+      'agent',
+      'formerEmail',
+      'ownerlessAt',
+      { suspended: ({ suspended }) => (suspended ? 'yes' : 'no') },
+    ],
     empty: 'everything has an owner',
   }),
   command(leaverHandOver, {

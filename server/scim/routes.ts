@@ -29,7 +29,7 @@ import * as users from './users.ts';
 const maxBodyBytes = 2 * 1024 * 1024;
 const mostSubject = 200;
 /** Microsoft Entra sends 25 requests a second and more. */
-const rate = { perSecond: 50, burst: 500 };
+const rate = { perSecond: 100, burst: 1000 };
 const contentType = 'application/scim+json; charset=utf-8';
 
 export interface ScimRoutesOptions {

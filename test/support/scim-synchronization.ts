@@ -1,3 +1,5 @@
+import { setTimeout as pause } from 'node:timers/promises';
+
 import { z } from 'zod';
 
 import { runningServer } from './running-server.ts';
@@ -16,7 +18,7 @@ export interface Synchronized {
   readonly placed: number;
   /** Members of the organization. */
   readonly members: number;
-  /** The statuses of all answers, each once. */
+  /** The statuses of all answers, each once, except 429 after which a request was repeated. */
   readonly statuses: readonly number[];
 }
 
@@ -32,8 +34,17 @@ export async function synchronize(counts: {
   await server.command('organization', 'create', 'acme');
   const { ask } = await scimDirectory(server, 'acme', 'acme.example');
   const statuses = new Set<number>();
-  const asked = async (method: string, path: string, body?: unknown) => {
+  const asked = async (
+    method: string,
+    path: string,
+    body?: unknown,
+  ): Promise<Readonly<Record<string, unknown>>> => {
     const answer = await ask(method, path, body);
+    // As a directory does that sends more than it may.
+    if (answer.status === 429) {
+      await pause(Number(answer.headers.get('retry-after')) * 1000);
+      return asked(method, path, body);
+    }
     statuses.add(answer.status);
     return answer.json;
   };

@@ -15,6 +15,7 @@ describe('a secret is masked wherever it is', () => {
     ['a code in a URL', `/cb?code=code_${random}&state=x`, '/cb?code=code_[redacted]&state=x'],
     ['a refresh token in a form', `refresh_token=rt_${random}`, 'refresh_token=rt_[redacted]'],
     ['a personal access token', `token pat_${random}`, 'token pat_[redacted]'],
+    ['a token of a directory', `token scim_${random}`, 'token scim_[redacted]'],
     ['twice in a line', `mcp_${random},mcp_${random}`, 'mcp_[redacted],mcp_[redacted]'],
     ['cut short by little', `mcp_${random.slice(0, 30)}`, 'mcp_[redacted]'],
     ['behind another word', `x_mcp_${random}`, 'x_mcp_[redacted]'],
