@@ -198,7 +198,7 @@ type Linked = Pick<ScimUser, 'id' | 'organizationId' | 'userId'>;
 
 /**
  * Makes the linked person a member, or a new account, if the organization owns the domain of its address. Otherwise the entry waits:
- * an address alone proves nothing about an account that exists, and an account must not take the address of somebody elsewhere.
+ * an address alone proves nothing about an account that somebody uses, and an account must not take the address of somebody elsewhere.
  */
 async function enter(
   tx: Db,
@@ -221,17 +221,41 @@ async function enter(
     .values({ id: newUserId, email: address, email_key: emailKey(address), created_at: now })
     .onConflict((conflict) => conflict.column('email_key').doNothing())
     .executeTakeFirst();
-  if (numInsertedOrUpdatedRows !== 1n) return 'kept';
+  const personId =
+    numInsertedOrUpdatedRows === 1n ? newUserId : await unclaimedAccount(tx, address);
+  if (personId === undefined) return 'kept';
   await tx
     .insertInto('membership')
-    .values({ person_id: newUserId, organization_id: organizationId, role, source: 'scim' })
+    .values({ person_id: personId, organization_id: organizationId, role, source: 'scim' })
     .execute();
   await tx
     .updateTable('scim_user')
-    .set({ person_id: newUserId, email_key: emailKey(address) })
+    .set({ person_id: personId, email_key: emailKey(address) })
     .where('id', '=', id)
     .execute();
   return 'began';
+}
+
+/**
+ * An account with this address that nobody can enter and that belongs to no organization, as one is that a directory created and
+ * deleted again.
+ */
+async function unclaimedAccount(tx: Db, address: string): Promise<string | undefined> {
+  const person = await tx
+    .selectFrom('person')
+    .select('id')
+    .where('email_key', '=', emailKey(address))
+    .executeTakeFirst();
+  if (!person) return undefined;
+  for (const table of ['membership', 'password', 'passkey', 'identity'] as const) {
+    const owned = await tx
+      .selectFrom(table)
+      .select('person_id')
+      .where('person_id', '=', person.id)
+      .executeTakeFirst();
+    if (owned) return undefined;
+  }
+  return person.id;
 }
 
 async function rememberedRole(tx: Db, id: string) {

@@ -212,9 +212,10 @@ function hintOf(filter: Filter): ScimUserHint {
   const id = required.get('id');
   const userName = required.get('username');
   const externalId = required.get('externalid');
-  const other = [...required].find(
-    ([path, value]) => isInAttributes(path) && /^[\x20-\x7e]{3,}$/.test(value),
-  );
+  // The longest one narrows most: the type of an address says little.
+  const [other] = [...required]
+    .filter(([path, value]) => isInAttributes(path) && /^[\x20-\x7e]{3,}$/.test(value))
+    .toSorted(([, one], [, two]) => two.length - one.length);
   return {
     ...(id !== undefined && { id }),
     ...(userName !== undefined && { userName }),

@@ -208,6 +208,23 @@ await onEachDatabase('SCIM', ({ open }) => {
     expect(await findScimUser(database.db, org, 'scim_dana')).toBeUndefined();
   });
 
+  test('user: an account that nobody can enter is provisioned again, one with a password is not', async () => {
+    const remove = () => deleteScimUser(database.db, { id: 'scim_dana', organizationId: org }, now);
+    await add('dana');
+    const { userId = '' } = (await memberOf('dana')) ?? {};
+    await remove();
+    const again = await add('dana');
+    const same = (await memberOf('dana'))?.userId;
+    await remove();
+    const password = { person_id: userId, hash: 'hash' };
+    await database.db.insertInto('password').values(password).execute();
+    const claimed = await add('dana');
+
+    expect([again, claimed]).toMatchObject([{ effect: 'began' }, { effect: 'kept' }]);
+    expect(same).toBe(userId);
+    expect(await memberOf('dana')).toBeUndefined();
+  });
+
   test('user: another organization cannot read, change or delete it', async () => {
     await makeOrganization(database, 'other');
     await add('dana');
