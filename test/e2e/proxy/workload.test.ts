@@ -1,10 +1,12 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { expect, test } from 'vitest';
 import { bodyOf, countedServer } from '#support/counted-server';
 import { legacyMcp } from '#support/legacy-mcp';
 import { inherited } from '#support/programs';
 import { proxyProcess } from '#support/proxy-process';
+import { serverProcess } from '#support/server-process';
 import { temporaryFolder } from '#support/temporary-folder';
 
 const jwtBearer = 'urn:ietf:params:oauth:grant-type:jwt-bearer';
@@ -42,13 +44,14 @@ async function trustingServer(trusted: Set<string>) {
     const challenge = `Bearer resource_metadata="${metadata}"`;
     return send(401, { error: 'invalid_token' }, { 'www-authenticate': challenge });
   });
-  return Object.assign(server, { forms, revoke: () => valid.clear() });
+  const url = `${server.origin}/mcp`;
+  return Object.assign(server, { url, forms, revoke: () => valid.clear() });
 }
 
 /** A proxy on a machine without a keychain and a person. */
-const workloadProxy = ({ origin }: { origin: string }, home: string, assertion: string) =>
+const workloadProxy = ({ url }: { url: string }, home: string, assertion: string) =>
   proxyProcess({
-    args: [`${origin}/mcp`],
+    args: [url],
     env: {
       ...inherited,
       HOME: home,
@@ -100,4 +103,37 @@ test('workload: after a refusal, it neither repeats the assertion nor tries anot
   }
   expect(opened.error).toBeUndefined();
   expect(proxy.stderr()).not.toContain('jwt-');
+});
+
+test('workload: one that an organization trusts calls its server, and another one does not', async () => {
+  await using folder = await temporaryFolder('workload');
+  await using server = await serverProcess();
+  const { publicKey, privateKey } = await generateKeyPair('ES256', { extractable: true });
+  const jwks = join(folder.path, 'jwks.json');
+  const key = { ...(await exportJWK(publicKey)), kid: 'k', alg: 'ES256', use: 'sig' };
+  writeFileSync(jwks, JSON.stringify({ keys: [key] }));
+  await server.command(['organization', 'create', 'acme']);
+  await server.command(['server', 'create', 'acme/sales', '--demo']);
+  const issuer = 'https://ci.example.com';
+  const rule = ['--issuer', issuer, '--subject', 'repo:acme/app', '--jwks', jwks];
+  await server.command(['workload', 'create', 'acme/sales', '--name', 'Deploy', ...rule]);
+  const file = join(folder.path, 'projected');
+  const place = async (subject: string) => {
+    const jwt = new SignJWT({ jti: subject }).setProtectedHeader({ alg: 'ES256', kid: 'k' });
+    const claims = jwt.setIssuer(issuer).setSubject(subject).setAudience(server.base);
+    const signed = await claims.setIssuedAt().setExpirationTime('5m').sign(privateKey);
+    writeFileSync(file, signed);
+  };
+  const url = `${server.base}/mcp/acme/sales`;
+  await using proxy = workloadProxy({ url }, folder.path, `file:${file}`);
+
+  await place('repo:rival/app');
+  const refused = await proxy.handshake();
+  await place('repo:acme/app');
+  const opened = await proxy.handshake();
+  const { result } = await proxy.request('tools/list');
+
+  expect(refused.error?.message).toContain('invalid_grant');
+  expect(opened.error).toBeUndefined();
+  expect(JSON.stringify(result)).toContain('"query"');
 });
