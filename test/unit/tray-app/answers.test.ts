@@ -168,3 +168,52 @@ test('rename: an assistant whose file stays as it is, is a failure that can be r
     remedy: 'Fix the problem, then rename it again.',
   });
 });
+
+/** What a page hears when the accounts service signs in, or out, with this result. */
+async function told(operation: 'signIn' | 'signOut', result: object) {
+  const unused = () => {
+    throw bug;
+  };
+  const all = answers({
+    accounts: Object.assign(Object.create(null), {
+      signIn: async () => result,
+      signOut: async () => result,
+    }),
+    signIns: Object.assign(Object.create(null), {
+      begin: async (_: string, work: (progress: object) => Promise<unknown>) =>
+        work({ signal: new AbortController().signal, waiting: unused }),
+      forget: () => undefined,
+    }),
+    overview: unused,
+    openWindow: unused,
+    openBrowser: unused,
+    openFile: unused,
+    copySecret: unused,
+  });
+  return answer({ operation, input: { name: 'sales' } }, all, recorder().report);
+}
+
+test.each([
+  [
+    'names the connections that a company sign-in covered',
+    { issuer: 'x', signedInAs: 'dana@acme.example', also: ['support', 'finance'] },
+    'You are signed in to sales as dana@acme.example. That also signed you in to support and finance.',
+  ],
+  [
+    'says why a company sign-in was not used',
+    { issuer: 'x', signedInAs: 'dana', note: 'sales cannot use the company sign-in of y: no' },
+    'You are signed in to sales as dana. sales cannot use the company sign-in of y: no.',
+  ],
+])('sign-in: the page %s', async (_, result, message) => {
+  expect(await told('signIn', result)).toEqual({ ok: true, message });
+});
+
+test('sign-out: the page says that a company sign-in ended for all servers', async () => {
+  expect(await told('signOut', { wasSignedIn: true, provider: 'https://id.acme.example' })).toEqual(
+    {
+      ok: true,
+      message:
+        'Signed out of sales. The access was revoked at the server. The company sign-in of https://id.acme.example ended, too, for all servers.',
+    },
+  );
+});
