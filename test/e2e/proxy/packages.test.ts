@@ -164,6 +164,20 @@ await suite('registry', 'packed npm package', () => {
     },
   );
 
+  test('that of the proxy has the company sign-in in a file of its own, which other starts do not load', async () => {
+    const exchange = 'urn:ietf:params:oauth:token-type:id-jag';
+    const files = (await filesOf(packages.proxy)).filter((file) => /^dist\/.*\.js$/.test(file));
+    const codes = files.map(async (file) => ({
+      file,
+      code: await run('tar', ['-xzOf', packages.proxy, `package/${file}`], root),
+    }));
+    const found = (await Promise.all(codes)).filter(({ code }) => code.includes(exchange));
+
+    expect(found.map(({ file }) => file)).toEqual([
+      expect.stringMatching(/^dist\/company-[\w-]+\.js$/),
+    ]);
+  });
+
   describe.each([oldestNode, process.versions.node])('on Node %s', (version) => {
     let node: string;
     let env: Record<string, string>;
