@@ -3,7 +3,9 @@ import type { IdentityProvider } from '#config/identity-provider';
 import type { Log } from '#log/log';
 import type { TokenSource } from '#transport/credential';
 import type { Account } from './account.ts';
+import { TokenError } from './errors.ts';
 import { StoredTokenSource, type Grant, type Known, type SignIn } from './token-source.ts';
+import type { Granted } from './token-vault.ts';
 
 export type AccountTokensOptions = {
   /** Lets a person sign in when that is required. */
@@ -66,15 +68,29 @@ function personalGrant(
       const { managedGrant, unsupportedSentence } = await import('./managed-authorization.ts');
       const outcome = await managedGrant({ ...subject, provider }, known, account);
       if ('granted' in outcome) return outcome.granted;
-      log.warn(unsupportedSentence(account.connection, provider, outcome.unsupported));
+      const why = unsupportedSentence(account.connection, provider, outcome.unsupported);
+      log.warn(why);
+      return ownSignIn(account, subject, known).catch((error: unknown) => {
+        const isOver = error instanceof TokenError && error.code === 'signed_out';
+        throw isOver ? new TokenError('signed_out', why, { cause: error }) : error;
+      });
     }
-    const [{ personGrant }, { registeredClients }] = await Promise.all([
-      import('./grants.ts'),
-      import('./client-registration.ts'),
-    ]);
-    const clients = registeredClients(account.store);
-    return personGrant(subject, known, { ...account, clients });
+    return ownSignIn(account, subject, known);
   };
+}
+
+/** By the refresh token of the server. */
+async function ownSignIn(
+  account: Account,
+  subject: { url: string; credentials: PersonCredentials },
+  known: Known,
+): Promise<Granted> {
+  const [{ personGrant }, { registeredClients }] = await Promise.all([
+    import('./grants.ts'),
+    import('./client-registration.ts'),
+  ]);
+  const clients = registeredClients(account.store);
+  return personGrant(subject, known, { ...account, clients });
 }
 
 /** Whether the person has signed in to the server itself, and never at the provider. */

@@ -251,7 +251,7 @@ export function signInPolicy(options: SignInPolicyOptions): SignIn {
     if (!isUnderWay()) {
       const allowed = isTimely() && (mode === 'always' || (await firstEver()));
       if (!allowed) {
-        if (!known.wider) throw new TokenError('signed_out', 'you are not signed in');
+        if (!known.wider) throw new TokenError('signed_out', known.why ?? 'you are not signed in');
         await noteScopes(known);
         throw new TokenError(
           'narrow',

@@ -17,6 +17,8 @@ export type Known = {
   previous?: TokenRecord;
   /** The challenge requires scopes that the previous token lacks. */
   wider: boolean;
+  /** Why a person is needed, if that is known. */
+  why?: string;
 };
 
 /**
@@ -127,7 +129,8 @@ export class StoredTokenSource implements TokenSource {
     } catch (error) {
       // The lock is not held while a person signs in.
       if (!signIn || !isSignedOut(error)) throw error;
-      return this.#use(await signIn(withPrevious(known, before), isAcceptable));
+      const needed = { ...withPrevious(known, before), why: error.message };
+      return this.#use(await signIn(needed, isAcceptable));
     }
   }
 
@@ -178,6 +181,6 @@ function withPrevious(known: Known, previous: TokenRecord | undefined): Known {
   return previous ? { ...known, previous } : known;
 }
 
-function isSignedOut(error: unknown): boolean {
+function isSignedOut(error: unknown): error is TokenError {
   return error instanceof TokenError && error.code === 'signed_out';
 }

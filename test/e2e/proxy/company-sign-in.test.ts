@@ -118,10 +118,16 @@ await suite(['keychain', 'browser'], 'company sign-in on one computer', () => {
     const out = await computer.latchkey('logout', 'sales');
     const left = await accounts('identity provider');
     await computer.latchkey('logout', 'support');
+    const [file] = assistantFiles;
+    const call = await computer.through(file, 'sales', async (proxy) => {
+      await proxy.handshake();
+      return proxy.request('tools/call', { name: 'echo', arguments: { text: 'x' } });
+    });
     const back = await computer.withPage(computer.signInAgain, 'login', 'sales');
 
     expect(out.stdout).toContain(`signed out of ${computer.company.issuer}, too`);
     expect(left).toEqual([]);
+    expect(JSON.stringify(call)).toContain(`you are not signed in at ${computer.company.issuer}`);
     expect(back.stdout).toContain('signed in as dana@example.com');
     expect(back.stdout).toContain('also signed in to support\n');
   });
