@@ -2,6 +2,7 @@
 // server with an assertion (ID-JAG). Neither a consent page nor a refresh token of the server is needed.
 import type { PersonCredentials } from '#config/connection';
 import type { IdentityProvider } from '#config/identity-provider';
+import type { OAuthSettings } from '#config/oauth-fields';
 import { isInKeychain } from '#config/secret';
 import { providerAccount } from '#keychain/secret-accounts';
 import type { OAuthConnection, Account } from './account.ts';
@@ -67,7 +68,7 @@ export async function managedGrant(
     http,
   );
   const { issuer } = discovery;
-  if (!offersIdJag(discovery)) return { unsupported: `${issuer} does not offer it` };
+  if (!offersIdJag(discovery, credentials)) return { unsupported: `${issuer} does not offer it` };
   const client = await clientFor(url, credentials, previous, discovery, ports);
   if (!client) return { unsupported: `${issuer} knows no client of this program` };
   const known =
@@ -109,13 +110,16 @@ export async function managedGrant(
 /** What a server says that does not have this grant at all. Every other refusal is about this person or client. */
 const unsupported = new Set(['unsupported_grant_type', 'unsupported_token_type']);
 
-/** Whether an authorization server takes assertions of a provider about people. */
-export function offersIdJag({
-  grantProfiles,
-  grantTypes = [],
-}: Pick<Discovery, 'grantProfiles' | 'grantTypes'>): boolean {
-  // Without the newer list, the grant type itself is the announcement.
-  return grantProfiles?.includes(idJagProfile) ?? grantTypes.includes(jwtBearer);
+/**
+ * Whether an authorization server takes assertions of a provider about people. The grant type alone says that only where the connection
+ * itself names its provider: other servers list it for workloads or service accounts.
+ */
+export function offersIdJag(
+  { grantProfiles, grantTypes = [] }: Pick<Discovery, 'grantProfiles' | 'grantTypes'>,
+  { identityProvider }: OAuthSettings,
+): boolean {
+  const byType = identityProvider !== undefined && grantTypes.includes(jwtBearer);
+  return grantProfiles?.includes(idJagProfile) ?? byType;
 }
 
 /** The client at the server: the configured one, the one of last time, or a metadata document. None is registered: nobody asked. */

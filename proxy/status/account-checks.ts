@@ -5,6 +5,7 @@ import { offersIdJag } from '#auth/managed-authorization';
 import { isCurrent, isSignedIn, providerServer, storedSignIn } from '#auth/provider-sign-in';
 import type { EpochSeconds } from '#clock/clock';
 import type { IdentityProvider } from '#config/identity-provider';
+import type { OAuthSettings } from '#config/oauth-fields';
 import { fail, ok, warn, type Check, type Finding } from './checks.ts';
 
 /** Checks the authorization server of a connection, and its stored tokens. */
@@ -31,7 +32,7 @@ export function accountChecks(account: Account, login: string): Check[] {
                 ),
               ]
             : []),
-          ...providerFindings(await account.provider(), found, login),
+          ...providerFindings(await account.provider(), found, { credentials, login }),
         ];
       },
     },
@@ -67,9 +68,9 @@ export function accountChecks(account: Account, login: string): Check[] {
 function providerFindings(
   provider: IdentityProvider | undefined,
   discovery: Discovery,
-  login: string,
+  { credentials, login }: { credentials: OAuthSettings; login: string },
 ): Finding[] {
-  if (!provider || offersIdJag(discovery)) return [];
+  if (!provider || offersIdJag(discovery, credentials)) return [];
   const what = `${discovery.issuer} does not offer the company sign-in of ${provider.issuer}`;
   return [warn('discovery', what, `sign in to the server itself: ${login}`)];
 }

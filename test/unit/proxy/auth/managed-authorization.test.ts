@@ -178,6 +178,13 @@ test('company sign-in: while the ID token is valid, a renewal sends one request 
 test.each([
   ['no server that offers the grant', { authorization_grant_profiles_supported: undefined }],
   [
+    'the grant type alone, which others list for workloads',
+    {
+      authorization_grant_profiles_supported: undefined,
+      grant_types_supported: ['urn:ietf:params:oauth:grant-type:jwt-bearer'],
+    },
+  ],
+  [
     'another profile',
     {
       authorization_grant_profiles_supported: ['urn:example:other'],
@@ -193,6 +200,20 @@ test.each([
     expect(sent(exchangeEndpoint)).toEqual([]);
   },
 );
+
+test('company sign-in: the grant type is enough where the connection itself names the provider', async () => {
+  const { ports } = await dana({
+    metadata: {
+      authorization_grant_profiles_supported: undefined,
+      grant_types_supported: ['urn:ietf:params:oauth:grant-type:jwt-bearer'],
+    },
+  });
+  const credentials = { kind: 'authorization_code' as const, identityProvider: provider };
+
+  expect(await managedGrant({ url, credentials, provider }, { wider: false }, ports)).toMatchObject(
+    { granted: { accessToken: 'a1' } },
+  );
+});
 
 test('company sign-in: a provider without token exchange is a reason to sign in to the server', async () => {
   const { grant } = await dana({ exchange: () => refused('unsupported_grant_type') });
