@@ -119,8 +119,8 @@ export async function listAuditEvents(
 }
 
 /**
- * The names of records by their ids: API keys, OAuth clients, groups, webhooks, people and their personal tokens. Only
- * those of the organization, because a refused request can name the ids of others.
+ * The names of records by their ids: API keys, OAuth clients, groups, webhooks, people, their personal tokens, and what a directory
+ * calls people, also after they left. Only those of the organization, because a refused request can name the ids of others.
  */
 export async function findAuditedNames(
   db: Db,
@@ -140,7 +140,15 @@ export async function findAuditedNames(
       .where('id', 'in', ids)
       .where('organization_id', 'in', own)
       .execute();
+  const provisioned = await db
+    .selectFrom('scim_user')
+    .select(['id', 'person_id', 'user_name as name'])
+    .where((where) => where.or([where('id', 'in', ids), where('person_id', 'in', ids)]))
+    .where('organization_id', 'in', own)
+    .execute();
   const found = [
+    ...provisioned.map(({ id, name }) => ({ id, name })),
+    ...provisioned.map(({ id, person_id: person, name }) => ({ id: person ?? id, name })),
     ...(await inOrganization('api_key')),
     ...(await inOrganization('oauth_client')),
     ...(await inOrganization('person_group')),

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
+import { findAuditedNames } from '#server/db/audit';
 import { insertGroup, insertGroupMember, listGroupMembers, listGroups } from '#server/db/groups';
 import { insertJoiningMember, linkMember } from '#server/db/identity-providers';
 import { acceptInvitation, insertInvitation } from '#server/db/invitations';
@@ -506,6 +507,24 @@ await onEachDatabase('SCIM', ({ open }) => {
       't1',
       't2',
     ]);
+  });
+
+  test('audit log: people are named as the directory calls them, also after they left, in their organization alone', async () => {
+    await makeOrganization(database, 'other');
+    await add('dana');
+    await add('wait', {}, false);
+    const userId = (await memberOf('dana'))?.userId ?? '';
+    await change('dana', { active: false });
+    const ids = [userId, 'scim_dana', 'scim_wait'];
+
+    expect([...(await findAuditedNames(database.db, 'acme', ids))]).toEqual(
+      expect.arrayContaining([
+        [userId, 'dana@example.com'],
+        ['scim_dana', 'dana@example.com'],
+        ['scim_wait', 'wait@example.com'],
+      ]),
+    );
+    expect(await findAuditedNames(database.db, 'other', ids)).toEqual(new Map());
   });
 
   test('faults: equal ones are counted, the newest fifty are kept', async () => {

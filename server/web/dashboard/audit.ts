@@ -165,7 +165,7 @@ export async function auditSentencesOf(
 const partPatterns: ReadonlyMap<string, RegExp> = new Map([
   ['detail', /^(.*)$/s],
   ['client', /\bclient:(\S+?)(?:\/cs_\w+)?$/],
-  ['person', /\buser:(\S+)/],
+  ['person', /\b(?:user|scim):(\S+)/],
   ['organization', /\borganization:(\S+)/],
   ['agent', /\bagent:[^\s/]+\/(\S+)/],
   // `tool:{organization}/{server}/{name}` of a change, `server:… tool:{name}` of a call on a page.
