@@ -67,10 +67,10 @@ test('an operator switches assertions of a provider on for a client and a server
   const change = (...words: string[]) => admin.json('provider', 'assertions', 'acme', id, ...words);
   const some = await change('--allow', 'yes', '--client', client.client_id);
   const all = await change('--client', '', '--keys-url', '');
-  const workload = await admin.json(
-    ...['workload', 'create', 'acme', '--name', 'CI', '--issuer', 'https://127.0.0.1:9/ci'],
-    ...['--subject', 'repo:acme/app:*', '--single-use', 'no', '--longest-life', '600'],
-  );
+  const issuer = ['--issuer', 'https://127.0.0.1:9/ci', '--subject', 'repo:acme/app:*'];
+  const limits = ['--single-use', 'no', '--longest-life', '600'];
+  const trust = ['--name', 'CI', ...issuer, ...limits];
+  const workload = await admin.json('workload', 'create', 'acme', ...trust);
   const list = z.array(server).parse(await admin.json('client', 'list', 'acme'));
 
   expect(some).toMatchObject({ assertions: 'allowed', assertion_clients: [client.client_id] });
