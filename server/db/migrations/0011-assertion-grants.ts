@@ -45,6 +45,8 @@ const columns = [
 
 const indexes = [
   `create index trust_rule_by_issuer on trust_rule (issuer)`,
+  // Used assertions are recorded here, and there may be many.
+  `create index spent_challenge_by_expiry on spent_challenge (expires_at)`,
   `create unique index grant_by_assertion on oauth_grant (person_id, client_id, endpoint_id)
     where is_by_assertion = 1`,
   `create index grant_by_provider on oauth_grant (provider_id) where provider_id is not null`,
