@@ -38,6 +38,7 @@ export const agentViewSchema = z
     createdAt: fields.at,
     lastUsedAt: fields.maybeAt,
     revokedAt: fields.maybeAt,
+    suspended: z.boolean().describe('Whether it is refused because its owner left'),
     isOnline: z
       .boolean()
       .describe('Whether it is connected; after the end of a server by force, up to a minute old'),
@@ -56,6 +57,7 @@ export function toAgentView(agent: Agent, now: EpochSeconds): AgentView {
     createdAt: agent.createdAt,
     lastUsedAt: agent.lastUsedAt ?? null,
     revokedAt: agent.revokedAt ?? null,
+    suspended: agent.isSuspended,
     isOnline: agent.revokedAt === undefined && (agent.onlineUntil ?? 0) > now,
   };
 }

@@ -64,6 +64,7 @@ export const clientViewSchema = z
     createdAt: fields.at,
     lastUsedAt: fields.maybeAt,
     revokedAt: fields.maybeAt,
+    suspended: z.boolean().describe('Whether it is refused because its owner left'),
   })
   .meta({ id: 'Client' });
 
@@ -85,6 +86,7 @@ export function toClientView(client: ListedOAuthClient): ClientView {
     createdAt: client.createdAt,
     lastUsedAt: client.lastUsedAt ?? null,
     revokedAt: client.revokedAt ?? null,
+    suspended: client.isSuspended,
   };
 }
 

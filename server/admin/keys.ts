@@ -44,6 +44,7 @@ export const keyViewSchema = z
     expiresAt: fields.maybeAt,
     lastUsedAt: fields.maybeAt,
     revokedAt: fields.maybeAt,
+    suspended: z.boolean().describe('Whether it is refused because its owner left'),
   })
   .meta({ id: 'Key' });
 
@@ -73,6 +74,7 @@ export function toKeyView(key: NamedApiKey, now: EpochSeconds): KeyView {
     expiresAt: expiresAt ?? null,
     lastUsedAt: key.lastUsedAt ?? null,
     revokedAt: revokedAt ?? null,
+    suspended: key.isSuspended,
   };
 }
 

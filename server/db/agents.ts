@@ -15,6 +15,8 @@ export interface Agent {
   /** When one of its keys was last used. */
   readonly lastUsedAt: EpochSeconds | undefined;
   readonly revokedAt: EpochSeconds | undefined;
+  /** Whether it is refused because its owner left the organization. */
+  readonly isSuspended: boolean;
   /** It is connected until then, unless a process writes another time. */
   readonly onlineUntil: EpochSeconds | undefined;
 }
@@ -200,6 +202,7 @@ function readAgent(row: {
   last_used_at: number | null;
   key_hint: string | null;
   revoked_at: number | null;
+  suspended_at: number | null;
   online_until: number | null;
 }): Agent {
   return {
@@ -210,6 +213,7 @@ function readAgent(row: {
     createdAt: row.created_at,
     lastUsedAt: row.last_used_at ?? undefined,
     revokedAt: row.revoked_at ?? undefined,
+    isSuspended: row.suspended_at !== null,
     onlineUntil: row.online_until ?? undefined,
   };
 }

@@ -27,9 +27,11 @@ export interface ApiKey {
   readonly expiresAt: EpochSeconds | undefined;
   readonly lastUsedAt: EpochSeconds | undefined;
   readonly revokedAt: EpochSeconds | undefined;
+  /** Whether it is refused because its owner left the organization. */
+  readonly isSuspended: boolean;
 }
 
-export type NewApiKey = Omit<ApiKey, 'lastUsedAt' | 'revokedAt'> & {
+export type NewApiKey = Omit<ApiKey, 'lastUsedAt' | 'revokedAt' | 'isSuspended'> & {
   /** The actor, as the audit log names it. */
   readonly createdBy?: string | undefined;
   /** The id of the key that a rotation replaces by this one. */
@@ -262,6 +264,7 @@ function readNamedKey(row: NamedKeyRow): NamedApiKey {
     expiresAt: row.expires_at ?? undefined,
     lastUsedAt: row.last_used_at ?? undefined,
     revokedAt: row.revoked_at ?? undefined,
+    isSuspended: row.suspended_at !== null,
     organization: row.organization,
     server: row.server ?? undefined,
     agent: row.agent ?? undefined,

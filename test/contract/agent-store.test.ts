@@ -27,6 +27,7 @@ await onEachDatabase('agents', ({ open }) => {
       ...hq,
       lastUsedAt: undefined,
       revokedAt: undefined,
+      isSuspended: false,
     });
     expect(await findAgentByName(database.db, 'other', 'hq')).toBeUndefined();
     expect(await findAgentByName(database.db, 'acme', 'branch')).toBeUndefined();

@@ -23,6 +23,7 @@ await onEachDatabase('API keys', ({ open }) => {
         expiresAt: now,
         lastUsedAt: undefined,
         revokedAt: undefined,
+        isSuspended: false,
         organization: 'acme',
         server: 'sales',
         agent: undefined,

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
-import { insertAgent } from '#server/db/agents';
+import { findAgent, insertAgent } from '#server/db/agents';
 import { findClient, insertClient } from '#server/db/clients';
-import { insertKey, revokeKey } from '#server/db/keys';
+import { findKey, insertKey, revokeKey } from '#server/db/keys';
 import {
   countOwnerless,
   endLastAccess,
@@ -65,6 +65,8 @@ await onEachDatabase('what a person who leaves answered for', ({ open }) => {
     expect(await byKey('hash of o')).not.toHaveProperty('suspension');
     expect(await byClient()).toMatchObject({ suspension: 'owner_left' });
     expect(await findClient(database.db, 'client_a')).toMatchObject({ isSuspended: true });
+    expect(await findKey(database.db, 'key_a')).toMatchObject({ isSuspended: true });
+    expect(await findAgent(database.db, 'agent_a')).toMatchObject({ isSuspended: true });
     expect(await agent()).toBeUndefined();
     expect([...(await database.agentDirectory.activeKeys(['key_g'], now))]).toEqual([]);
   });

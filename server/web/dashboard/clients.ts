@@ -67,7 +67,7 @@ const showClients: PageHandler = async (visit, request, reply, { ports }) => {
         : []),
       { text: 'Revoke', href: `${path}/revoke`, of, danger: true },
     ];
-    const badges = isOver ? [{ text: 'Revoked', tone: 'plain' } as const] : [];
+    const badges = clientBadges(client);
     return {
       id: client.clientId,
       isOver,
@@ -112,6 +112,15 @@ const notices: Readonly<Record<string, string>> = {
   'secret-revoked': 'Client secret revoked. The application can no longer authenticate with it.',
 };
 
+/** What is said of a client's state. */
+function clientBadges({
+  revokedAt,
+  suspended,
+}: Pick<z.output<typeof clientRead.output>, 'revokedAt' | 'suspended'>): readonly Badge[] {
+  if (revokedAt !== null) return [{ text: 'Revoked', tone: 'plain' }];
+  return suspended ? [{ text: 'Suspended', tone: 'bad' }] : [];
+}
+
 const showClient: PageHandler = async (visit, request, reply, { ports }) => {
   const { organization } = visit;
   const client = await clientOf(visit, request);
@@ -130,7 +139,7 @@ const showClient: PageHandler = async (visit, request, reply, { ports }) => {
   };
   const data = {
     heading: name,
-    badges: isOver ? [{ text: 'Revoked', tone: 'plain' } as const] : [],
+    badges: clientBadges(client),
     notice: queryChoice(request, 'done', notices),
     clientId,
     facts: [

@@ -39,10 +39,15 @@ export function healthCell(health: ServerHealth | undefined, mayManage: boolean)
 
 /** The status of an agent in a word or two. */
 export function agentBadge(
-  agent: { readonly lastUsedAt: number | null; readonly revokedAt: number | null },
+  agent: {
+    readonly lastUsedAt: number | null;
+    readonly revokedAt: number | null;
+    readonly suspended: boolean;
+  },
   { isOnline }: Pick<AgentPresence, 'isOnline'>,
 ): Badge {
   if (agent.revokedAt !== null) return { text: 'Revoked', tone: 'plain' };
+  if (agent.suspended) return { text: 'Suspended', tone: 'bad' };
   if (isOnline) return { text: 'Connected', tone: 'good' };
   return agent.lastUsedAt === null
     ? { text: 'Waiting for agent…', tone: 'care' }

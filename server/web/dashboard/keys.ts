@@ -177,9 +177,10 @@ function describeKey(
 }
 
 /** What the list says of a key's state. */
-function keyBadges({ status, ageDays }: KeyView): readonly Badge[] {
+function keyBadges({ status, ageDays, suspended }: KeyView): readonly Badge[] {
   if (status === 'revoked') return [{ text: 'Revoked', tone: 'plain' }];
   if (status === 'expired') return [{ text: 'Expired', tone: 'care' }];
+  if (suspended) return [{ text: 'Suspended', tone: 'bad' }];
   return ageDays >= rotateAfterDays ? [{ text: 'Rotation due', tone: 'care' }] : [];
 }
 

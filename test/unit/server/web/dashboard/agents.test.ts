@@ -26,13 +26,13 @@ const here = {
 };
 
 test('agent: it waits until its first connection, and is offline after its last', () => {
-  const fresh = { lastUsedAt: null, revokedAt: null };
+  const fresh = { lastUsedAt: null, revokedAt: null, suspended: false };
   const used = { ...fresh, lastUsedAt: 1_700_000_000 };
   const words = [
     agentBadge(fresh, offlineAgent),
     agentBadge(fresh, here),
     agentBadge(used, offlineAgent),
-    agentBadge({ ...used, revokedAt: 1_700_000_001 }, offlineAgent),
+    agentBadge({ ...used, revokedAt: 1_700_000_001, suspended: false }, offlineAgent),
   ].map(({ text }) => text);
 
   expect(words).toEqual(['Waiting for agent…', 'Connected', 'Offline', 'Revoked']);

@@ -122,6 +122,7 @@ test('needs an owner: a key of somebody who left is handed over to those who may
   await removeMember(db, organizationId, 'lena', 'admin');
   const listed = await shown(needsOwner, admin);
   const overview = await shown('/dashboard/acme', admin);
+  const key = await shown('/dashboard/acme/servers/sales/keys/key_lena', admin);
   const refused = await post(`${needsOwner}/key_lena`, { owner: 'mel' }, admin);
   const done = await post(`${needsOwner}/key_lena`, { owner: 'ada' }, admin);
   const again = await post(`${needsOwner}/key_lena`, { owner: 'ada' }, admin);
@@ -130,6 +131,7 @@ test('needs an owner: a key of somebody who left is handed over to those who may
   expect(listed.text).toContain('&lt;Nightly&gt;');
   expect(listed.text).toContain('Suspended');
   expect(listed.text).not.toContain('value="mel"');
+  expect(key.text).toContain('<span class="badge bad">Suspended</span>');
   expect(overview.text).toContain('1 key, client or agent needs an owner');
   expect([refused.status, done.location, again.status]).toEqual([
     409,
