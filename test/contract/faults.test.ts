@@ -92,13 +92,19 @@ await suite(['postgres'], 'transactions in PostgreSQL', () => {
     for (const id of organizations)
       await insertOrganization(database.db, { id, name: id.replace('_', '-'), createdAt: 1 });
     const [first, second] = organizations;
+    // Of those that wait for each other, the first to look after this time is ended. Time enough for the deadlock to exist by then.
+    await sql`do $$ begin
+      execute format('alter database %I set deadlock_timeout = ''4s''', current_database());
+    end $$`.execute(database.db);
+    const other = await database.connectAgain();
     const deleting = await transaction(database.db, async (tx) => {
+      await sql`set local deadlock_timeout = '50s'`.execute(tx);
       const change = (id: string) =>
         tx.updateTable('organization').set({ created_at: 2 }).where('id', '=', id).execute();
       await change(second);
       const isWaitedFor = await waitedFor(tx, database);
       // It has locked the first row when it waits for the second one, and notices the deadlock before this transaction does.
-      const deleted = database.db
+      const deleted = other.db
         .deleteFrom('organization')
         .where('created_at', '<', 3)
         .executeTakeFirst();

@@ -232,8 +232,8 @@ const machines = [
 const pathOf = (route: string, id = 'x') => route.replace('POST ', '').replace(/:\w+/, id);
 
 test('81, 82: page routes: every route that changes something is in one of the two tables', () => {
-  // The admin API ignores cookies, and has its own table in admin-api-routes.test.ts.
-  const others = [/ \/mcp\/:organization\/:server$/, / \/api\/admin\//];
+  // These ignore cookies. The admin API has a table in admin-api-routes.test.ts, SCIM has provisioning.test.ts.
+  const others = [/ \/mcp\/:organization\/:server$/, / \/api\/admin\//, / \/scim\/v2\//];
   const found = app.changing.filter((route) => !others.some((other) => other.test(route)));
 
   expect(found.toSorted()).toEqual([...Object.keys(pages), ...machines].toSorted());
