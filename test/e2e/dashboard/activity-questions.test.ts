@@ -56,7 +56,7 @@ const answers: readonly Answer[] = [
     question: 'Which application makes the most errors?',
     async find(page, click) {
       await click(inMenu(page, 'Usage'));
-      await click(link(page, 'Applications'));
+      await click(link(page, /^Applications$/));
     },
     says: ['Claude Code\t3\t0\t0', 'Cursor\t3\t3 (100%)\t3'],
   },
