@@ -38,7 +38,16 @@ const target = ({ clientId }: { clientId: string }) => `client:${clientId}`;
 const nameField = clientName
   .clone()
   .describe('The application that uses the client')
-  .register(surfaces, { ...surfaces.get(clientName), option: { value: 'N' } });
+  .register(surfaces, {
+    option: { value: 'N' },
+    control: {
+      kind: 'text',
+      label: 'Name',
+      subject: 'The name',
+      help: 'People and administrators see it with the access that it has.',
+      attributes: { autocomplete: 'off', maxlength: '200' },
+    },
+  });
 const scopesField = clientScopes
   .clone()
   .describe('The scopes that it can request')
