@@ -8,6 +8,8 @@ import { badRequest } from './scim-error.ts';
  */
 
 const mostOperations = 1000;
+/** Of a multi-valued attribute, also between operations: values are compared with each other. */
+const mostValues = 100;
 
 type Members = Readonly<Record<string, unknown>>;
 
@@ -33,7 +35,12 @@ export function readOperations(body: Members, kind: ResourceKind): readonly Patc
   if (given.length > mostOperations) {
     throw badRequest('tooMany', `at most ${mostOperations} operations are allowed`);
   }
-  return given.flatMap((operation: unknown) => readOperation(operation, kind));
+  const operations = given.flatMap((operation: unknown) => readOperation(operation, kind));
+  // Each key of a value without a path is an operation, too.
+  if (operations.length > mostOperations) {
+    throw badRequest('tooMany', `at most ${mostOperations} attributes can be changed at once`);
+  }
+  return operations;
 }
 
 function readOperation(given: unknown, kind: ResourceKind): readonly PatchOperation[] {
@@ -96,7 +103,10 @@ export function applyOperations(
     const { attribute } = operation;
     const present = changed[attribute.name];
     const next = attribute.multiValued
-      ? changedList(Array.isArray(present) ? present.filter(isMembers) : [], operation)
+      ? limited(
+          changedList(Array.isArray(present) ? present.filter(isMembers) : [], operation),
+          attribute,
+        )
       : changedValue(present, operation);
     if (next === undefined) delete changed[attribute.name];
     else changed[attribute.name] = next;
@@ -113,6 +123,15 @@ function changedValue(present: unknown, { op, path, attribute, value }: PatchOpe
   if (op === 'remove' || value === null) return undefined;
   if (!isMembers(value)) throw badRequest('invalidValue', `${attribute.name} must be an object`);
   return withParts(parts, attribute, value);
+}
+
+/** The parts that are stored, of those that were sent: looked up once, however many values get them. */
+function knownParts(parts: Members, attribute: Attribute): Members {
+  const known = Object.entries(parts).flatMap(([name, value]) => {
+    const part = subAttributeOf(attribute, name);
+    return part ? [[part.name, value] as const] : [];
+  });
+  return Object.fromEntries(known);
 }
 
 /** A complex value with some parts replaced; null removes one. Parts that are not stored are ignored. */
@@ -153,8 +172,9 @@ function changedMatches(
     if (sub === undefined) return present.filter((one) => !isMatch(one));
     return present.map((one) => (isMatch(one) ? withParts(one, attribute, { [sub]: null }) : one));
   }
-  const parts = path.sub === undefined ? value : { [path.sub]: value };
-  if (!isMembers(parts)) throw badRequest('invalidValue', `${attribute.name} must be an object`);
+  const given = path.sub === undefined ? value : { [path.sub]: value };
+  if (!isMembers(given)) throw badRequest('invalidValue', `${attribute.name} must be an object`);
+  const parts = knownParts(given, attribute);
   const matched = present.filter(isMatch);
   if (matched.length > 0) {
     const changed = present.map((one) => (isMatch(one) ? withParts(one, attribute, parts) : one));
@@ -185,11 +205,17 @@ function describedBy(filter: Filter, attribute: Attribute): Members | undefined 
 function valuesOf(value: unknown, attribute: Attribute): readonly Members[] {
   if (value === undefined || value === null) return [];
   const given: readonly unknown[] = Array.isArray(value) ? value : [value];
-  return given.map((one) => {
+  return limited(given, attribute).map((one) => {
     if (typeof one === 'string') return { value: one };
     if (isMembers(one)) return withParts({}, attribute, one);
     throw badRequest('invalidValue', `${attribute.name} must be a list of objects`);
   });
+}
+
+/** @throws {ScimError} 400 `invalidValue` */
+function limited<Value>(values: readonly Value[], { name }: Attribute): readonly Value[] {
+  if (values.length <= mostValues) return values;
+  throw badRequest('invalidValue', `${name} must have at most ${mostValues} values`);
 }
 
 function isSame(one: Members, other: Members): boolean {

@@ -126,6 +126,39 @@ test('patch: what names an attribute that is not stored changes nothing', () => 
   ).toEqual(dana);
 });
 
+test('patch: a multi-valued attribute is limited in one operation and over several', () => {
+  const values = (count: number, name = 'a') =>
+    Array.from({ length: count }, (_, at) => ({ value: `${name}${at}@example.com` }));
+  const add = (value: unknown) => ({ op: 'add', path: 'emails', value });
+  const refused = expect.objectContaining({ status: 400, scimType: 'invalidValue' });
+  const all = patched([{ op: 'replace', path: 'emails', value: values(100) }]);
+
+  expect(all.emails).toHaveLength(100);
+  for (const op of ['add', 'replace', 'remove']) {
+    expect(() => patched([{ op, path: 'emails', value: values(130_000) }])).toThrow(refused);
+  }
+  expect(() => patched([add(values(60)), add(values(60, 'b'))])).toThrow(refused);
+  expect(() =>
+    patched(
+      Array.from({ length: 101 }, (_, at) => ({
+        op: 'add',
+        path: `emails[type eq "t${at}"].value`,
+        value: 'x@example.com',
+      })),
+    ),
+  ).toThrow(refused);
+});
+
+test('patch: keys of a value without a path count as operations', () => {
+  const value = Object.fromEntries(
+    Array.from({ length: 1001 }, (_, at) => [`emails[type eq "t${at}"].value`, 'x@example.com']),
+  );
+
+  expect(() => patched([{ op: 'add', value }])).toThrow(
+    expect.objectContaining({ status: 400, scimType: 'tooMany' }),
+  );
+});
+
 test.each([
   ['no operations', [], 'invalidSyntax'],
   ['no list', {}, 'invalidSyntax'],
