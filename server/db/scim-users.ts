@@ -56,8 +56,8 @@ export type ScimUserResult =
 
 interface WriteContext {
   readonly now: EpochSeconds;
-  /** Whether the organization has proved the domain of the first address, so that an account can be created with it. */
-  readonly ownsAddress: boolean;
+  /** The address whose domain the organization has proved: an account can be created with it, and with no other one. */
+  readonly provenAddress: string | undefined;
   /** The id of an account that is created. */
   readonly newUserId: string;
 }
@@ -204,7 +204,7 @@ async function enter(
   tx: Db,
   { id, organizationId, userId }: Linked,
   address: string | undefined,
-  { now, ownsAddress, newUserId }: WriteContext,
+  { now, provenAddress, newUserId }: WriteContext,
 ): Promise<MembershipEffect> {
   const role = await rememberedRole(tx, id);
   if (userId !== undefined) {
@@ -215,7 +215,7 @@ async function enter(
       .executeTakeFirst();
     return numInsertedOrUpdatedRows === 1n ? 'began' : 'kept';
   }
-  if (address === undefined || !ownsAddress) return 'kept';
+  if (address === undefined || address !== provenAddress) return 'kept';
   const { numInsertedOrUpdatedRows } = await tx
     .insertInto('person')
     .values({ id: newUserId, email: address, email_key: emailKey(address), created_at: now })

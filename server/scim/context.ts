@@ -1,4 +1,8 @@
-import { type MemberSignInPorts, ownsDomain } from '#accounts/organization-providers';
+import {
+  type EntryPorts,
+  type MemberSignInPorts,
+  ownsDomain,
+} from '#accounts/organization-providers';
 import type { AuditAction } from '#audit/sentences';
 import { insertAuditEvent } from '#db/audit';
 import { lockScimToken, type ScimTenant } from '#db/scim-tokens';
@@ -8,7 +12,7 @@ import { ScimError } from './scim-error.ts';
 import type { Location } from './schemas.ts';
 
 /** What SCIM needs. */
-export type ScimPorts = Pick<MemberSignInPorts, 'db' | 'providerSetup' | 'clock' | 'refusals'>;
+export type ScimPorts = EntryPorts & Pick<MemberSignInPorts, 'refusals'>;
 
 /** An authenticated request of a directory. */
 export interface ScimRequest {

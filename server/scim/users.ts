@@ -42,6 +42,7 @@ type Members = Readonly<Record<string, unknown>>;
 
 const mostEmails = 20;
 const mostCharacters = 320;
+const mostAttempts = 3;
 const nameParts = [
   'formatted',
   'familyName',
@@ -253,8 +254,7 @@ export async function replaceUser(
   request: ScimRequest,
   ports: ScimPorts,
 ): Promise<Resource> {
-  const { active } = await ownUser(id, request, ports.db);
-  return changeUser(id, () => readUser(body, active), request, ports);
+  return changeUser(id, (user) => readUser(body, user.active), request, ports);
 }
 
 /** `PATCH /Users/{id}` */
@@ -273,18 +273,47 @@ export async function patchUser(
   );
 }
 
+/**
+ * Changes a user. The domain of its address is looked up outside the transaction; if another request changes the user meanwhile so that
+ * another address would get an account, this starts again.
+ */
 async function changeUser(
   id: string,
   change: (user: ScimUser) => ScimUserFacts,
   request: ScimRequest,
   ports: ScimPorts,
 ): Promise<Resource> {
+  for (let attempt = 1; attempt <= mostAttempts; attempt += 1) {
+    const facts = change(await ownUser(id, request, ports.db));
+    const context = await contextOf(facts, request, ports);
+    const checked = addressToProve(facts);
+    const changed = await changeChecked(id, { change, checked, context }, request, ports);
+    if (changed) return changed;
+  }
+  throw new ScimError(409, 'the user is being changed by other requests: try again');
+}
+
+/** @returns `undefined`, without any change, if the address is not the one that was checked */
+async function changeChecked(
+  id: string,
+  {
+    change,
+    checked,
+    context,
+  }: {
+    change: (user: ScimUser) => ScimUserFacts;
+    checked: string | undefined;
+    context: Awaited<ReturnType<typeof contextOf>>;
+  },
+  request: ScimRequest,
+  ports: ScimPorts,
+): Promise<Resource | undefined> {
   const { organizationId } = request.tenant;
-  const context = await contextOf(change(await ownUser(id, request, ports.db)), request, ports);
   return changing(request, ports, async (tx) => {
     // Read again: another request may have changed it since.
     const present = await ownUser(id, request, tx);
     const facts = change(present);
+    if (addressToProve(facts) !== checked) return undefined;
     if (isAsBefore(present, facts)) return userResource(present, request);
     const changed = await updateScimUser(tx, { ...facts, id, organizationId }, context);
     const user = await noteUser(tx, changed, 'scim.update-user', request, context.now);
@@ -321,8 +350,14 @@ export async function removeUser(
 }
 
 async function contextOf(facts: ScimUserFacts, { tenant }: ScimRequest, ports: ScimPorts) {
-  const isOwn = facts.active && (await ownsAddress(facts.addresses[0], tenant, ports));
-  return { now: ports.clock.now(), ownsAddress: isOwn, newUserId: newUserId() };
+  const address = addressToProve(facts);
+  const provenAddress = (await ownsAddress(address, tenant, ports)) ? address : undefined;
+  return { now: ports.clock.now(), provenAddress, newUserId: newUserId() };
+}
+
+/** The address with which an account may be created. */
+function addressToProve({ active, addresses }: ScimUserFacts): string | undefined {
+  return active ? addresses[0] : undefined;
 }
 
 /** Records a change and what it did to the membership. @throws {ScimError} 404, 409 */

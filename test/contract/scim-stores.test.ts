@@ -62,23 +62,27 @@ await onEachDatabase('SCIM', ({ open }) => {
     addresses: [`${name}@example.com`],
     ...but,
   });
-  const context = (ownsAddress = true) => ({
+  const context = (provenAddress: string | undefined) => ({
     now,
-    ownsAddress,
+    provenAddress,
     newUserId: `user_${randomUUID().slice(0, 8)}`,
   });
-  const add = (name: string, but: Partial<ScimUserFacts> = {}, ownsAddress = true) =>
-    insertScimUser(
+  const add = (name: string, but: Partial<ScimUserFacts> = {}, ownsAddress = true) => {
+    const all = facts(name, but);
+    return insertScimUser(
       database.db,
-      { id: `scim_${name}`, organizationId: org, ...facts(name, but) },
-      context(ownsAddress),
+      { id: `scim_${name}`, organizationId: org, ...all },
+      context(ownsAddress ? all.addresses[0] : undefined),
     );
-  const change = (name: string, but: Partial<ScimUserFacts>) =>
-    updateScimUser(
+  };
+  const change = (name: string, but: Partial<ScimUserFacts>, provenAddress?: string) => {
+    const all = facts(name, but);
+    return updateScimUser(
       database.db,
-      { id: `scim_${name}`, organizationId: org, ...facts(name, but) },
-      context(),
+      { id: `scim_${name}`, organizationId: org, ...all },
+      context(provenAddress ?? all.addresses[0]),
     );
+  };
   const invite = (role: 'owner' | 'admin' | 'member', name: string, id = `user_${name}`) =>
     insertUser(
       database.db,
@@ -130,6 +134,17 @@ await onEachDatabase('SCIM', ({ open }) => {
       'kim@example.com',
     ]);
     expect(await countScimUsers(database.db, org)).toEqual({ all: 2, active: 2, waiting: 2 });
+  });
+
+  test('user: no account is created with another address than the one that was proved', async () => {
+    await add('dana', {}, false);
+    const elsewhere = { addresses: ['dana@victim.example', 'dana@example.com'] };
+    const other = await change('dana', elsewhere, 'dana@example.com');
+    const proved = await change('dana', {}, 'dana@example.com');
+
+    expect(other).toMatchObject({ outcome: 'done', effect: 'kept' });
+    expect(await findUserByEmail(database.db, 'dana@victim.example')).toBeUndefined();
+    expect(proved).toMatchObject({ outcome: 'done', effect: 'began' });
   });
 
   test('user: a member with the address is adopted, and keeps how they became one', async () => {
@@ -233,7 +248,7 @@ await onEachDatabase('SCIM', ({ open }) => {
     const changed = await updateScimUser(
       database.db,
       { ...theirs, ...facts('dana', { active: false }) },
-      context(),
+      context('dana@example.com'),
     );
 
     expect(changed).toEqual({ outcome: 'unknown' });
@@ -356,7 +371,7 @@ await onEachDatabase('SCIM', ({ open }) => {
     await insertScimUser(
       database.db,
       { id: 'scim_theirs', organizationId: 'org_other', ...facts('theirs') },
-      context(),
+      context('theirs@example.com'),
     );
     await addGroup('group_1');
 

@@ -100,7 +100,7 @@ test('provisioning: errors and people who wait are shown as text, and errors are
   await insertScimUser(
     db,
     { id: 'su_1', organizationId, userName: 'waiting <i>', ...facts },
-    { now: 1, ownsAddress: false, newUserId: 'user_x' },
+    { now: 1, provenAddress: undefined, newUserId: 'user_x' },
   );
   const { text } = await shown(home, admin);
   const asAdmin = await post(`${home}/clear-errors`, {}, admin);
