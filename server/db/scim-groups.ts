@@ -31,7 +31,15 @@ export interface ScimGroupChange {
   readonly members: readonly MemberStep[];
 }
 
-/** `taken`: another group has the name. `stranger`: a member is not an entry of the organization. */
+/** What one directory can keep: groups, and members in all of them together. It bounds what a list or a count reads. */
+export const scimGroupLimits = { groups: 10_000, placed: 1_000_000 } as const;
+
+type Limits = { readonly [Limit in keyof typeof scimGroupLimits]: number };
+
+/**
+ * `taken`: another group has the name. `stranger`: a member is not an entry of the organization. `full` and `crowded`: the organization
+ * would have more groups, or more members in them, than it can have.
+ */
 export type ScimGroupResult =
   | {
       readonly outcome: 'done';
@@ -41,7 +49,7 @@ export type ScimGroupResult =
       /** Whether anything changed. */
       readonly isChanged: boolean;
     }
-  | { readonly outcome: 'taken' | 'stranger' | 'unknown' };
+  | { readonly outcome: 'taken' | 'stranger' | 'unknown' | 'full' | 'crowded' };
 
 /**
  * Adds a group, or takes over the one that has the name and that the directory does not manage yet. Changes nothing unless the outcome is
@@ -59,6 +67,7 @@ export async function insertScimGroup(
     readonly members: readonly string[];
   },
   now: EpochSeconds,
+  limits: Limits = scimGroupLimits,
 ): Promise<ScimGroupResult> {
   return transaction(db, async (tx) => {
     await lockMembers(tx, organizationId);
@@ -71,6 +80,9 @@ export async function insertScimGroup(
       .where('person_group.name', '=', displayName)
       .executeTakeFirst();
     if (known && known.group_id !== null) return { outcome: 'taken' };
+    if ((await countScimGroups(tx, organizationId)) >= limits.groups) return { outcome: 'full' };
+    const placed = await countPlaced(tx, organizationId);
+    if (placed + new Set(members).size > limits.placed) return { outcome: 'crowded' };
     if (!(await areAllEntries(tx, organizationId, members))) return { outcome: 'stranger' };
     const groupId = known?.id ?? id;
     if (!known) {
@@ -101,6 +113,7 @@ export async function updateScimGroup(
   { id, organizationId }: Pick<ScimGroup, 'id' | 'organizationId'>,
   { displayName, externalId, members }: ScimGroupChange,
   now: EpochSeconds,
+  limits: Limits = scimGroupLimits,
 ): Promise<ScimGroupResult> {
   return transaction(db, async (tx) => {
     await lockMembers(tx, organizationId);
@@ -113,6 +126,9 @@ export async function updateScimGroup(
       step.type === 'add' || step.type === 'replace' ? step.ids : [],
     );
     if (!(await areAllEntries(tx, organizationId, named))) return { outcome: 'stranger' };
+    if (named.length > 0 && (await isCrowded(tx, group, members, limits.placed))) {
+      return { outcome: 'crowded' };
+    }
     if (isRenamed) {
       await tx
         .updateTable('person_group')
@@ -231,10 +247,30 @@ export async function countScimGroups(db: Db, organizationId: string): Promise<n
   return Number(count);
 }
 
-/** The members that the directory placed, by group, with the user name of each. */
+/** How many members the directory placed, by group; without groups that have none. */
+export async function countScimMembers(
+  db: Db,
+  groupIds: readonly string[],
+): Promise<ReadonlyMap<string, number>> {
+  const counts = new Map<string, number>();
+  for (const some of inParts(groupIds)) {
+    const rows = await db
+      .selectFrom('scim_group_member')
+      .select('group_id')
+      .select(({ fn }) => fn.countAll<number | string>().as('count'))
+      .where('group_id', 'in', some)
+      .groupBy('group_id')
+      .execute();
+    for (const { group_id: id, count } of rows) counts.set(id, Number(count));
+  }
+  return counts;
+}
+
+/** The members that the directory placed, by group, with the user name of each: all, or those `among` these ids, at most 500. */
 export async function listScimMembers(
   db: Db,
   groupIds: readonly string[],
+  among?: readonly string[],
 ): Promise<ReadonlyMap<string, readonly { readonly id: string; readonly userName: string }[]>> {
   const rows = [];
   for (const some of inParts(groupIds)) {
@@ -244,6 +280,7 @@ export async function listScimMembers(
         .innerJoin('scim_user', 'scim_user.id', 'scim_group_member.scim_user_id')
         .select(['scim_group_member.group_id', 'scim_user.id', 'scim_user.user_name'])
         .where('scim_group_member.group_id', 'in', some)
+        .$if(among !== undefined, (query) => query.where('scim_user.id', 'in', among ?? []))
         .orderBy('scim_user.id')
         .execute()),
     );
@@ -293,6 +330,50 @@ async function finish(
 ): Promise<ScimGroupResult> {
   const group = await findScimGroup(tx, organizationId, id);
   return group ? { outcome: 'done', group, ...counts } : { outcome: 'unknown' };
+}
+
+/** How many members the directory placed in all groups of an organization together. */
+async function countPlaced(tx: Db, organizationId: string): Promise<number> {
+  const { count } = await tx
+    .selectFrom('scim_group')
+    .innerJoin('scim_group_member', 'scim_group_member.group_id', 'scim_group.group_id')
+    .select(({ fn }) => fn.countAll<number | string>().as('count'))
+    .where('scim_group.organization_id', '=', organizationId)
+    .executeTakeFirstOrThrow();
+  return Number(count);
+}
+
+/** Whether steps would place more than `most` members in all groups of the organization together. */
+async function isCrowded(
+  tx: Db,
+  { id, organizationId }: Pick<ScimGroup, 'id' | 'organizationId'>,
+  steps: readonly MemberStep[],
+  most: number,
+): Promise<boolean> {
+  const placed = await countPlaced(tx, organizationId);
+  const named = steps.reduce((sum, step) => sum + ('ids' in step ? step.ids.length : 0), 0);
+  if (placed + named <= most) return false;
+  const present = await memberIdsOf(tx, id);
+  const next = new Set(present);
+  for (const step of steps) {
+    if (step.type === 'clear' || step.type === 'replace') next.clear();
+    if (!('ids' in step)) continue;
+    for (const user of step.ids) {
+      if (step.type === 'remove') next.delete(user);
+      else next.add(user);
+    }
+  }
+  // A group may become smaller, or stay as it is, whatever the limit.
+  return next.size > present.length && placed - present.length + next.size > most;
+}
+
+async function memberIdsOf(tx: Db, id: string): Promise<string[]> {
+  const rows = await tx
+    .selectFrom('scim_group_member')
+    .select('scim_user_id')
+    .where('group_id', '=', id)
+    .execute();
+  return rows.map((row) => row.scim_user_id);
 }
 
 async function isTaken(
@@ -364,12 +445,7 @@ async function removeMembers(tx: Db, id: string, ids: readonly string[]): Promis
 
 /** Removes all members but these. */
 async function removeOthers(tx: Db, id: string, kept: readonly string[]): Promise<number> {
-  const rows = await tx
-    .selectFrom('scim_group_member')
-    .select('scim_user_id')
-    .where('group_id', '=', id)
-    .execute();
   const keptIds = new Set(kept);
-  const others = rows.map((row) => row.scim_user_id).filter((user) => !keptIds.has(user));
+  const others = (await memberIdsOf(tx, id)).filter((user) => !keptIds.has(user));
   return removeMembers(tx, id, others);
 }

@@ -43,16 +43,19 @@ export interface ScimUserFacts {
   readonly addresses: readonly string[];
 }
 
+/** Users of one directory, at most: what a list, a filter or a count reads is bounded by it. */
+export const mostScimUsers = 100_000;
+
 /** What a change did to the membership; `kept` if nothing. */
 export type MembershipEffect = 'began' | 'ended' | 'kept';
 
 /**
  * The result of a change. `taken`: another entry has the user name, or is linked to the member with this address. `last-owner`: the
- * organization would be left without an owner.
+ * organization would be left without an owner. `full`: the organization has as many entries as it can have.
  */
 export type ScimUserResult =
   | { readonly outcome: 'done'; readonly user: ScimUser; readonly effect: MembershipEffect }
-  | { readonly outcome: 'taken' | 'last-owner' | 'unknown' };
+  | { readonly outcome: 'taken' | 'last-owner' | 'unknown' | 'full' };
 
 interface WriteContext {
   readonly now: EpochSeconds;
@@ -67,9 +70,17 @@ export async function insertScimUser(
   db: Db,
   { id, organizationId, ...facts }: ScimUserFacts & Pick<ScimUser, 'id' | 'organizationId'>,
   context: WriteContext,
+  most = mostScimUsers,
 ): Promise<ScimUserResult> {
   return transaction(db, async (tx) => {
     await lockMembers(tx, organizationId);
+    // Counted in an index alone, unlike in `countScimUsers`.
+    const { count } = await tx
+      .selectFrom('scim_user')
+      .select(({ fn }) => fn.countAll<number | string>().as('count'))
+      .where('organization_id', '=', organizationId)
+      .executeTakeFirstOrThrow();
+    if (Number(count) >= most) return { outcome: 'full' };
     const prepared = await prepare(tx, { id, organizationId }, facts, context);
     if (typeof prepared === 'string') return { outcome: prepared };
     const { now } = context;

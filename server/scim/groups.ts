@@ -1,6 +1,7 @@
 import type { AuditAction } from '#audit/sentences';
 import {
   countScimGroups,
+  countScimMembers,
   deleteScimGroup,
   findScimGroup,
   insertScimGroup,
@@ -9,6 +10,7 @@ import {
   type MemberStep,
   type ScimGroup,
   type ScimGroupHint,
+  scimGroupLimits,
   type ScimGroupResult,
   updateScimGroup,
 } from '#db/scim-groups';
@@ -35,19 +37,22 @@ import { textOf } from './users.ts';
 type Members = Readonly<Record<string, unknown>>;
 
 const mostMembers = 10_000;
+/** How many members one list reads. */
+export const mostMembersRead = 20_000;
 const all: Projection = { only: undefined, without: new Set() };
 
-/** Groups as they are sent. Members are read only if they are sent or compared. */
+/** Groups as they are sent. Members are read only if they are sent or compared: all, or those `among` some ids. */
 async function groupResources(
   groups: readonly ScimGroup[],
   { location }: ScimRequest,
   db: Db,
-  { withMembers }: { withMembers: boolean },
+  { withMembers, among }: { withMembers: boolean; among?: readonly string[] | undefined },
 ): Promise<readonly Resource[]> {
   const members = withMembers
     ? await listScimMembers(
         db,
         groups.map(({ id }) => id),
+        among,
       )
     : new Map<string, readonly { id: string; userName: string }[]>();
   return groups.map((group) => ({
@@ -101,13 +106,14 @@ export async function getGroup(
   return shown(await ownGroup(id, request, db), projection, request, db);
 }
 
-/** `GET /Groups` */
+/** `GET /Groups`. A page has fewer groups than asked for if their members are too many together. RFC 7644 §3.4.2.4 */
 export async function listGroups(query: ListQuery, request: ScimRequest, { db }: ScimPorts) {
   const { organizationId } = request.tenant;
   const { filter, startIndex, count, projection } = query;
   const show = async (groups: readonly ScimGroup[]) => {
     const withMembers = isSent(projection, 'members');
-    const resources = await groupResources(groups, request, db, { withMembers });
+    const page = withMembers ? await readable(groups, db) : groups;
+    const resources = await groupResources(page, request, db, { withMembers });
     return resources.map((resource) => projected(resource, projection));
   };
   if (!filter) {
@@ -117,12 +123,84 @@ export async function listGroups(query: ListQuery, request: ScimRequest, { db }:
     return listResponse(await show(groups), { total, startIndex });
   }
   const hint = hintOf(filter);
-  const withMembers = JSON.stringify(filter).toLowerCase().includes('"members"');
+  const compared = comparedMembers(filter);
+  const among = compared === 'all' ? undefined : compared;
+  let membersRead = 0;
   const { items, total } = await scan({ ...query, filter }, groupKind, {
     read: (page) => listScimGroups(db, organizationId, { ...page, hint }),
-    show: (groups) => groupResources(groups, request, db, { withMembers }),
+    async show(groups) {
+      if (compared === 'all') {
+        for (const more of await memberCounts(groups, db)) membersRead += more;
+        if (membersRead > mostMembersRead) {
+          const why = `a filter is compared with at most ${mostMembersRead} members: compare members.value with eq`;
+          throw badRequest('tooMany', why);
+        }
+      }
+      const withMembers = compared === 'all' || compared.length > 0;
+      return groupResources(groups, request, db, { withMembers, among });
+    },
   });
   return listResponse(await show(items), { total, startIndex });
+}
+
+async function memberCounts(groups: readonly ScimGroup[], db: Db): Promise<readonly number[]> {
+  const counts = await countScimMembers(
+    db,
+    groups.map(({ id }) => id),
+  );
+  return groups.map(({ id }) => counts.get(id) ?? 0);
+}
+
+/** The first groups whose members can be read in one list, and at least one. */
+async function readable(groups: readonly ScimGroup[], db: Db): Promise<readonly ScimGroup[]> {
+  let members = 0;
+  for (const [place, count] of (await memberCounts(groups, db)).entries()) {
+    members += count;
+    if (place > 0 && members > mostMembersRead) return groups.slice(0, place);
+  }
+  return groups;
+}
+
+/** The ids of all members that decide whether a group matches; `all` if others can, too. */
+function comparedMembers(filter: Filter): readonly string[] | 'all' {
+  switch (filter.type) {
+    case 'and':
+    case 'or':
+      return together(filter.parts.map(comparedMembers));
+    case 'not':
+      return comparedMembers(filter.of);
+    case 'present':
+      return isOfMembers(filter) ? 'all' : [];
+    case 'some':
+      return isOfMembers(filter) ? selected(filter.of) : [];
+    case 'compare': {
+      if (!isOfMembers(filter)) return [];
+      const { operator, value, path } = filter;
+      const isId = (path.sub ?? 'value').toLowerCase() === 'value' && typeof value === 'string';
+      return isId && (operator === 'eq' || operator === 'ne') ? [value] : 'all';
+    }
+  }
+}
+
+/** The ids of the members that a filter in brackets can select; `all` if it says more than that. */
+function selected(filter: Filter): readonly string[] | 'all' {
+  if (filter.type === 'and' || filter.type === 'or') return together(filter.parts.map(selected));
+  if (filter.type !== 'compare' || filter.operator !== 'eq') return 'all';
+  const { path, value } = filter;
+  return path.attribute.toLowerCase() === 'value' && typeof value === 'string' ? [value] : 'all';
+}
+
+function together(parts: readonly (readonly string[] | 'all')[]): readonly string[] | 'all' {
+  const ids: string[] = [];
+  for (const part of parts) {
+    if (part === 'all') return 'all';
+    ids.push(...part);
+  }
+  return ids;
+}
+
+function isOfMembers({ path }: Extract<Filter, { readonly path: unknown }>): boolean {
+  return path.attribute.toLowerCase() === 'members';
 }
 
 function hintOf(filter: Filter): ScimGroupHint {
@@ -298,6 +376,18 @@ async function noteGroup(
       throw new ScimError(404, 'there is no such group');
     case 'taken':
       throw new ScimError(409, 'another group has this displayName', { scimType: 'uniqueness' });
+    case 'full':
+      throw new ScimError(
+        409,
+        `at most ${scimGroupLimits.groups} groups are accepted in one organization`,
+        { scimType: 'tooMany' },
+      );
+    case 'crowded':
+      throw new ScimError(
+        409,
+        `at most ${scimGroupLimits.placed} members are accepted in all groups of one organization together`,
+        { scimType: 'tooMany' },
+      );
     case 'stranger':
       throw badRequest('invalidValue', 'a member is no user that this directory provisioned');
     case 'done': {

@@ -5,7 +5,9 @@ import { badRequest } from './scim-error.ts';
 
 export const mostResults = 500;
 const usualResults = 100;
-const mostScanned = 500;
+const rowsAtOnce = 500;
+/** How many resources one filter compares at most. */
+export const mostCompared = 20_000;
 
 /** A resource as it is sent. */
 export type Resource = Readonly<Record<string, unknown>> & { readonly id: string };
@@ -100,6 +102,8 @@ export function listResponse(
 /**
  * One page of what matches a filter, and how much matches in all. `read` returns what comes after an id, in the order of ids; it is
  * called until there is no more, so it should return only what can match.
+ *
+ * @throws {ScimError} 400 `tooMany` if more than `mostCompared` can match. RFC 7644 §3.4.2.2
  */
 export async function scan<Stored extends { readonly id: string }>(
   { filter, startIndex, count }: ListQuery & { readonly filter: Filter },
@@ -114,9 +118,17 @@ export async function scan<Stored extends { readonly id: string }>(
 ): Promise<{ readonly items: readonly Stored[]; readonly total: number }> {
   const items: Stored[] = [];
   let total = 0;
+  let compared = 0;
   let after = '';
   for (;;) {
-    const page = await read({ after, limit: mostScanned });
+    const page = await read({ after, limit: rowsAtOnce });
+    compared += page.length;
+    if (compared > mostCompared) {
+      throw badRequest(
+        'tooMany',
+        `a filter is compared with at most ${mostCompared} resources: narrow it by id, externalId or userName with eq`,
+      );
+    }
     const shown = await show(page);
     for (const [at, stored] of page.entries()) {
       const resource = shown[at];
@@ -125,6 +137,6 @@ export async function scan<Stored extends { readonly id: string }>(
       if (total >= startIndex && items.length < count) items.push(stored);
     }
     after = page.at(-1)?.id ?? '';
-    if (page.length < mostScanned) return { items, total };
+    if (page.length < rowsAtOnce) return { items, total };
   }
 }

@@ -6,6 +6,7 @@ import {
   findScimUser,
   insertScimUser,
   listScimUsers,
+  mostScimUsers,
   type ScimUser,
   type ScimUserFacts,
   type ScimUserHint,
@@ -378,6 +379,12 @@ async function noteUser(
         {
           scimType: 'uniqueness',
         },
+      );
+    case 'full':
+      throw new ScimError(
+        409,
+        `at most ${mostScimUsers} users are accepted in one organization: delete those that are not needed any more`,
+        { scimType: 'tooMany' },
       );
     case 'last-owner':
       throw new ScimError(

@@ -1,10 +1,16 @@
+import { randomUUID } from 'node:crypto';
+
+import { sql } from 'kysely';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { z } from 'zod';
 
 import { everyRefusal } from '#server/audit/counted-refusals';
 import { insertDomain, setDomainProof } from '#server/db/organization-domains';
 import { findMember, findUserByEmail, insertUser } from '#server/db/people';
 import { insertScimToken } from '#server/db/scim-tokens';
 import type { ScimPorts, ScimRequest } from '#server/scim/context';
+import { createGroup, getGroup, listGroups, mostMembersRead } from '#server/scim/groups';
+import { readListQuery } from '#server/scim/listing';
 import { createUser, getUser, patchUser } from '#server/scim/users';
 import { onEachDatabase, type TestDatabase } from '#support/databases';
 import { madeAt, makeOrganization } from '#support/made-records';
@@ -113,5 +119,95 @@ await onEachDatabase('requests of a directory', ({ open }) => {
 
     expect(await isMember('dee@acme.example')).toBe(true);
     expect(await findUserByEmail(database.db, 'dana@acme.example')).toBeUndefined();
+  });
+
+  /** Groups of these sizes, in the order of their ids. */
+  async function groupsOf(...sizes: readonly number[]): Promise<readonly string[]> {
+    const { db } = database;
+    const most = Math.max(...sizes);
+    for (let from = 0; from < most; from += 500) {
+      const users = Array.from({ length: Math.min(500, most - from) }, (_, at) => ({
+        id: `su_${String(from + at).padStart(6, '0')}`,
+        organization_id: org,
+        user_name: `user-${from + at}`,
+        user_name_key: `user-${from + at}`,
+        attributes: '{}',
+        active: 0,
+        role: 'member' as const,
+        created_at: now,
+        changed_at: now,
+      }));
+      await db.insertInto('scim_user').values(users).execute();
+    }
+    const made: string[] = [];
+    for (const _ of sizes) {
+      const { id } = await createGroup({ displayName: randomUUID() }, request, ports);
+      made.push(id);
+    }
+    const ids = made.toSorted((one, other) => (one < other ? -1 : 1));
+    for (const [place, id] of ids.entries()) {
+      await sql`insert into scim_group_member (group_id, organization_id, scim_user_id)
+        select cast(${id} as text), organization_id, id from scim_user
+        where organization_id = ${org} order by id limit ${sizes[place] ?? 0}`.execute(db);
+    }
+    return ids;
+  }
+  const list = (query: Record<string, string>) => listGroups(readListQuery(query), request, ports);
+
+  test('groups: a page ends before it has too many members, and the next one begins there', async () => {
+    const ids = await groupsOf(3, mostMembersRead - 3, 1, mostMembersRead + 5, 2);
+    const pages = [];
+    for (let startIndex = 1; startIndex <= 5;) {
+      const {
+        totalResults,
+        itemsPerPage,
+        Resources: groups,
+      } = await list({
+        startIndex: String(startIndex),
+        count: '500',
+      });
+      pages.push({ totalResults, startIndex, itemsPerPage, groups: groups.length });
+      startIndex += itemsPerPage;
+    }
+    const short = await list({ count: '500', excludedAttributes: 'members' });
+    const filtered = await list({ filter: 'displayName pr', count: '500' });
+
+    expect(pages).toEqual([
+      { totalResults: 5, startIndex: 1, itemsPerPage: 2, groups: 2 },
+      { totalResults: 5, startIndex: 3, itemsPerPage: 1, groups: 1 },
+      { totalResults: 5, startIndex: 4, itemsPerPage: 1, groups: 1 },
+      { totalResults: 5, startIndex: 5, itemsPerPage: 1, groups: 1 },
+    ]);
+    expect(short).toMatchObject({ totalResults: 5, itemsPerPage: 5 });
+    expect(filtered).toMatchObject({ totalResults: 5, itemsPerPage: 2 });
+    expect(await getGroup(ids[3] ?? '', everything, request, ports)).toHaveProperty(
+      'members.length',
+      mostMembersRead + 5,
+    );
+  });
+
+  test('groups: a filter reads only the members that it names, and refuses to read too many', async () => {
+    const [first, second] = await groupsOf(mostMembersRead, 3);
+    const found = async (filter: string) => {
+      const { Resources: groups } = await list({ filter, attributes: 'id' });
+      return z
+        .array(z.object({ id: z.string() }))
+        .parse(groups)
+        .map(({ id }) => id);
+    };
+    const late = 'su_000009';
+
+    expect(await found(`members[value eq "${late}"]`)).toEqual([first]);
+    expect(await found(`members.value eq "${late}" and id eq "${first}"`)).toEqual([first]);
+    expect(await found(`members ne "${late}"`)).toEqual([second]);
+    expect(await found(`not (members eq "${late}" or members eq "su_9")`)).toEqual([second]);
+    for (const filter of [
+      'members pr',
+      'members.display co "user"',
+      'members[not (value eq "su_000001")]',
+    ]) {
+      await expect(found(filter)).rejects.toMatchObject({ status: 400, scimType: 'tooMany' });
+      expect(await found(`id eq "${second}" and ${filter}`)).toEqual([second]);
+    }
   });
 });

@@ -313,6 +313,23 @@ await onEachDatabase('SCIM', ({ open }) => {
     expect(await listWaiting(database.db, org, 10)).toEqual([]);
   });
 
+  test('user: an organization has a limit, which counts its own alone', async () => {
+    await makeOrganization(database, 'other');
+    const make = (name: string, organizationId: string) =>
+      insertScimUser(
+        database.db,
+        { id: `scim_${name}`, organizationId, ...facts(name) },
+        context(undefined),
+        2,
+      );
+    await make('x', 'org_other');
+    const made = [await make('a', org), await make('b', org), await make('c', org)];
+    await deleteScimUser(database.db, { id: 'scim_a', organizationId: org }, now);
+
+    expect(made).toMatchObject([{ outcome: 'done' }, { outcome: 'done' }, { outcome: 'full' }]);
+    expect(await make('c', org)).toMatchObject({ outcome: 'done' });
+  });
+
   test('users: listed by id, in pages, and narrowed by what they must have', async () => {
     for (const name of ['a', 'b', 'c']) await add(name);
     const ids = async (query: Parameters<typeof listScimUsers>[2]) =>
@@ -383,6 +400,43 @@ await onEachDatabase('SCIM', ({ open }) => {
     expect(await step('group_9')).toEqual({ outcome: 'unknown' });
     expect(await countScimGroups(database.db, org)).toBe(1);
     expect(await listGroups(database.db, org)).toHaveLength(1);
+  });
+
+  test('group: an organization has a limit of groups, and of members in all of them together', async () => {
+    for (const name of ['a', 'b', 'c']) await add(name);
+    const limits = { groups: 2, placed: 3 };
+    const make = (id: string, members: readonly string[]) =>
+      insertScimGroup(
+        database.db,
+        { id, organizationId: org, displayName: id, externalId: undefined, members },
+        now,
+        limits,
+      );
+    const apply = async (...members: MemberStep[]) => {
+      const group = { id: 'group_2', organizationId: org };
+      const { outcome } = await updateScimGroup(database.db, group, { members }, now, limits);
+      return outcome;
+    };
+    const ids = ['scim_a', 'scim_b', 'scim_c'];
+    await make('group_1', ['scim_a']);
+    const crowded = await make('group_2', ids);
+    const made = await make('group_2', ['scim_a', 'scim_b']);
+    const full = await make('group_3', []);
+
+    expect([crowded, made, full]).toMatchObject([
+      { outcome: 'crowded' },
+      { outcome: 'done' },
+      { outcome: 'full' },
+    ]);
+    expect(await apply({ type: 'add', ids: ['scim_c'] })).toBe('crowded');
+    expect(await apply({ type: 'replace', ids })).toBe('crowded');
+    expect(await placed('group_2')).toEqual(['scim_a', 'scim_b']);
+    expect(await apply({ type: 'add', ids: ['scim_a', 'scim_b'] })).toBe('done');
+    expect(await apply({ type: 'remove', ids: ['scim_a'] }, { type: 'add', ids: ['scim_c'] })).toBe(
+      'done',
+    );
+    expect(await apply({ type: 'clear' }, { type: 'add', ids: ['scim_a'] })).toBe('done');
+    expect(await placed('group_2')).toEqual(['scim_a']);
   });
 
   test('group: members by hand, by sign-in and by SCIM do not undo each other', async () => {
