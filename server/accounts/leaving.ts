@@ -1,5 +1,6 @@
 import { insertAuditEvent, type RequestSource } from '#db/audit';
 import { countOwnerless, type OwnedCounts } from '#db/leavers';
+import { countScimTokensOf, revokeScimTokensOf } from '#db/scim-tokens';
 import { findSettings } from '#db/settings';
 import type { Db } from '#db/transaction';
 import type { EpochSeconds } from '#model/clock';
@@ -7,6 +8,8 @@ import type { EpochSeconds } from '#model/clock';
 /**
  * Announces in the audit log, and so to webhooks, that a person who left an organization answered for something there, which needs an
  * owner and may be suspended. Within the transaction that ended the membership.
+ *
+ * Their SCIM tokens are revoked where the rest is suspended: whoever knows one can make themselves a member again, also after a hand-over.
  */
 export async function announceLeaver(
   tx: Db,
@@ -15,27 +18,40 @@ export async function announceLeaver(
   at: EpochSeconds,
   { address, requestId }: RequestSource,
 ): Promise<void> {
-  const counts = await countOwnerless(tx, organization.id, userId);
-  const words = ownedWords(counts);
-  if (words === '') return;
-  const isSuspended = (await findSettings(tx, organization.name))?.leaverResources !== 'keep';
-  await insertAuditEvent(tx, {
-    at,
-    actor: 'system',
-    organization: organization.name,
-    action: isSuspended ? 'leaver.suspend' : 'leaver.keep',
-    target: `user:${userId} ${words}`,
-    address,
-    requestId,
-    outcome: 'done',
-  });
+  const isKept = (await findSettings(tx, organization.name))?.leaverResources === 'keep';
+  const owned = ownedWords(await countOwnerless(tx, organization.id, userId));
+  const ofTokens = isKept ? countScimTokensOf : revokeScimTokensOf;
+  const tokens = tokenWords(await ofTokens(tx, organization.id, userId, at));
+  const events = isKept
+    ? ([['leaver.keep', [...owned, ...tokens]]] as const)
+    : ([
+        ['leaver.suspend', owned],
+        ['leaver.revoke-token', tokens],
+      ] as const);
+  for (const [action, words] of events) {
+    if (words.length === 0) continue;
+    await insertAuditEvent(tx, {
+      at,
+      actor: 'system',
+      organization: organization.name,
+      action,
+      target: `user:${userId} ${words.join(', ')}`,
+      address,
+      requestId,
+      outcome: 'done',
+    });
+  }
 }
 
-/** Such as `2 keys, 1 client`; empty for nothing. */
-export function ownedWords(counts: OwnedCounts): string {
-  const nouns = { key: 'key', client: 'client', agent: 'agent' } as const;
-  return (['key', 'client', 'agent'] as const)
-    .filter((kind) => counts[kind] > 0)
-    .map((kind) => `${counts[kind]} ${nouns[kind]}${counts[kind] === 1 ? '' : 's'}`)
-    .join(', ');
+/** Such as `2 keys` and `1 client`. */
+function ownedWords(counts: OwnedCounts): readonly string[] {
+  return (['key', 'client', 'agent'] as const).flatMap((kind) => counted(counts[kind], kind));
+}
+
+function tokenWords(count: number): readonly string[] {
+  return counted(count, 'SCIM token');
+}
+
+function counted(count: number, noun: string): readonly string[] {
+  return count === 0 ? [] : [`${count} ${noun}${count === 1 ? '' : 's'}`];
 }

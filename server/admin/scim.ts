@@ -36,6 +36,7 @@ const tokenViewSchema = z
     hint: z.string().describe('Prefix and last four characters'),
     status: z.enum(['active', 'expired', 'revoked']),
     createdBy: z.string().describe('The actor that created it, as in the audit log'),
+    creatorLeft: z.boolean().describe('Whether that person is not a member any more'),
     createdAt: fields.at,
     expiresAt: fields.maybeAt,
     lastUsedAt: fields.maybeAt,
@@ -51,6 +52,7 @@ function toTokenView(token: ScimToken, now: EpochSeconds): z.output<typeof token
     hint: token.hint,
     status: revokedAt !== undefined ? 'revoked' : isExpired ? 'expired' : 'active',
     createdBy: token.createdBy,
+    creatorLeft: token.isCreatorGone,
     createdAt: token.createdAt,
     expiresAt: expiresAt ?? null,
     lastUsedAt: token.lastUsedAt ?? null,
@@ -176,7 +178,7 @@ async function makeToken(
     const why = `there are already ${mostTokens} active tokens: revoke one first`;
     throw new AdministrationRefusal('conflict', why);
   }
-  const unused = { lastUsedAt: undefined, revokedAt: undefined };
+  const unused = { lastUsedAt: undefined, revokedAt: undefined, isCreatorGone: false };
   return { ...toTokenView({ ...made, ...unused }, now), token };
 }
 

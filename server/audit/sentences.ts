@@ -132,6 +132,11 @@ export const auditSentences = {
   'key.rotate': ['rotated', 'rotate', 'the API key {key}'],
   'leaver.keep': ['noticed', 'notice', 'that what {person} created needs an owner: {detail}'],
   'leaver.list': ['listed', 'list', 'what needs an owner'],
+  'leaver.revoke-token': [
+    'revoked',
+    'revoke',
+    'what {person}, who left, had created for the directory: {detail}',
+  ],
   'leaver.suspend': ['suspended', 'suspend', 'what {person}, who left, had created: {detail}'],
   'leaver.hand-over': ['handed over', 'hand over', '{detail}'],
   'organization-client.create': [

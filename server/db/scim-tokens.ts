@@ -1,8 +1,9 @@
 import { sql, type Selectable } from 'kysely';
 
 import type { EpochSeconds } from '#model/clock';
+import { ownerOf } from './columns.ts';
 import type { Schema } from './schema.ts';
-import { advisoryLock, transaction, type Db } from './transaction.ts';
+import { advisoryLock, inParts, transaction, type Db } from './transaction.ts';
 
 /** A token by which a directory provisions one organization, without its value, which was displayed once. */
 export interface ScimToken {
@@ -11,6 +12,8 @@ export interface ScimToken {
   readonly hint: string;
   /** The actor, as the audit log names it. */
   readonly createdBy: string;
+  /** Whether a person created it who is not a member of the organization any more. */
+  readonly isCreatorGone: boolean;
   readonly createdAt: EpochSeconds;
   readonly expiresAt: EpochSeconds | undefined;
   /** Accurate to the minute. */
@@ -94,7 +97,54 @@ export async function listScimTokens(db: Db, organizationId: string): Promise<Sc
     .orderBy('created_at', 'desc')
     .orderBy('id')
     .execute();
-  return rows.map(readToken);
+  const creators = rows.flatMap((row) => ownerOf(row.created_by) ?? []);
+  const members = new Set<string>();
+  for (const some of inParts([...new Set(creators)])) {
+    const found = await db
+      .selectFrom('membership')
+      .select('person_id')
+      .where('organization_id', '=', organizationId)
+      .where('person_id', 'in', some)
+      .execute();
+    for (const { person_id: id } of found) members.add(id);
+  }
+  return rows.map((row) => {
+    const creator = ownerOf(row.created_by);
+    return readToken(row, creator !== null && !members.has(creator));
+  });
+}
+
+/** How many active tokens a person created in an organization. */
+export async function countScimTokensOf(
+  db: Db,
+  organizationId: string,
+  userId: string,
+  now: EpochSeconds,
+): Promise<number> {
+  const { count } = await selectActive(db, now)
+    .select(({ fn }) => fn.countAll<number | string>().as('count'))
+    .where('organization_id', '=', organizationId)
+    .where('created_by', '=', `user:${userId}`)
+    .executeTakeFirstOrThrow();
+  return Number(count);
+}
+
+/** Revokes the active tokens that a person created in an organization. @returns how many */
+export async function revokeScimTokensOf(
+  tx: Db,
+  organizationId: string,
+  userId: string,
+  now: EpochSeconds,
+): Promise<number> {
+  const { numUpdatedRows } = await tx
+    .updateTable('scim_token')
+    .set({ revoked_at: now })
+    .where('organization_id', '=', organizationId)
+    .where('created_by', '=', `user:${userId}`)
+    .where('revoked_at', 'is', null)
+    .where((where) => where.or([where('expires_at', 'is', null), where('expires_at', '>', now)]))
+    .executeTakeFirst();
+  return Number(numUpdatedRows);
 }
 
 /** @returns `false` when the organization has no such token, or it is already revoked */
@@ -220,11 +270,12 @@ function selectActive(db: Db, now: EpochSeconds) {
     );
 }
 
-function readToken(row: Selectable<Schema['scim_token']>): ScimToken {
+function readToken(row: Selectable<Schema['scim_token']>, isCreatorGone: boolean): ScimToken {
   return {
     id: row.id,
     hint: row.hint,
     createdBy: row.created_by,
+    isCreatorGone,
     createdAt: row.created_at,
     expiresAt: row.expires_at ?? undefined,
     lastUsedAt: row.last_used_at ?? undefined,

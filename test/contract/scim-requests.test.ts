@@ -7,7 +7,8 @@ import { z } from 'zod';
 import { everyRefusal } from '#server/audit/counted-refusals';
 import { insertDomain, setDomainProof } from '#server/db/organization-domains';
 import { findMember, findUserByEmail, insertUser } from '#server/db/people';
-import { insertScimToken } from '#server/db/scim-tokens';
+import { insertScimToken, listScimTokens } from '#server/db/scim-tokens';
+import { updateSettings } from '#server/db/settings';
 import type { ScimPorts, ScimRequest } from '#server/scim/context';
 import { createGroup, getGroup, listGroups, mostMembersRead } from '#server/scim/groups';
 import { readListQuery } from '#server/scim/listing';
@@ -119,6 +120,84 @@ await onEachDatabase('requests of a directory', ({ open }) => {
 
     expect(await isMember('dee@acme.example')).toBe(true);
     expect(await findUserByEmail(database.db, 'dana@acme.example')).toBeUndefined();
+  });
+
+  /** Dana, an admin whom the directory manages, creates the token that it uses; one of the operator is there besides. */
+  async function withToken(): Promise<{ readonly id: string; readonly ofDana: ScimRequest }> {
+    const { db } = database;
+    const dana = { id: 'user_dana', email: 'dana@acme.example', createdAt: madeAt };
+    await insertUser(db, dana, { organizationId: org, role: 'admin' });
+    await insertScimToken(
+      db,
+      {
+        id: 'scimtoken_d',
+        organizationId: org,
+        hash: 'hash of d',
+        hint: 'scim_…dddd',
+        createdBy: 'user:user_dana',
+        createdAt: now,
+        expiresAt: undefined,
+      },
+      { most: 2 },
+    );
+    const tenant = { ...request.tenant, tokenId: 'scimtoken_d' };
+    const { id } = await createUser({ userName: 'dana@acme.example' }, request, ports);
+    return { id, ofDana: { ...request, tenant } };
+  }
+  const deactivate = (id: string, by: ScimRequest) =>
+    patchUser(id, { Operations: [{ op: 'replace', path: 'active', value: false }] }, by, ports);
+  const tokens = async () =>
+    (await listScimTokens(database.db, org))
+      .map(({ id, revokedAt, isCreatorGone }) => ({ id, revokedAt, isCreatorGone }))
+      .toSorted((one, other) => (one.id < other.id ? -1 : 1));
+  const announced = async () => {
+    const rows = await database.db
+      .selectFrom('audit_event')
+      .select(['action', 'target'])
+      .where('action', 'like', 'leaver.%')
+      .execute();
+    return rows.map(({ action, target }) => `${action} ${target}`);
+  };
+
+  test('token: is revoked when its creator leaves, even by itself, and the audit log says so', async () => {
+    const { id, ofDana } = await withToken();
+    await deactivate(id, ofDana);
+
+    expect(await tokens()).toEqual([
+      { id: 'scimtoken_a', revokedAt: undefined, isCreatorGone: false },
+      { id: 'scimtoken_d', revokedAt: now, isCreatorGone: true },
+    ]);
+    expect(await announced()).toEqual(['leaver.revoke-token user:user_dana 1 SCIM token']);
+    await expect(deactivate(id, ofDana)).rejects.toMatchObject({ status: 401 });
+  });
+
+  test('token: works on where the organization keeps what people leave behind, and is announced', async () => {
+    await updateSettings(database.db, org, { leaverResources: 'keep' });
+    const { id, ofDana } = await withToken();
+    await deactivate(id, ofDana);
+
+    expect(await tokens()).toEqual([
+      { id: 'scimtoken_a', revokedAt: undefined, isCreatorGone: false },
+      { id: 'scimtoken_d', revokedAt: undefined, isCreatorGone: true },
+    ]);
+    expect(await announced()).toEqual(['leaver.keep user:user_dana 1 SCIM token']);
+    await deactivate(id, ofDana);
+  });
+
+  test('token: of another organization stays when its creator leaves this one', async () => {
+    await makeOrganization(database, 'other');
+    const { id, ofDana } = await withToken();
+    await database.db
+      .updateTable('scim_token')
+      .set({ organization_id: 'org_other' })
+      .where('id', '=', 'scimtoken_d')
+      .execute();
+    await deactivate(id, request);
+
+    expect(await announced()).toEqual([]);
+    expect(await listScimTokens(database.db, 'org_other')).toMatchObject([
+      { id: ofDana.tenant.tokenId, revokedAt: undefined },
+    ]);
   });
 
   /** Groups of these sizes, in the order of their ids. */

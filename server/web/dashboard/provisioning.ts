@@ -171,7 +171,7 @@ function tokenTable(
         of: `the token ${hint}`,
         danger: true,
       };
-      const state = { active: undefined, expired: 'Expired', revoked: 'Revoked' }[status];
+      const state = stateWords[status];
       return {
         id,
         isOver: state !== undefined,
@@ -179,7 +179,7 @@ function tokenTable(
           {
             kind: 'name',
             text: hint,
-            badges: state === undefined ? [] : [{ text: state, tone: 'bad' }],
+            badges: badgesOf(token),
           },
           timeCell(token.createdAt),
           { kind: 'text', text: nameOf(token.createdBy) },
@@ -195,6 +195,15 @@ function tokenTable(
     empty: { text: 'No token yet. An owner creates one, and enters it in the directory.' },
     now,
   };
+}
+
+const stateWords = { active: undefined, expired: 'Expired', revoked: 'Revoked' } as const;
+
+/** Whoever created a token knows it, also after they left. */
+function badgesOf({ status, creatorLeft }: ScimTokenView) {
+  const state = stateWords[status];
+  if (state !== undefined) return [{ text: state, tone: 'bad' }] as const;
+  return creatorLeft ? ([{ text: 'Creator left', tone: 'care' }] as const) : [];
 }
 
 function errorTable(errors: ScimState['errors'], now: number): Table {
@@ -249,6 +258,14 @@ const leaverWords = {
   keep: 'go on working when the person leaves, until an administrator hands them over or revokes them.',
 } as const;
 
+const tokenWords = {
+  suspend:
+    'A token of the directory is revoked when the person who created it leaves, because they may know it: the directory cannot change anything until an owner enters another one there.',
+  keep: 'A token of the directory goes on working when the person who created it leaves, although they may know it: rotate it then.',
+} as const;
+
+const stopped = html`<p class="notice warning">No token is active: the directory cannot change anything. Until an owner creates a token and enters it in the directory, people who leave the company must be removed by hand.</p>`;
+
 /** The directory of an organization. */
 function provisioningPage(data: ProvisioningData, frame: Frame): Html {
   const { url, at, hasToken, mayManage, isRecent, state, errors, now } = data;
@@ -263,6 +280,7 @@ function provisioningPage(data: ProvisioningData, frame: Frame): Html {
   const again = html`<p class="help">Creating a token requires a sign-in within the last ten minutes. <a href="/sign-in?again=1&amp;next=${encodeURIComponent(at)}">Sign in again</a></p>`;
   const content = html`${pageHeading({ heading: 'Provisioning', lead, action })}
 ${statusNotice(data.notice)}
+${state.tokens.length > 0 && !hasToken && stopped}
 ${mayManage && !isRecent && again}
 <section class="group" aria-labelledby="url-heading">
 <h2 id="url-heading">SCIM URL</h2>
@@ -283,6 +301,7 @@ ${mayManage && errors.rows.length > 0 && postForm(frame, { action: `${at}/clear-
 <section class="section" aria-labelledby="leavers-heading">
 <h2 id="leavers-heading">What people leave behind</h2>
 <p>Keys, clients and agents ${leaverWords[data.leavers]} <a href="${data.settings}">Change this in the settings</a>.</p>
+<p>${tokenWords[data.leavers]}</p>
 ${data.ownerless && html`<p><a href="${data.ownerless}">Needs an owner</a></p>`}
 </section>`;
   return layout({ title: 'Provisioning', width: 'table' }, frame, content);

@@ -87,6 +87,27 @@ test('provisioning: a token is revoked after a question', async () => {
   expect((await tokens())[0]?.revokedAt).toBe(app.server.clock.now());
 });
 
+test('provisioning: the page says that no token is active, and whose creator left', async () => {
+  const { db } = app.server.stores;
+  const warning = 'No token is active';
+  await app.browser('toni', { organizationId, role: 'admin' });
+  const before = await shown();
+  await post(`${home}/new-token`, { expiry: '' });
+  const active = await shown();
+  await db.updateTable('scim_token').set({ created_by: 'user:toni' }).execute();
+  const ofMember = await shown();
+  await removeMember(db, organizationId, 'toni', 'admin');
+  const left = await shown();
+  await db.updateTable('scim_token').set({ revoked_at: 1 }).execute();
+  const revoked = await shown();
+
+  for (const { text } of [before, active, ofMember, left]) expect(text).not.toContain(warning);
+  expect(ofMember.text).not.toContain('Creator left');
+  expect(left.text).toContain('Creator left');
+  expect(revoked.text).toContain(warning);
+  expect(revoked.text).not.toContain('Creator left');
+});
+
 test('provisioning: errors and people who wait are shown as text, and errors are cleared', async () => {
   const { db } = app.server.stores;
   await noteScimFault(db, organizationId, {
