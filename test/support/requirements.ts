@@ -48,7 +48,7 @@ export const requirements = {
   },
   glewlwyd: {
     reason: 'people sign in at an identity provider that is not ours and not written in JavaScript',
-    install: 'apt-get install glewlwyd chromium-headless-shell',
+    install: 'apt-get install glewlwyd dbconfig-sqlite3 chromium-headless-shell',
     commands: ['glewlwyd', 'chromium-headless-shell|chromium'],
   },
   nginx: {
