@@ -254,8 +254,7 @@ export function active<Found extends object>(
 }
 
 /** Who calls, if the credential is valid, and why it may not be. */
-interface Suspendable extends Pick<SuspendedCall, 'credential' | 'userId'> {
-  readonly principal: string;
+interface Suspendable extends Pick<SuspendedCall, 'principal' | 'credential' | 'userId'> {
   readonly cause?: string;
 }
 
@@ -267,7 +266,7 @@ function admitted<Found extends object>(
   if (!found) throw new GatewayRefusal('bad_credential', { cause });
   if (!('suspension' in found)) return found;
   const detail = suspended(found.suspension);
-  const call = { endpoint: found.endpoint, credential, userId };
+  const call = { endpoint: found.endpoint, principal, credential, userId };
   throw new GatewayRefusal('suspended', { detail, principal, suspended: call });
 }
 

@@ -7,6 +7,7 @@ import { membersOf } from 'latchkey-mcp/json-value';
 import type { Envelope } from 'latchkey-mcp/message';
 import type { AnnouncedApplication } from '#model/calls';
 import { LimitedMap } from '#model/limited-map';
+import { ownerOf } from './admission.ts';
 
 /** A message as its caller sent it, and what it was scanned as. */
 export interface ReadMessage {
@@ -27,15 +28,14 @@ const maxKnown = 500;
 const maxCallers = 5000;
 const maxAgentLength = 500;
 
-/** Who sends a request: a credential at an endpoint. */
+/** Who sends a request: a principal, as several people may use one client, at an endpoint. */
 export interface ApplicationCaller {
-  readonly credential: { readonly id: string };
+  readonly principal: string;
   readonly endpoint: { readonly id: string };
 }
 
 /** What a caller announced when it connected to a server that opens no session. */
 interface Initialized {
-  readonly endpointId: string;
   readonly agent: string | undefined;
   readonly announced: AnnouncedApplication;
 }
@@ -45,12 +45,12 @@ export class Applications {
   /** By the bytes of `clientInfo`. */
   readonly #known = new LimitedMap<string, AnnouncedApplication | null>(maxKnown);
 
-  /** By the id of the credential. */
+  /** By principal and endpoint. */
   readonly #initialized = new LimitedMap<string, Initialized>(maxCallers);
 
   /**
-   * The application that a request announces: in its message, with its session, with the last `initialize` of this credential and
-   * `User-Agent` at this endpoint, or in the `User-Agent` header.
+   * The application that a request announces: in its message, with its session, with the last `initialize` of this caller with
+   * this `User-Agent`, or in the `User-Agent` header.
    */
   of(
     headers: IncomingHttpHeaders,
@@ -70,14 +70,14 @@ export class Applications {
 
   /** Servers may open no session, and then only `initialize` says who calls. */
   #initializedBy(
-    { credential, endpoint }: ApplicationCaller,
+    { principal, endpoint }: ApplicationCaller,
     agent: string | undefined,
     message: ReadMessage | undefined,
   ): AnnouncedApplication | undefined {
+    const caller = ownerOf(principal, endpoint.id);
     if (message?.envelope.method !== 'initialize') {
-      const known = this.#initialized.get(credential.id);
-      const isSame = known?.agent === agent && known?.endpointId === endpoint.id;
-      return isSame ? known?.announced : undefined;
+      const known = this.#initialized.get(caller);
+      return known?.agent === agent ? known?.announced : undefined;
     }
     const { envelope, received } = message;
     const info = envelope.params && memberIn(received, envelope.params, 'clientInfo');
@@ -85,7 +85,7 @@ export class Applications {
     if (text === undefined) return undefined;
     const announced = { text, source: 'client_info' } as const;
     if ((agent?.length ?? 0) <= maxAgentLength) {
-      this.#initialized.set(credential.id, { endpointId: endpoint.id, agent, announced });
+      this.#initialized.set(caller, { agent, announced });
     }
     return announced;
   }

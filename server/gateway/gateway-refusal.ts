@@ -94,6 +94,7 @@ export type RefusalCode =
 /** A call with a credential that a setting suspends. */
 export interface SuspendedCall {
   readonly endpoint: ServerRecord;
+  readonly principal: string;
   readonly credential: { readonly type: 'client' | 'key' | 'person'; readonly id: string };
   /** The person who calls, or for whom an application calls. */
   readonly userId?: string | undefined;

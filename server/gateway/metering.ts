@@ -346,11 +346,11 @@ export class Metering {
   }
 
   #record(
-    { endpoint, credential, userId }: SuspendedCall,
+    { endpoint, principal, credential, userId }: SuspendedCall,
     end: CallEnd,
     { error, status, bytes = 0 }: AnswerFacts,
     durationMs: number,
-    application = this.#application({ endpoint, credential }),
+    application = this.#application({ endpoint, principal }),
   ): EndedCall {
     const { id, address, headers } = this.#request;
     const { method, name, uri } = this.#envelope ?? {};

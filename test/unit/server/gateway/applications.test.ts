@@ -54,9 +54,9 @@ function legacy(method: string, name?: string) {
   return { received, envelope: scan.envelope, era: 'legacy' } as const;
 }
 
-test('application: without a session, that of the last initialize of this credential, endpoint and user agent', () => {
+test('application: without a session, that of the last initialize of this principal, endpoint and user agent', () => {
   const applications = new Applications();
-  const caller = { credential: { id: 'key_1' }, endpoint: { id: 'srv_1' } };
+  const caller = { principal: 'client:client_1:user_dana', endpoint: { id: 'srv_1' } };
   const node = { 'user-agent': 'node' };
   const of = (headers: Record<string, string>, but: object = {}) =>
     applications.of(headers, legacy('tools/call'), undefined, { ...caller, ...but })?.text;
@@ -66,7 +66,7 @@ test('application: without a session, that of the last initialize of this creden
   expect(first).toEqual({ text: 'Claude 1', source: 'client_info' });
   expect(of(node)).toBe('Claude 1');
   expect(of(agent)).toBe('curl/8');
-  expect(of(node, { credential: { id: 'key_2' } })).toBe('node');
+  expect(of(node, { principal: 'client:client_1:user_lee' })).toBe('node');
   expect(of(node, { endpoint: { id: 'srv_2' } })).toBe('node');
 
   applications.of(node, legacy('initialize', 'Cursor'), undefined, caller);
