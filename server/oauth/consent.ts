@@ -12,7 +12,7 @@ import { insertAuthorizationCode } from '#db/grants';
 import { findOrganization } from '#db/organizations';
 import { findServer } from '#db/servers';
 import { listOpenMemberships } from '#db/people';
-import type { Session, SessionThrough } from '#db/sessions';
+import { lockSession, type Session, type SessionThrough } from '#db/sessions';
 import { findSettings } from '#db/settings';
 import { transaction } from '#db/transaction';
 import { missingProof } from '#model/sign-in-proof';
@@ -57,7 +57,8 @@ export interface ConsentQuestion {
 }
 
 export type ConsentOutcome =
-  | { readonly outcome: 'second-factor' | 'single-sign-on' }
+  /** `signed-out`: the session has just ended. */
+  | { readonly outcome: 'second-factor' | 'single-sign-on' | 'signed-out' }
   /** With a code, or with the reason why the person cannot grant one. */
   | Extract<ErrorAnswer, { outcome: 'redirect' }>
   | (Extract<ErrorAnswer, { outcome: 'refused' }> & {
@@ -106,6 +107,7 @@ export async function askConsent(
     const allowed = await findConsent(db, subject, now);
     if (scopes.every((scope) => allowed.includes(scope))) {
       const location = await transaction(db, async (tx) => {
+        if (!(await lockSession(tx, sessionId, now))) return undefined;
         await insertAuditEvent(tx, {
           at: now,
           actor: `user:${userId}`,
@@ -117,7 +119,7 @@ export async function askConsent(
         });
         return issueCode(request, { userId, serverId, scopes }, { ...ports, db: tx });
       });
-      return { outcome: 'redirect', location };
+      return handedOver(location);
     }
   }
   const requestId = randomBase62(30);
@@ -154,6 +156,8 @@ const changeWords: Readonly<Record<RightsChange, string>> = {
 export type DecisionOutcome =
   /** The request is unknown, belongs to another session or was answered before. */
   | { readonly outcome: 'refused' }
+  /** The session has just ended. */
+  | { readonly outcome: 'signed-out' }
   | { readonly outcome: 'redirect'; readonly location: string }
   /** The person agreed but cannot grant it, and a page explains why; `location` tells the client. */
   | {
@@ -215,12 +219,23 @@ export async function decideConsent(
     return { outcome: 'changed', why, target: request, location };
   }
   const location = await transaction(db, async (tx) => {
+    if (!(await lockSession(tx, sessionId, clock.now()))) return undefined;
     const within = { ...ports, db: tx };
     await remember(request, userId, shown, within);
     await note({ ...about, action: 'consent.allow', outcome: 'done' }, within);
     return issueCode(request, { userId, ...shown }, within);
   });
-  return { outcome: 'redirect', location };
+  return handedOver(location);
+}
+
+/**
+ * A code is issued only while its session cannot end: whoever ends sessions and then deletes the codes of the person waits for
+ * the code, and deletes it.
+ */
+function handedOver(location: string | undefined) {
+  return location === undefined
+    ? ({ outcome: 'signed-out' } as const)
+    : ({ outcome: 'redirect', location } as const);
 }
 
 function rightsChange(

@@ -178,6 +178,8 @@ async function showConsent(
       const [organization = ''] = asked.request.serverPath.split('/');
       return reply.redirect(`${companySignInPath}?organization=${organization}&next=${back}`, 303);
     }
+    case 'signed-out':
+      return reply.redirect('/sign-in', 303);
     case 'redirect':
       return handOver(request, reply, consent.location, { base, ports });
     case 'ask': {
@@ -216,6 +218,7 @@ async function carryOutDecision(
   if (decided.outcome === 'redirect') {
     return handOver(request, reply, decided.location, { base, ports });
   }
+  if (decided.outcome === 'signed-out') return reply.redirect('/sign-in', 303);
   const forbidden = (page: ErrorPageData) =>
     sendPage(reply, errorPage, page, { status: 403, person });
   if (decided.outcome === 'refused') return forbidden(decidedPage());

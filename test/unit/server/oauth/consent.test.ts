@@ -4,9 +4,10 @@ import { insertClient } from '#server/db/clients';
 import { insertGroup, insertGroupMember, removeGroupMember } from '#server/db/groups';
 import { setServerAccess } from '#server/db/server-access';
 import { changeRole } from '#server/db/people';
+import { insertSession } from '#server/db/sessions';
 import { updateSettings } from '#server/db/settings';
 import { clientResolver } from '#server/oauth/client-documents';
-import { consentTerms } from '#server/oauth/consent';
+import { askConsent, consentTerms, decideConsent } from '#server/oauth/consent';
 import {
   authorizationServer,
   refusal,
@@ -119,4 +120,63 @@ test('a closed organization accepts only applications that its administrators cr
   expect(before).toBe('terms');
   expect([(await asked(1, id)).outcome, (await asked()).outcome]).toEqual(['closed', 'terms']);
   await updateSettings(db, 'org_acme', { openClientsAllowed: true });
+});
+
+test('48: consent: a session that has just ended gets no code, on a first consent and on a remembered one', async () => {
+  const { base, clock, stores, ports } = server;
+  const redirectUri = 'https://app.example/cb';
+  const id = 'client_site';
+  const none = { jwks: undefined, secretHash: undefined, secretHint: undefined };
+  const site = { id, name: 'Site', serverId: 'srv_sales', createdAt: clock.now() };
+  await insertClient(stores.db, {
+    ...site,
+    ...none,
+    scopes: ['mcp:tools:read'],
+    redirectUris: [redirectUri],
+  });
+  const sessionId = 'session_dana';
+  await insertSession(stores.db, {
+    id: sessionId,
+    tokenHash: 'hash',
+    userId: 'user_dana',
+    address: '',
+    userAgent: '',
+    createdAt: clock.now(),
+    usedAt: clock.now(),
+    expiresAt: clock.now() + 100,
+    factors: 1,
+  });
+  const person = { userId: 'user_dana', sessionId, factors: 1, through: undefined } as const;
+  const request = {
+    clientId: id,
+    clientName: 'Site',
+    isSelfRegistered: false,
+    serverPath: 'acme/sales',
+    scopes: ['mcp:tools:read'] as const,
+    redirectUri,
+    state: undefined,
+    codeChallenge: 'x'.repeat(43),
+  };
+  const context = {
+    ...ports,
+    resolveClient: clientResolver({ ...stores, base, clock, fetchDocument: async () => '{}' }),
+  };
+  const page = async () => {
+    const found = await askConsent(request, person, context);
+    return found.outcome === 'ask' ? found.question.requestId : found.outcome;
+  };
+  const [first, second] = [await page(), await page()];
+  const allowed = await decideConsent({ requestId: first, allow: true }, person, context);
+  const remembered = await page();
+  await clock.advance(100);
+  const late = await decideConsent({ requestId: second, allow: true }, person, context);
+  const codes = await stores.db
+    .selectFrom('authorization_code')
+    .select('client_id')
+    .where('client_id', '=', id)
+    .execute();
+
+  expect([allowed.outcome, remembered]).toEqual(['redirect', 'redirect']);
+  expect([late.outcome, await page()]).toEqual(['signed-out', 'signed-out']);
+  expect(codes).toHaveLength(2);
 });
