@@ -1,3 +1,5 @@
+import { randomUUID } from 'node:crypto';
+
 import { findProvider, type ProviderRecord } from '#db/identity-providers';
 import { hasActiveGrant } from '#db/person-grants';
 import {
@@ -10,7 +12,14 @@ import {
   type ProviderCheck,
 } from '#db/provider-checks';
 import { listPersonalTokens } from '#db/personal-tokens';
-import { findPersonAt, hasSessionAt, placeKey, type SignInPlace } from '#db/provider-sessions';
+import {
+  findPersonAt,
+  hasSessionAt,
+  insertLogout,
+  lockPlace,
+  placeKey,
+  type SignInPlace,
+} from '#db/provider-sessions';
 import { transaction, type Db } from '#db/transaction';
 import { backOffs, pauseMs } from '#model/back-off';
 import type { Clock, EpochSeconds } from '#model/clock';
@@ -175,8 +184,12 @@ export class ProviderChecks {
       }
       case 'removed':
         await transaction(db, async (tx) => {
+          await lockPlace(tx, at.place);
           // Otherwise the person has signed in again meanwhile.
           if (!(await deleteCheck(tx, check))) return;
+          // So that assertions that the provider issued before count for nothing.
+          const logout = { tokenId: `check_${randomUUID()}`, subject, issuedAt: times.now };
+          await insertLogout(tx, at.place, { ...logout, expiresAt: times.now }, times.now);
           await endAccess(at, userId, 'lose-person', { db: tx, clock });
         });
         return 'answered';

@@ -1,6 +1,6 @@
 // The sessions that identity providers opened, and the logouts that providers announce.
 import type { EpochSeconds } from '#model/clock';
-import { sessionIdleSeconds } from '#model/lifetimes';
+import { identityAssertionLifeSeconds, sessionIdleSeconds } from '#model/lifetimes';
 import { findLinkedMember } from './identity-providers.ts';
 import { findUserIdByIdentity } from './people.ts';
 import { advisoryLock, isPostgres, type Db } from './transaction.ts';
@@ -38,11 +38,13 @@ export interface ProviderLogout {
   readonly expiresAt: EpochSeconds;
 }
 
-/** How long a logout is remembered at least, so that a sign-in in progress cannot outlive it. */
-const leastMemorySeconds = 900;
+/** How far the clocks of providers may be from ours, in both directions. */
+const skewSeconds = 120;
+/** How long a logout is remembered at least, so that neither a sign-in in progress nor an assertion can outlive it. */
+const leastMemorySeconds = identityAssertionLifeSeconds + skewSeconds;
 
 /**
- * Within a transaction: records a logout. Until the transaction ends, no session of the provider begins.
+ * Within a transaction: records a logout. Until the transaction ends, no session of the provider begins, and no assertion of it counts.
  *
  * @returns `false` if the token was recorded before
  */
@@ -107,6 +109,29 @@ export async function isSignInOpen(
       ? logout.issued_at >= issuedAt
       : logout.provider_session === providerSession,
   );
+}
+
+/**
+ * Within a transaction: whether a provider of an organization announced, or a check found, that a person was logged out at or after this
+ * time, by its clock. None is recorded until the transaction ends. Logouts from one session there do not count, as they leave applications
+ * their access.
+ */
+export async function isLoggedOutSince(
+  tx: Db,
+  { providerId, subject }: { readonly providerId: string; readonly subject: string },
+  issuedAt: EpochSeconds,
+): Promise<boolean> {
+  await advisoryLock(tx, lockName(providerId), { isShared: true });
+  const row = await tx
+    .selectFrom('provider_logout')
+    .select('token_id')
+    .where('provider', '=', providerId)
+    .where('subject', '=', subject)
+    .where('provider_session', 'is', null)
+    .where('issued_at', '>=', issuedAt)
+    .limit(1)
+    .executeTakeFirst();
+  return row !== undefined;
 }
 
 async function isLinked(
@@ -195,6 +220,9 @@ export async function noteAnnouncement(
 
 const columnOf = ({ type }: SignInPlace) => (type === 'organization' ? 'provider_id' : 'issuer');
 
-async function lockPlace(tx: Db, place: SignInPlace): Promise<void> {
-  await advisoryLock(tx, `provider sessions ${placeKey(place)}`);
+const lockName = (provider: string) => `provider sessions ${provider}`;
+
+/** Within a transaction: until it ends, no session of the provider begins, no assertion of it counts, and no logout is recorded. */
+export async function lockPlace(tx: Db, place: SignInPlace): Promise<void> {
+  await advisoryLock(tx, lockName(placeKey(place)));
 }

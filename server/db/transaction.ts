@@ -67,11 +67,16 @@ export async function quickTransaction<Result>(
 
 /**
  * Within a transaction: takes the lock of this name, which the transaction holds until it ends. Waits while another
- * transaction holds it. Does nothing on SQLite, which has one writer at a time.
+ * transaction holds it; those that share it wait only for one that does not. Does nothing on SQLite, which has one writer at a time.
  */
-export async function advisoryLock(db: Db, name: string): Promise<void> {
+export async function advisoryLock(
+  db: Db,
+  name: string,
+  { isShared = false }: { readonly isShared?: boolean } = {},
+): Promise<void> {
   if (!isPostgres(db)) return;
-  await sql`select pg_advisory_xact_lock(hashtextextended(${name}, 0))`.execute(db);
+  const take = isShared ? sql`pg_advisory_xact_lock_shared` : sql`pg_advisory_xact_lock`;
+  await sql`select ${take}(hashtextextended(${name}, 0))`.execute(db);
 }
 
 /** Whether the database is PostgreSQL; SQLite otherwise. */

@@ -70,7 +70,10 @@ export interface KnownGrant {
   readonly secondFactorRequired: boolean;
 }
 
-/** What an account at a provider was granted for a client at a server. Whether the person still has the rights is for admissions to say. */
+/**
+ * What an account at a provider was granted for a client at a server, unless the person was logged out there since `issuedAt`. Whether
+ * the person still has the rights is for admissions to say.
+ */
 export function findKnownGrant(
   db: Db,
   at: {
@@ -79,11 +82,12 @@ export function findKnownGrant(
     readonly clientId: string;
     readonly organization: string;
     readonly server: string;
+    readonly issuedAt: EpochSeconds;
   },
 ): Awaitable<KnownGrant | undefined> {
-  const { providerId, subject, clientId, organization, server } = at;
+  const { providerId, subject, clientId, organization, server, issuedAt } = at;
   return whenReady(
-    knownGrant(db, providerId, subject, clientId, organization, server),
+    knownGrant(db, providerId, subject, clientId, organization, server, issuedAt),
     ([row]) =>
       row && {
         id: row.id,
@@ -105,6 +109,7 @@ const knownGrant = immediateQuery(
     clientId: string,
     organization: string,
     server: string,
+    issuedAt: EpochSeconds,
   ) =>
     db
       .selectFrom('member_identity')
@@ -128,7 +133,20 @@ const knownGrant = immediateQuery(
       .where('oauth_grant.revoked_at', 'is', null)
       .where('endpoint.name', '=', server)
       .where('endpoint.disabled_at', 'is', null)
-      .where('organization.name', '=', organization),
+      .where('organization.name', '=', organization)
+      .where((where) =>
+        where.not(
+          where.exists(
+            where
+              .selectFrom('provider_logout')
+              .select('provider_logout.token_id')
+              .whereRef('provider_logout.provider', '=', 'member_identity.provider_id')
+              .whereRef('provider_logout.subject', '=', 'member_identity.subject')
+              .where('provider_logout.provider_session', 'is', null)
+              .where('provider_logout.issued_at', '>=', issuedAt),
+          ),
+        ),
+      ),
 );
 
 /** Within a transaction: whether a provider still vouches as it did when it was read. It cannot change until the transaction ends. */

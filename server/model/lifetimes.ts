@@ -22,3 +22,6 @@ export const linkLifeSeconds = 60 * 60;
 
 /** The lifetime of a challenge that a browser must return. */
 export const challengeLifeSeconds = 5 * 60;
+
+/** The longest lifetime of an identity assertion, which is made to be exchanged at once. */
+export const identityAssertionLifeSeconds = 60 * 60;

@@ -15,6 +15,7 @@ import { putAssertedGrant } from '#db/assertion-grants';
 import { insertAuditEvent } from '#db/audit';
 import type { OAuthClient } from '#db/clients';
 import { findMember } from '#db/people';
+import { isLoggedOutSince } from '#db/provider-sessions';
 import { findServer } from '#db/servers';
 import { findSettings } from '#db/settings';
 import { transaction } from '#db/transaction';
@@ -24,6 +25,7 @@ import {
   lockMemberLink,
   lockVouchingProvider,
 } from '#db/vouching-providers';
+import { identityAssertionLifeSeconds } from '#model/lifetimes';
 import { formatScopes, isScope, type Scope, scopeWords } from '#model/scopes';
 import { missingProof } from '#model/sign-in-proof';
 import { parseServerPath } from '#model/slug';
@@ -72,9 +74,6 @@ export interface AssertionPorts {
     person: { userId: string | undefined },
   ) => Promise<OAuthClient | 'sign-in'>;
 }
-
-/** Assertions are made to be exchanged at once. */
-const longestLifeSeconds = 3600;
 
 const claimsSchema = z.object({
   client_id: z.string().min(1).max(2000),
@@ -125,7 +124,7 @@ export async function identityAssertionGrant(
   const source = keySource(provider);
   const { issuer } = provider;
   const audiences = [base, `${base}/`];
-  const terms = { source, issuer, audiences, longestLifeSeconds };
+  const terms = { source, issuer, audiences, longestLifeSeconds: identityAssertionLifeSeconds };
   await verifyAssertion(assertion, terms, ports);
   if (claimed.data.client_id !== client.id) throw assertionRefused('is for another client');
 
@@ -211,7 +210,8 @@ async function renewedGrant(
   { db, clock, admissions, ledger }: GrantContext & AssertionPorts,
 ): Promise<{ grant: GrantOfToken; scopes: readonly Scope[] } | undefined> {
   const { sub: subject, exp } = assertion.claims;
-  const at = { ...place, providerId: provider.id, subject, clientId: client.id };
+  const issuedAt = Math.floor(claims.iat);
+  const at = { ...place, providerId: provider.id, subject, clientId: client.id, issuedAt };
   const known = await findKnownGrant(db, at);
   if (!known || !covers(provider, known.serverId)) return undefined;
   if (client.serverId !== undefined && client.serverId !== known.serverId) return undefined;
@@ -304,7 +304,12 @@ async function grantOf(
   const now = clock.now();
   const spent = { ...keyed(provider), id: claims.jti, exp: assertion.claims.exp };
   const expiresAt = now + grantLifeSeconds;
+  const link = { providerId: provider.id, subject };
   return transaction(db, async (tx) => {
+    // First, as a logout locks in this order, too.
+    if (await isLoggedOutSince(tx, link, Math.floor(claims.iat))) {
+      throw assertionRefused('was issued before the person was logged out');
+    }
     if (!(await lockVouchingProvider(tx, provider))) {
       throw assertionRefused('is of an issuer whose settings have just changed');
     }
@@ -323,7 +328,6 @@ async function grantOf(
       if ('why' in linked) throw noEntry(linked.why);
       await note('provider.link', `user:${userId}`, `provider:${provider.id}`);
     }
-    const link = { providerId: provider.id, subject };
     if (!(await lockMemberLink(tx, link, userId, now))) throw noEntry('no-member');
     if (!(await spendAssertion(tx, spent, now))) throw assertionRefused('was used before');
     const id = `grant_${randomBase62(16)}`;

@@ -21,6 +21,7 @@ import {
   endSessionsAt,
   hasSessionAt,
   insertLogout,
+  isLoggedOutSince,
   isSignInOpen,
   placeKey,
   type SignInPlace,
@@ -123,9 +124,37 @@ await onEachDatabase('sessions of identity providers', ({ open }) => {
     expect(await logout(installation, { tokenId })).toBe(true);
     expect(
       await transaction(stores.db, (tx) =>
-        insertLogout(tx, own, { tokenId, issuedAt: now, expiresAt: now + 60 }, now + 3600),
+        insertLogout(tx, own, { tokenId, issuedAt: now, expiresAt: now + 60 }, now + 3720),
       ),
     ).toBe(true);
+  });
+
+  test('assertion: one that was issued before its person was logged out counts for nothing, as long as it may live', async () => {
+    const subject = 'dana there';
+    const isOut = (issuedAt: number, providerId = own.providerId) =>
+      transaction(stores.db, (tx) => isLoggedOutSince(tx, { providerId, subject }, issuedAt));
+    await logout(own, { subject: 'lee there' });
+    await logout(own, { subject, providerSession: 's' });
+    await logout(installation, { subject });
+    const before = await isOut(now);
+    await logout(own, { subject });
+    // Whatever is recorded deletes what has expired.
+    await transaction(stores.db, (tx) =>
+      insertLogout(
+        tx,
+        installation,
+        { tokenId: randomUUID(), issuedAt: now, expiresAt: now },
+        now + 3719,
+      ),
+    );
+
+    expect(before).toBe(false);
+    expect([await isOut(now - 1), await isOut(now), await isOut(now + 1)]).toEqual([
+      true,
+      true,
+      false,
+    ]);
+    expect(await isOut(now, 'idp_other')).toBe(false);
   });
 
   test('172: logout: of two that arrive at the same moment, one counts', async () => {

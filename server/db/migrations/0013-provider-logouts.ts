@@ -58,6 +58,7 @@ const columns = [
 
 const indexes = [
   `create index provider_logout_by_expiry on provider_logout (expires_at)`,
+  `create index provider_logout_by_subject on provider_logout (provider, subject)`,
   `create index provider_check_by_time on provider_check (next_at)`,
   `create index browser_session_by_issuer on browser_session (issuer, provider_session)`,
 ];

@@ -9,6 +9,7 @@ import { insertOrganization } from '#server/db/organizations';
 import { insertUser, linkIdentity } from '#server/db/people';
 import { insertPersonalToken, listPersonalTokens } from '#server/db/personal-tokens';
 import { insertCheck, summarizeChecks } from '#server/db/provider-checks';
+import { isLoggedOutSince } from '#server/db/provider-sessions';
 import { insertSession } from '#server/db/sessions';
 import { usualChecking } from '#server/model/provider-checks';
 import { masterKey } from '#server/secrets/master-key';
@@ -169,6 +170,9 @@ const round = async (seconds = 0) => {
   clock.advance(seconds);
   await checks.run();
 };
+/** Whether assertions about a person that were issued until now count for nothing. */
+const isOut = (subject: string) =>
+  isLoggedOutSince(stores.db, { providerId: 'idp_acme', subject }, clock.now());
 const actions = async () =>
   (await newestEvents(stores.db, 20)).map(({ action, target }) => `${action} ${target}`);
 
@@ -186,6 +190,7 @@ test('173: a person who was removed at the provider loses sessions and applicati
   expect(await sessions()).toEqual(['user_lee']);
   expect(await activeGrants()).toEqual(['user_lee']);
   expect(await actions()).toContain('provider.lose-person user:user_dana provider:idp_acme');
+  expect([await isOut('dana there'), await isOut('lee there')]).toEqual([true, false]);
   await round(hour);
   expect(asked.toSorted()).toEqual(['rt of dana', 'rt of lee', 'rt of lee']);
 });

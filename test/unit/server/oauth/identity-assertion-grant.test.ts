@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { CryptoKey } from 'jose';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
+import { endByProvider } from '#server/accounts/provider-logouts';
 import { findClient, insertClient, putDocumentedClient, updateClient } from '#server/db/clients';
 import {
   findGrant,
@@ -281,6 +282,23 @@ test('identity assertion: what the person withdrew is refused until they allow i
   const [withdrawn] = await listDecisionsOfPerson(db, 'user_dana', made.clock.now());
   await allowAssertedGrant(db, withdrawn?.id ?? '');
   expect(await ask(await assertion())).toMatchObject({ token_type: 'Bearer' });
+});
+
+test('identity assertion: one from before the person was logged out is refused, even once another one made a grant', async () => {
+  const { clock, stores } = made;
+  const at = { type: 'organization', organizationId: 'org_acme', providerId: 'idp_acme' } as const;
+  const tokens = await ask(await assertion());
+  const [one, two] = [await assertion(), await assertion()];
+  const issuedAt = clock.now();
+  const logout = { tokenId: 'logout', subject: 'dana there', issuedAt, expiresAt: issuedAt + 60 };
+  await endByProvider({ place: at, organization: 'acme' }, logout, { ...stores, clock });
+  const why = 'the assertion was issued before the person was logged out';
+  await expect(ask(one)).rejects.toMatchObject({ code: 'invalid_grant', message: why });
+  expect([await grantsOfDana(), await made.admitted(tokens.access_token)]).toEqual([[], undefined]);
+  await clock.advance(1);
+
+  expect(await ask(await assertion())).toMatchObject({ token_type: 'Bearer' });
+  await expect(ask(two)).rejects.toMatchObject({ code: 'invalid_grant', message: why });
 });
 
 test('identity assertion: it ends when the organization switches assertions off', async () => {
