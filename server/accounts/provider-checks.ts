@@ -31,7 +31,10 @@ import { endAccess, type NamedPlace } from './provider-logouts.ts';
 import { checkPurpose } from './sessions.ts';
 
 const lookEveryMs = 5000;
-const mostAtOnce = 40;
+/** How many checks a round begins. */
+const mostOfRound = 200;
+/** How many of them may be of one provider. It takes no part in a round while those of an earlier one are in progress. */
+const shareOfProvider = 20;
 /** How many people are checked at one provider at a time. */
 const mostOfProvider = 4;
 const mostRemembered = 1000;
@@ -71,7 +74,12 @@ export class ProviderChecks {
   readonly #resting = new LimitedMap<string, { until: EpochSeconds; failures: number }>(
     mostRemembered,
   );
-  #running: Promise<void> | undefined;
+  /** The providers with checks in progress. */
+  readonly #busy = new Set<string>();
+  /** Several, as each lasts as long as its slowest provider. */
+  readonly #rounds = new Set<Promise<void>>();
+  /** The round that is reading what is due. */
+  #reading: Promise<void> | undefined;
   #isClosed = false;
 
   constructor(ports: ProviderChecksPorts) {
@@ -79,39 +87,48 @@ export class ProviderChecks {
     this.#timer = setInterval(() => void this.run(), lookEveryMs).unref();
   }
 
-  /** Runs one round; never rejects. */
+  /** Runs one round, beside those in progress; never rejects. */
   run(): Promise<void> {
-    this.#running ??= this.#round()
+    // One at a time reads what is due.
+    if (this.#reading) return this.#reading;
+    const round: Promise<void> = this.#round()
       .catch((error: unknown) => this.#ports.failed(error))
-      .finally(() => {
-        this.#running = undefined;
-      });
-    return this.#running;
+      .finally(() => this.#rounds.delete(round));
+    this.#rounds.add(round);
+    this.#reading = round;
+    return round;
   }
 
   async close(): Promise<void> {
     clearInterval(this.#timer);
     this.#isClosed = true;
-    await this.#running;
+    await Promise.all(this.#rounds);
   }
 
   async #round(): Promise<void> {
     const { db, clock } = this.#ports;
     const now = clock.now();
-    const except = [...this.#resting].filter(([, { until }]) => until > now).map(([key]) => key);
-    const due = await listDueChecks(db, { now, except, limit: mostAtOnce });
+    const resting = [...this.#resting].filter(([, { until }]) => until > now).map(([key]) => key);
+    const except = [...resting, ...this.#busy];
+    const most = { share: shareOfProvider, limit: mostOfRound };
+    const due = await listDueChecks(db, { now, except, ...most }).finally(() => {
+      this.#reading = undefined;
+    });
     const byProvider = Map.groupBy(due, ({ place }) => placeKey(place));
-    await Promise.all(
-      [...byProvider].map(([key, checks]) =>
-        this.#checkAt(checks).then(
-          (outcome) => this.#rest(key, outcome === 'silent'),
-          (error: unknown) => {
-            this.#ports.failed(error);
-            this.#rest(key, true);
-          },
-        ),
-      ),
-    );
+    const begun = [...byProvider].filter(([key]) => !this.#busy.has(key));
+    await Promise.all(begun.map(([key, checks]) => this.#runAt(key, checks)));
+  }
+
+  async #runAt(key: string, checks: readonly ProviderCheck[]): Promise<void> {
+    this.#busy.add(key);
+    try {
+      this.#rest(key, (await this.#checkAt(checks)) === 'silent');
+    } catch (error) {
+      this.#ports.failed(error);
+      this.#rest(key, true);
+    } finally {
+      this.#busy.delete(key);
+    }
   }
 
   /** Leaves a provider alone for a while that did not answer, or that cannot be asked. */

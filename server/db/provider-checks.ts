@@ -49,29 +49,55 @@ export async function insertCheck(
     .execute();
 }
 
-/** Those whose time has come and whom no process is checking, longest due first. Providers that cannot be used are left out. */
+/**
+ * Those whose time has come and whom no process is checking: at most `share` of one provider, the longest due of each first, so that one
+ * with many holds nobody up. Providers that cannot be used are left out.
+ */
 export async function listDueChecks(
   db: Db,
   {
     now,
     except,
+    share,
     limit,
-  }: { readonly now: EpochSeconds; readonly except: readonly string[]; readonly limit: number },
+  }: {
+    readonly now: EpochSeconds;
+    readonly except: readonly string[];
+    readonly share: number;
+    readonly limit: number;
+  },
 ): Promise<ProviderCheck[]> {
-  const rows = await db
+  const due = db
     .selectFrom('provider_check')
     .leftJoin('identity_provider', 'identity_provider.id', 'provider_check.provider_id')
     .leftJoin('organization', 'organization.id', 'identity_provider.organization_id')
-    .selectAll('provider_check')
-    .select('identity_provider.organization_id')
+    .select(['provider', 'provider_check.subject', 'identity_provider.organization_id'])
+    .select(({ fn }) =>
+      fn
+        .agg<number | string>('row_number')
+        .over((over) =>
+          over.partitionBy('provider').orderBy('next_at').orderBy('provider_check.subject'),
+        )
+        .as('turn'),
+    )
     .where('next_at', '<=', now)
     .where('claimed_until', '<=', now)
     .where('identity_provider.disabled_at', 'is', null)
     .where('organization.disabled_at', 'is', null)
-    .$if(except.length > 0, (query) => query.where('provider', 'not in', except))
-    .orderBy('next_at')
-    .orderBy('provider')
-    .orderBy('provider_check.subject')
+    .$if(except.length > 0, (query) => query.where('provider', 'not in', except));
+  const rows = await db
+    .selectFrom(due.as('due'))
+    .innerJoin('provider_check', (join) =>
+      join
+        .onRef('provider_check.provider', '=', 'due.provider')
+        .onRef('provider_check.subject', '=', 'due.subject'),
+    )
+    .selectAll('provider_check')
+    .select('due.organization_id')
+    .where('due.turn', '<=', share)
+    .orderBy('due.turn')
+    .orderBy('provider_check.next_at')
+    .orderBy('provider_check.provider')
     .limit(limit)
     .execute();
   return rows.map((row) => ({

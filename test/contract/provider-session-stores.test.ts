@@ -245,7 +245,7 @@ await onEachDatabase('sessions of identity providers', ({ open }) => {
     const store = (place: SignInPlace, sealedToken = 'sealed', subject = 'dana there') =>
       insertCheck(stores.db, { place, subject, sealedToken }, { now, nextAt: now + 60 });
     const due = async (place: SignInPlace, at = now + 60) =>
-      (await listDueChecks(stores.db, { now: at, except: [], limit: 1000 })).filter(
+      (await listDueChecks(stores.db, { now: at, except: [], share: 1000, limit: 1000 })).filter(
         (check) => placeKey(check.place) === placeKey(place),
       );
     const only = async (place: SignInPlace, at?: number) => {
@@ -259,7 +259,7 @@ await onEachDatabase('sessions of identity providers', ({ open }) => {
       await store(own);
       await store(installation);
       const early = [...(await due(own, now + 59)), ...(await due(installation, now + 59))];
-      const left = { now: now + 60, except: [own.providerId], limit: 1000 };
+      const left = { now: now + 60, except: [own.providerId], share: 1000, limit: 1000 };
       const others = await listDueChecks(stores.db, left);
 
       expect(early).toEqual([]);
@@ -277,6 +277,24 @@ await onEachDatabase('sessions of identity providers', ({ open }) => {
       expect(others.map(({ place }) => placeKey(place))).not.toContain(own.providerId);
       await updateProvider(stores.db, own.organizationId, own.providerId, { disabledAt: now });
       expect(await due(own)).toEqual([]);
+    });
+
+    test('173: of one provider are at most its share, and each provider has its turn', async () => {
+      await store(own);
+      await store(own, 'sealed', 'lee there');
+      await store(installation);
+      await postponeCheck(stores.db, await only(installation), now + 60);
+      const ours = new Set(places().map(placeKey));
+      const keys = async (share: number) =>
+        (await listDueChecks(stores.db, { now: now + 60, except: [], share, limit: 1000 }))
+          .map(({ place }) => placeKey(place))
+          .filter((key) => ours.has(key));
+      const single = (await keys(1)).toSorted();
+      const both = await keys(2);
+
+      expect(single).toEqual([...ours].toSorted());
+      expect(both.slice(0, 2).toSorted()).toEqual(single);
+      expect(both.slice(2)).toEqual([own.providerId]);
     });
 
     test('173: are claimed by one process, and the token of a sign-in meanwhile stays', async () => {

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 
 import type { PersonCheck } from '#server/accounts/openid-provider';
 import { ProviderChecks } from '#server/accounts/provider-checks';
@@ -28,6 +28,8 @@ let checks: ProviderChecks;
 let answers: Map<string, PersonCheck>;
 let asked: string[];
 let failures: unknown[];
+/** What happens before the provider of acme answers. */
+let meanwhile: () => Promise<void>;
 
 /** Dana and Lee are linked, and the provider issued a refresh token at their last sign-in. */
 beforeEach(async () => {
@@ -36,6 +38,7 @@ beforeEach(async () => {
   answers = new Map();
   asked = [];
   failures = [];
+  meanwhile = async () => {};
   const { db } = stores;
   const createdAt = clock.now();
   await insertOrganization(db, { id: 'org_acme', name: 'acme', createdAt });
@@ -63,6 +66,7 @@ const newChecks = () =>
       checking: provider,
       ask: async (token) => {
         asked.push(token);
+        await meanwhile();
         return answers.get(token) ?? { outcome: 'known', refreshToken: undefined };
       },
     }),
@@ -264,12 +268,8 @@ test('checks: whoever signs in while the provider refuses the token before keeps
   await beginSession('dana');
   await allow('dana');
   answers.set('rt of dana', { outcome: 'removed' });
-  const ask = answers.get.bind(answers);
-  answers.get = (token) => {
-    // The answer is on its way.
-    void signIn('dana', 'rt of a new sign-in');
-    return ask(token);
-  };
+  // The answer is on its way.
+  meanwhile = () => signIn('dana', 'rt of a new sign-in');
   await round(hour);
 
   expect(await sessions()).toEqual(['user_dana']);
@@ -326,6 +326,31 @@ test('173: at the provider of the installation, a person who was removed also lo
   // Another provider opened this one.
   expect(await sessions()).toEqual(['user_dana']);
   expect(await actions()).toContain('identity.lose-person user:user_dana');
+});
+
+test('173: a provider that answers slowly holds up nobody who came through another one', async () => {
+  const { db } = stores;
+  const sso = { type: 'installation', issuer: 'https://sso.example' } as const;
+  const subject = 'dana there';
+  await linkIdentity(db, { issuer: sso.issuer, subject, userId: 'user_dana' });
+  const sealedToken = sealing.seal(checkPurpose(sso.issuer, subject), 'sso rt of dana');
+  const now = clock.now();
+  await insertCheck(db, { place: sso, subject, sealedToken }, { now, nextAt: now + 2 * hour });
+  await allow('dana', { expires_at: now + 365 * 86_400 });
+  await beginSession('dana');
+  let answer = () => {};
+  const answered = new Promise<void>((resolve) => (answer = resolve));
+  meanwhile = () => answered;
+  clock.advance(hour);
+  const slow = checks.run();
+  await vi.waitFor(() => expect(asked).toEqual(['rt of dana']));
+  await round(24 * hour);
+  const before = [...asked];
+  answer();
+  await slow;
+
+  expect(before).toEqual(['rt of dana', 'sso rt of dana']);
+  expect(failures).toEqual([]);
 });
 
 test('checks: a provider that the installation does not use any more is not asked', async () => {
