@@ -134,7 +134,8 @@ export interface OpenIdOptions {
 export function openIdProvider(options: OpenIdOptions): IdentityProvider {
   const { id, issuer, name, clientId, redirectUri, groupsClaim, scopes, trustsEmail } = options;
   const { checking } = options;
-  let keys: { readonly url: string; readonly get: JWTVerifyGetKey } | undefined;
+  let keys: { readonly url: string; readonly get: ReturnType<typeof publishedKeys> } | undefined;
+  const discoverSeldom = pausedAfterFailure<client.Configuration>();
   let discovered: Promise<client.Configuration> | undefined;
   const configuration = () => {
     discovered ??= discover(options).catch((error: unknown) => {
@@ -156,10 +157,11 @@ export function openIdProvider(options: OpenIdOptions): IdentityProvider {
     async check() {
       const found = await discover(options).catch(providerFault);
       if ('code' in found) return { outcome: 'failed', what: 'configuration', fault: found };
-      const fault = await keysFault(found.serverMetadata().jwks_uri ?? '', options.fetch).catch(
-        providerFault,
-      );
-      if (fault) return { outcome: 'failed', what: 'keys', fault };
+      const read = await readKeys(found.serverMetadata().jwks_uri ?? '', options.fetch, {
+        headers: { accept: 'application/json' },
+        signal: AbortSignal.timeout(timeoutSeconds * 1000),
+      }).catch(providerFault);
+      if ('code' in read) return { outcome: 'failed', what: 'keys', fault: read };
       // Sign-ins use the configuration that was just read.
       discovered = Promise.resolve(found);
       return { outcome: 'ready' };
@@ -225,7 +227,8 @@ export function openIdProvider(options: OpenIdOptions): IdentityProvider {
     },
 
     async readLogout(token, now) {
-      const provider = await configuration().catch(providerFault);
+      const reading = discovered ?? discoverSeldom(now, configuration);
+      const provider = await reading.catch(providerFault);
       if ('code' in provider) return { outcome: 'invalid', why: provider.detail };
       const metadata = provider.serverMetadata();
       const { jwks_uri: url = '', issuer: published } = metadata;
@@ -234,7 +237,7 @@ export function openIdProvider(options: OpenIdOptions): IdentityProvider {
         issuer: published,
         clientId,
         algorithms: metadata.id_token_signing_alg_values_supported ?? ['RS256'],
-        keys: keys.get,
+        keys: keys.get(now),
         now,
       });
     },
@@ -254,17 +257,51 @@ function moreScopes(provider: client.Configuration, checking: ProviderChecking):
   return isKnown ? ['offline_access'] : [];
 }
 
-/** The keys that a provider publishes. They are read again, at most every thirty seconds, if a signature names another one. */
-function publishedKeys(url: string, guarded: GuardedFetch | undefined): JWTVerifyGetKey {
-  return createRemoteJWKSet(new URL(url), {
+/** How long after a failure a provider is not asked again because of a logout token, which anybody can send. */
+const failurePauseSeconds = 30;
+
+/** Runs something, but for thirty seconds after it failed, rejects with the same error instead. */
+function pausedAfterFailure<Answer>() {
+  let failure: { readonly error: unknown; readonly at: EpochSeconds } | undefined;
+  return async (now: EpochSeconds, act: () => Promise<Answer>): Promise<Answer> => {
+    if (failure && failure.at > now - failurePauseSeconds) throw failure.error;
+    try {
+      return await act();
+    } catch (error) {
+      failure = { error, at: now };
+      throw error;
+    }
+  };
+}
+
+/**
+ * The keys that a provider publishes, as of a time. They are read again, at most every thirty seconds, if a signature names another one,
+ * or if they could not be read.
+ */
+function publishedKeys(
+  url: string,
+  guarded: GuardedFetch | undefined,
+): (now: EpochSeconds) => JWTVerifyGetKey {
+  const readSeldom = pausedAfterFailure<unknown>();
+  let askedAt: EpochSeconds = 0;
+  const get = createRemoteJWKSet(new URL(url), {
     timeoutDuration: timeoutSeconds * 1000,
-    ...(guarded && {
-      [customFetch]: (
-        asked: string,
-        { headers, signal }: { headers: Headers; signal: AbortSignal },
-      ) => guarded(asked, { headers: Object.fromEntries(headers), signal }),
-    }),
+    async [customFetch](asked, { headers, signal }) {
+      const document = await readSeldom(askedAt, async () => {
+        const read = await readKeys(asked, guarded, {
+          headers: Object.fromEntries(headers),
+          signal,
+        });
+        if ('code' in read) throw new Error(`the keys cannot be read: ${read.detail}`);
+        return read;
+      });
+      return Response.json(document);
+    },
   });
+  return (now) => (header, token) => {
+    askedAt = now;
+    return get(header, token);
+  };
 }
 
 type Claims = Readonly<Record<string, unknown>>;
@@ -335,23 +372,22 @@ function shortText(claim: unknown): string | undefined {
   return typeof claim === 'string' && claim.length <= longestGroupName ? claim : undefined;
 }
 
-/** What is wrong with the keys that the provider publishes. RFC 7517 §5 */
-async function keysFault(
+/** The keys that a provider publishes, or what is wrong with them. RFC 7517 §5 */
+async function readKeys(
   url: string,
-  request: (
-    url: string,
-    asked: { headers: Record<string, string>; signal: AbortSignal },
-  ) => Promise<Response> = fetch,
-): Promise<ProviderFault | undefined> {
-  const answer = await request(url, {
-    headers: { accept: 'application/json' },
-    signal: AbortSignal.timeout(timeoutSeconds * 1000),
-  });
+  guarded: GuardedFetch | undefined,
+  asked: { readonly headers: Readonly<Record<string, string>>; readonly signal: AbortSignal },
+): Promise<{ readonly keys: readonly object[] } | ProviderFault> {
+  const answer = guarded
+    ? await guarded(url, asked)
+    : await fetch(url, { ...asked, redirect: 'manual' });
   if (!answer.ok) return { code: 'not-openid', detail: `HTTP ${answer.status}` };
   const keys = memberOf(await answer.json(), 'keys');
-  if (Array.isArray(keys) && keys.length > 0) return undefined;
-  return { code: 'not-openid', detail: 'no keys' };
+  const objects = Array.isArray(keys) ? keys.filter(isObject) : [];
+  return objects.length > 0 ? { keys: objects } : { code: 'not-openid', detail: 'no keys' };
 }
+
+const isObject = (value: unknown) => typeof value === 'object' && value !== null;
 
 async function discover(options: OpenIdOptions): Promise<client.Configuration> {
   const { issuer, clientId, clientSecret, fetch: guarded } = options;

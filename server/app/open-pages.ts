@@ -6,6 +6,7 @@ import { consoleCalls } from '#console/call-server';
 import type { ProxyDownload } from '#download/proxy-download';
 import type { Gateway } from '#gateway/gateway';
 import { listNodes, type NodeRegistry } from '#nodes/node-registry';
+import { FailedAttempts } from '#oauth/failed-attempts';
 import type { KeyRing } from '#oauth/signing-keys';
 import type { OutboundGuard } from '#outbound/checked-addresses';
 import type { clientsOf } from '#upstreams/credentials/authorization-client';
@@ -61,6 +62,7 @@ export async function openPages(
     administration,
     proxyDownload,
     failedAttempts: parts.attempts.clients,
+    failedLogouts: new FailedAttempts(clock),
     ports,
     dashboard: { base, auditRetentionDays, ports: dashboardPorts(parts, base) },
   });

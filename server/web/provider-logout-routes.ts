@@ -4,6 +4,8 @@ import type { IdentityProvider } from '#accounts/openid-provider';
 import { usableProvider } from '#accounts/organization-providers';
 import { endByProvider, type NamedPlace } from '#accounts/provider-logouts';
 import { logoutPathOf } from '#accounts/provider-setup';
+import { placeKey } from '#db/provider-sessions';
+import { networkOf } from '#model/networks';
 import { parseForm } from '#oauth/forms';
 import { OAuthError } from '#oauth/oauth-error';
 import { bodyOf } from './page-request.ts';
@@ -19,16 +21,17 @@ type FindAnnouncer = (request: PageRequest, people: PeoplePorts) => Promise<Anno
 
 /**
  * Where identity providers announce that a session there has ended, or all of a person: each provider at a path of its own. They are
- * programs without a cookie; what they send counts because it is signed. An unknown provider is answered as an invalid token is.
+ * programs without a cookie; what they send counts because it is signed. An unknown provider is answered as an invalid token is. A network
+ * that sends many invalid tokens for a provider is refused for a while, and all others go on.
  *
  * OpenID Connect Back-Channel Logout 1.0 §2.5, §2.8
  */
-export function providerLogoutRoutes(app: FastifyInstance, { people }: PeopleRoutesOptions): void {
+export function providerLogoutRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
   app.post(logoutPathOf(':providerId'), (request: PageRequest, reply) =>
-    takeLogout(ownAnnouncer, request, reply, people),
+    takeLogout(ownAnnouncer, request, reply, options),
   );
   app.post(logoutPathOf(), (request: PageRequest, reply) =>
-    takeLogout(installationAnnouncer, request, reply, people),
+    takeLogout(installationAnnouncer, request, reply, options),
   );
 }
 
@@ -54,22 +57,38 @@ async function takeLogout(
   find: FindAnnouncer,
   request: PageRequest,
   reply: FastifyReply,
-  people: PeoplePorts,
+  { people, failedLogouts }: PeopleRoutesOptions,
 ): Promise<FastifyReply> {
+  void reply.header('Cache-Control', 'no-store');
   const announcer = await find(request, people);
-  const refused = async (why: string) => {
-    request.log.info({ reason: why }, 'logout refused');
+  const at = announcer ? placeKey(announcer.place) : 'no provider';
+  const attempt = { address: `${networkOf(request.ip)} ${at}`, clientId: undefined };
+  try {
+    await failedLogouts.guard(attempt, () => carryOut(announcer, request, people));
+    return reply.code(200).send();
+  } catch (error) {
+    if (!(error instanceof OAuthError)) throw error;
+    request.log.info({ reason: error.message }, 'logout refused');
     if (announcer) await noteRefusal(announcer, request, people);
-    return reply.code(400).header('Cache-Control', 'no-store').send({ error: 'invalid_request' });
-  };
+    const { retryAfterSeconds } = error;
+    if (retryAfterSeconds === undefined) return reply.code(400).send({ error: 'invalid_request' });
+    return reply.code(429).header('Retry-After', retryAfterSeconds).send({ error: error.code });
+  }
+}
+
+/** @throws {OAuthError} `invalid_client` for a token that counts as a failed attempt, `invalid_request` for what costs nothing to refuse */
+async function carryOut(
+  announcer: Announcer | undefined,
+  request: PageRequest,
+  people: PeoplePorts,
+): Promise<void> {
   const token = sentToken(request);
-  if (!announcer) return refused('unknown provider');
-  if (token === undefined) return refused('no logout token');
+  if (!announcer) throw new OAuthError('invalid_request', 'unknown provider');
+  if (token === undefined) throw new OAuthError('invalid_request', 'no logout token');
   const reading = await announcer.client.readLogout(token, people.clock.now());
-  if (reading.outcome === 'invalid') return refused(reading.why);
+  if (reading.outcome === 'invalid') throw new OAuthError('invalid_client', reading.why);
   const outcome = await endByProvider(announcer, reading.logout, people);
-  if (outcome === 'repeated') return refused('the token arrived before');
-  return reply.code(200).header('Cache-Control', 'no-store').send();
+  if (outcome === 'repeated') throw new OAuthError('invalid_request', 'the token arrived before');
 }
 
 function sentToken(request: FastifyRequest): string | undefined {

@@ -21,6 +21,7 @@ import { hasProviders } from '#db/identity-providers';
 import { hasUsers } from '#db/people';
 import { endSession, useSession } from '#db/sessions';
 import { type Db, transaction } from '#db/transaction';
+import type { FailedAttempts } from '#oauth/failed-attempts';
 import { hashSecret } from '#secrets/secrets';
 import type { AccountGrant } from './account.ts';
 import { pageAssets } from './assets.ts';
@@ -342,6 +343,8 @@ export interface PeopleRoutesOptions {
   /** The organization of the first owner. If `undefined`, the page asks for its name. */
   readonly firstOrganization: string | undefined;
   readonly people: PeoplePorts;
+  /** Counts logout tokens that are invalid. */
+  readonly failedLogouts: FailedAttempts;
 }
 
 /** How account pages are registered. */

@@ -248,6 +248,7 @@ export async function pageApp({ log2Cost = 8, ...options }: PageAppOptions = {})
   const shared = {
     base,
     failedAttempts: new FailedAttempts(clock),
+    failedLogouts: new FailedAttempts(clock),
     ports: {
       ...ports,
       ...stores,

@@ -1,11 +1,11 @@
 import { createServer, type Server } from 'node:http';
 
 import { Provider } from 'oidc-provider';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 
 import { type IdentityProvider, openIdProvider } from '#server/accounts/openid-provider';
 import { type ProviderChecking, usualChecking } from '#server/model/provider-checks';
-import { freePort } from '#support/loopback';
+import { freePort, listen } from '#support/loopback';
 import { consentAt } from '#support/provider-consent';
 
 const secret = 'the secret of latchkey there';
@@ -170,3 +170,45 @@ test('provider: one that does not answer is no answer about a person', async () 
   });
   expect(await provider.readLogout('a token', 1)).toMatchObject({ outcome: 'invalid' });
 });
+
+test.each(['configuration', 'keys'] as const)(
+  'provider: tokens that arrive while its %s cannot be read let them be read once in thirty seconds',
+  async (broken) => {
+    const paths: string[] = [];
+    let own = '';
+    const site = createServer((request, response) => {
+      const path = request.url ?? '';
+      paths.push(path);
+      const isBroken = broken === 'configuration' || path === '/keys';
+      response.writeHead(isBroken ? 500 : 200, { 'content-type': 'application/json' });
+      response.end(JSON.stringify({ issuer: own, jwks_uri: `${own}/keys` }));
+    });
+    onTestFinished(() => {
+      site.closeAllConnections();
+      site.close();
+    });
+    own = `http://127.0.0.1:${await listen(site)}`;
+    const provider = openIdProvider({
+      issuer: own,
+      clientId: 'latchkey',
+      clientSecret: secret,
+      name: 'Acme ID',
+      redirectUri,
+      groupsClaim: 'groups',
+      scopes: [],
+      trustsEmail: false,
+      checking: usualChecking,
+    });
+    const header = Buffer.from(JSON.stringify({ alg: 'RS256', typ: 'logout+jwt' }));
+    const token = `${header.toString('base64url')}.e30.AAAA`;
+    const readings = [];
+    for (const now of [1000, 1000, 1029]) readings.push(await provider.readLogout(token, now));
+    const path = broken === 'keys' ? '/keys' : '/.well-known/openid-configuration';
+    const asked = () => paths.filter((one) => one === path).length;
+    const before = asked();
+    await provider.readLogout(token, 1030);
+
+    expect(readings.map(({ outcome }) => outcome)).toEqual(['invalid', 'invalid', 'invalid']);
+    expect([before, asked()]).toEqual([1, 2]);
+  },
+);
