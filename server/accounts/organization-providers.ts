@@ -1,14 +1,12 @@
 import type { RefusalLog } from '#audit/counted-refusals';
 import { insertAuditEvent } from '#db/audit';
+import { findProvider, type JoiningRole, type ProviderRecord } from '#db/identity-providers';
 import {
   findLinkedMember,
-  findProvider,
   insertJoiningMember,
   linkMember,
   noteMemberSignIn,
-  type JoiningRole,
-  type ProviderRecord,
-} from '#db/identity-providers';
+} from '#db/member-identities';
 import {
   endDomainProof,
   findDomain,

@@ -7,11 +7,10 @@ import {
   providerDisable,
   providerEnable,
   providerList,
-  providerMembers,
   providerRemove,
-  providerUnlink,
   providerUpdate,
 } from './identity-providers.ts';
+import { providerMembers, providerUnlink } from './linked-members.ts';
 import {
   namedOrganization,
   organizationArgument,

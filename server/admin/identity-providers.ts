@@ -2,16 +2,14 @@ import { z } from 'zod';
 
 import { listGroups } from '#db/groups';
 import {
-  countLinkedMembers,
   deleteProvider,
   insertProvider,
-  listLinkedMembers,
   listProviders,
-  unlinkMember,
   updateProvider,
   type ProviderChange,
   type ProviderRecord,
 } from '#db/identity-providers';
+import { countLinkedMembers } from '#db/member-identities';
 import { isForSignIn } from '#accounts/organization-providers';
 import type { Organization } from '#db/organizations';
 import { deleteChecks, renewChecks, summarizeChecks } from '#db/provider-checks';
@@ -50,7 +48,6 @@ import { checkRecent } from './people.ts';
 import { AdministrationRefusal, invalidField, notFound } from './refusal.ts';
 
 const mostProviders = 5;
-const mostShown = 500;
 
 /** The view of an identity provider: on pages, in the API and in commands. Its secret is never shown. */
 export const providerViewSchema = z
@@ -162,9 +159,10 @@ const listPath = '/organizations/{organization}/identity-providers';
 export const providerPath = `${listPath}/{providerId}`;
 /** The input fields that name a provider, and its path in the API. */
 export const ofProvider = { ...inOrganization, providerId: z.string().max(100) };
-const target = ({ providerId }: { providerId: string }) => `provider:${providerId}`;
-const toRead = 'provider.read';
-const toManage = 'provider.manage';
+export const targetOfProvider = ({ providerId }: { providerId: string }) =>
+  `provider:${providerId}`;
+export const toRead = 'provider.read';
+export const toManage = 'provider.manage';
 export const providerList = organizationOperation({
   name: 'provider.list',
   doc: 'List the identity providers of an organization',
@@ -232,7 +230,7 @@ export const providerCreate = organizationOperation({
     grantCheckHours: alike(grantCheckField, grantCheckField.default(usualChecking.grantCheckHours)),
   }),
   output: providerViewSchema,
-  target: (_, made) => made && target({ providerId: made.id }),
+  target: (_, made) => made && targetOfProvider({ providerId: made.id }),
   async ahead({ issuer }, _, ports) {
     const problem = await ports.providerSetup.problemOf(issuer);
     if (problem !== undefined) throw invalidField('issuer', problem);
@@ -290,7 +288,7 @@ export const providerUpdate = organizationOperation({
     grantCheckHours: alike(grantCheckField, grantCheckField.optional()),
   }),
   output: providerViewSchema,
-  target,
+  target: targetOfProvider,
   async run(input, { organization, actor }, ports) {
     const { organization: _, providerId, clientSecret, joiningRole, ...given } = input;
     const { id, issuer, clientId } = await ownProvider(organization, providerId, ports);
@@ -357,7 +355,7 @@ export const providerCheck = organizationOperation({
       detail: z.string().nullable(),
     })
     .meta({ id: 'IdentityProviderCheck' }),
-  target,
+  target: targetOfProvider,
   async ahead({ providerId }, { organization }, ports) {
     const { providerSetup } = ports;
     const provider = await ownProvider(organization, providerId, ports);
@@ -389,7 +387,7 @@ export const providerDisable = organizationOperation({
   permission: toManage,
   input: z.strictObject(ofProvider),
   output: providerViewSchema,
-  target,
+  target: targetOfProvider,
   async run({ providerId }, { organization }, ports) {
     const { id, disabledAt } = await ownProvider(organization, providerId, ports);
     await checkNotNeeded(id, organization, ports);
@@ -408,7 +406,7 @@ export const providerEnable = organizationOperation({
   permission: toManage,
   input: z.strictObject(ofProvider),
   output: providerViewSchema,
-  target,
+  target: targetOfProvider,
   async run({ providerId }, { organization, actor }, ports) {
     const { id } = await ownProvider(organization, providerId, ports);
     checkDeliberate(actor, ports.clock.now());
@@ -424,7 +422,7 @@ export const providerRemove = organizationOperation({
   permission: toManage,
   input: z.strictObject(ofProvider),
   output: z.object({ id: z.string() }),
-  target,
+  target: targetOfProvider,
   async run({ providerId }, { organization, actor }, ports) {
     const { id } = await ownProvider(organization, providerId, ports);
     checkDeliberate(actor, ports.clock.now());
@@ -454,56 +452,6 @@ export function isUsable({ tested, disabledAt }: ProviderRecord): boolean {
   return tested !== undefined && disabledAt === undefined;
 }
 
-export const providerMembers = organizationOperation({
-  name: 'provider.members',
-  doc: `List the people who are linked at an identity provider, at most ${mostShown}`,
-  route: { method: 'GET', path: `${providerPath}/members` },
-  permission: toRead,
-  input: z.strictObject(ofProvider),
-  output: z.object({
-    items: z.array(
-      z
-        .object({
-          userId: z.string(),
-          email: z.string(),
-          subject: z.string().describe('Their account at the provider'),
-          linkedAt: fields.at,
-          usedAt: fields.at,
-        })
-        .meta({ id: 'LinkedMember' }),
-    ),
-  }),
-  async run({ providerId }, { organization }, ports) {
-    const { id } = await ownProvider(organization, providerId, ports);
-    const found = await listLinkedMembers(ports.db, id, mostShown);
-    return {
-      items: found.map(({ userId, email, subject, linkedAt, usedAt }) => ({
-        userId,
-        email,
-        subject,
-        linkedAt,
-        usedAt,
-      })),
-    };
-  },
-});
-
-export const providerUnlink = organizationOperation({
-  name: 'provider.unlink',
-  doc: 'Unlink a person from an identity provider and end their sessions through it; the next sign-in links by address again',
-  route: { method: 'DELETE', path: `${providerPath}/members/{userId}` },
-  permission: toManage,
-  input: z.strictObject({ ...ofProvider, userId: z.string().max(100) }),
-  output: z.object({ userId: z.string() }),
-  target: ({ providerId, userId }) => `${target({ providerId })} user:${userId}`,
-  async run({ providerId, userId }, { organization, actor }, ports) {
-    const { id } = await ownProvider(organization, providerId, ports);
-    checkDeliberate(actor, ports.clock.now());
-    if (!(await unlinkMember(ports.db, organization.id, id, userId))) throw notFound('link');
-    return { userId };
-  },
-});
-
 export const providerOperations: readonly Operation[] = [
   providerList,
   providerCreate,
@@ -513,6 +461,4 @@ export const providerOperations: readonly Operation[] = [
   providerDisable,
   providerEnable,
   providerRemove,
-  providerMembers,
-  providerUnlink,
 ];

@@ -11,6 +11,7 @@ import { serverGroupOperations } from './server-access.ts';
 import { assertionOperations } from './identity-assertions.ts';
 import { organizationClientOperations, workloadOperations } from './workloads.ts';
 import { providerOperations } from './identity-providers.ts';
+import { linkedMemberOperations } from './linked-members.ts';
 import { invitationOperations } from './invitations.ts';
 import { keyOperations } from './keys.ts';
 import { leaverOperations } from './leavers.ts';
@@ -83,6 +84,7 @@ export const operations: readonly Operation[] = [
   ...invitationOperations,
   ...groupOperations,
   ...providerOperations,
+  ...linkedMemberOperations,
   ...assertionOperations,
   ...domainOperations,
   ...scimOperations,

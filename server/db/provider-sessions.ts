@@ -1,7 +1,7 @@
 // The sessions that identity providers opened, and the logouts that providers announce.
 import type { EpochSeconds } from '#model/clock';
 import { identityAssertionLifeSeconds, sessionIdleSeconds } from '#model/lifetimes';
-import { findLinkedMember } from './identity-providers.ts';
+import { findLinkedMember } from './member-identities.ts';
 import { findUserIdByIdentity } from './people.ts';
 import { advisoryLock, isPostgres, type Db } from './transaction.ts';
 

@@ -2,7 +2,8 @@ import { type Awaitable, whenReady } from '#model/awaitable';
 import type { EpochSeconds } from '#model/clock';
 import type { Scope } from '#model/scopes';
 import { readScopes } from './columns.ts';
-import { readProvider, type MemberIdentity, type ProviderRecord } from './identity-providers.ts';
+import { readProvider, type ProviderRecord } from './identity-providers.ts';
+import { type MemberIdentity } from './member-identities.ts';
 import { immediateQuery } from './prepared-query.ts';
 import { isPostgres, type Db } from './transaction.ts';
 

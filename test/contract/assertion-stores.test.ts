@@ -15,12 +15,8 @@ import {
   listGrantsOfPerson,
   revokeGrant,
 } from '#server/db/grants';
-import {
-  deleteProvider,
-  linkMember,
-  unlinkMember,
-  updateProvider,
-} from '#server/db/identity-providers';
+import { deleteProvider, updateProvider } from '#server/db/identity-providers';
+import { linkMember, unlinkMember } from '#server/db/member-identities';
 import { insertUser, removeMember } from '#server/db/people';
 import { revokeGrantsOfPerson } from '#server/db/person-grants';
 import { updateSettings } from '#server/db/settings';

@@ -4,21 +4,23 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 
 import { insertGroup, insertGroupMapping, listGroupMembers, listGroups } from '#server/db/groups';
 import {
-  countLinkedMembers,
   deleteProvider,
-  findLinkedMember,
   findProvider,
-  insertJoiningMember,
   insertProvider,
-  linkMember,
-  listLinkedMembers,
   listProviders,
-  noteMemberSignIn,
   noteProviderTest,
-  unlinkMember,
   updateProvider,
   type NewProvider,
 } from '#server/db/identity-providers';
+import {
+  countLinkedMembers,
+  findLinkedMember,
+  insertJoiningMember,
+  linkMember,
+  listLinkedMembers,
+  noteMemberSignIn,
+  unlinkMember,
+} from '#server/db/member-identities';
 import {
   deleteDomain,
   endDomainProof,

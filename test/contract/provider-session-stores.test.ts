@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 
-import { linkMember, unlinkMember, updateProvider } from '#server/db/identity-providers';
+import { updateProvider } from '#server/db/identity-providers';
+import { linkMember, unlinkMember } from '#server/db/member-identities';
 import { insertOrganization } from '#server/db/organizations';
 import { insertUser, linkIdentity, unlinkIdentities } from '#server/db/people';
 import {

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 
 import { findAuditedNames } from '#server/db/audit';
 import { insertGroup, insertGroupMember, listGroupMembers, listGroups } from '#server/db/groups';
-import { insertJoiningMember, linkMember } from '#server/db/identity-providers';
+import { insertJoiningMember, linkMember } from '#server/db/member-identities';
 import { acceptInvitation, insertInvitation } from '#server/db/invitations';
 import { findMember, findUserByEmail, insertUser, removeMember } from '#server/db/people';
 import {

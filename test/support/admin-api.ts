@@ -1,7 +1,7 @@
 import { loopbackProviders } from './provider-setup.ts';
 import { domainAdd } from '#server/admin/domains';
 import { providerCreate } from '#server/admin/identity-providers';
-import { linkMember } from '#server/db/identity-providers';
+import { linkMember } from '#server/db/member-identities';
 import { z } from 'zod';
 import type { Role } from '#server/model/roles';
 import { agentCreate } from '#server/admin/agents';

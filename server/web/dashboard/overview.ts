@@ -6,10 +6,8 @@ import { keyList, type KeyView } from '#admin/keys';
 import { leaverList } from '#admin/leavers';
 import { personList } from '#admin/people';
 import { serverList, type ServerView } from '#admin/servers';
-import { storedSentence } from '#model/call-contents';
 import type { EpochSeconds } from '#model/clock';
 import { hasGrants } from '#db/grants';
-import { listUsableServers } from '#db/server-access';
 import { findOrganization } from '#db/organizations';
 import { findServerTitles } from '#db/servers';
 import { readServerUsage, type UsageSum } from '#usage/read-usage';
@@ -17,7 +15,7 @@ import { displayName, html, type Html } from '#web/html';
 import { badge, dashboardPath, layout, pageHeading, type Frame, type Link } from '#web/layout';
 import { callPlots, callWords, msWords, shareWords, usageNumbers } from '#web/plots';
 import { dataTable, type Table, timeCell } from '#web/tables';
-import { type Titled, titleMarkup, titleText } from '#web/titles';
+import { type Titled, titleText } from '#web/titles';
 import { zoneNote } from '#web/times';
 import { auditSentencesOf } from './audit.ts';
 import {
@@ -29,14 +27,14 @@ import {
   unrecordedNote,
 } from './calls.ts';
 import type { DashboardGuard, DashboardVisit, PageHandler } from './guard.ts';
-import { healthOfAll, serverBadge } from './health.ts';
 import { livePath, queryCache, type QueryCache } from './live.ts';
 import { ownerlessPath } from './ownerless.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
 import { counted } from './questions.ts';
-import { applicationsOf, serverPath } from './servers.ts';
+import { serverPath } from './servers.ts';
 import { usagePath } from './usage-query.ts';
+import { ownServers, yourServersPage } from './your-servers.ts';
 
 const needs = 'organization.read';
 const day = { range: '24h', kind: 'server' } as const;
@@ -305,57 +303,6 @@ function refusalTable(events: readonly RefusedEvent[], now: EpochSeconds): Table
     empty: { text: 'No denied requests.' },
     now,
   };
-}
-
-const mostOwnServers = 100;
-
-/** The servers that the person may use, each with its status. */
-async function ownServers({ organization, titled, person }: DashboardVisit, ports: DashboardPorts) {
-  const servers = await listUsableServers(ports.db, person.user.id, organization, mostOwnServers);
-  const health = await healthOfAll(servers, ports);
-  const applications = await applicationsOf(person.user.id, ports.clock.now(), ports);
-  return {
-    own: `${dashboardPath(organization)}/applications`,
-    servers: servers.map((server) => {
-      const status = health.get(server.id);
-      return {
-        server,
-        href: serverPath(organization, server.name),
-        status: status && serverBadge(status),
-        applications: applications.get(`${organization}/${server.name}`),
-        stored: storedSentence(titleText(titled), server.contents),
-        activity: activityPath(organization, { endpoint: server.id }),
-      };
-    }),
-  };
-}
-
-type YourServersPageData = Awaited<ReturnType<typeof ownServers>>;
-
-/** The start page of a person who administers nothing: a card for each server that they may use. */
-function yourServersPage({ servers, own }: YourServersPageData, frame: Frame): Html {
-  const heading = 'Your servers';
-  const lead =
-    servers.length === 0
-      ? 'You cannot use any server yet. Ask an administrator of the organization for access.'
-      : 'Connect your AI assistant to a server to use its tools.';
-  const content = html`${pageHeading({ heading, lead })}
-<ul class="cards" id="servers" data-row>
-${servers.map(
-  ({ server, href, status, applications, stored, activity }) => html`<li class="card">
-<div class="card-head">
-<h2>${titleMarkup(server)}</h2>
-${status && badge(status)}
-</div>
-${server.description && html`<p class="soft" dir="auto">${displayName(server.description, 240)}</p>`}
-<p class="soft" dir="auto">${applications === undefined ? 'You do not use it yet.' : `You use it with ${applications}.`}</p>
-${stored !== undefined && html`<p class="soft" dir="auto">${stored}</p>`}
-<p><a class="button" href="${href}#connect-heading" aria-label="Connect to ${titleText(server)}">Connect</a> ${applications !== undefined && html`<a href="${activity}" aria-label="Your calls to ${titleText(server)}">Your calls</a>`}</p>
-</li>`,
-)}
-</ul>
-<p><a href="${own}">Applications that act for you here</a></p>`;
-  return layout({ title: heading, width: 'table' }, frame, content);
 }
 
 /** One of the first things to do in an organization, ticked once it is done. */

@@ -10,12 +10,11 @@ import {
   providerDisable,
   providerEnable,
   providerList,
-  providerMembers,
   providerRead,
   providerRemove,
-  providerUnlink,
   providerUpdate,
 } from '#admin/identity-providers';
+import { providerMembers, providerUnlink } from '#admin/linked-members';
 import { isConflict, notFound } from '#admin/refusal';
 import { errorSummary, type FieldError, postForm } from '#web/forms';
 import { html, type Html } from '#web/html';

@@ -10,7 +10,8 @@ import {
 import type { OpenStores } from '#server/app/stores';
 import { everyRefusal } from '#server/audit/counted-refusals';
 import { insertGroup, listGroupMembers } from '#server/db/groups';
-import { linkMember, updateProvider, type ProviderChange } from '#server/db/identity-providers';
+import { updateProvider, type ProviderChange } from '#server/db/identity-providers';
+import { linkMember } from '#server/db/member-identities';
 import { findDomain, insertDomain, setDomainProof } from '#server/db/organization-domains';
 import { insertOrganization } from '#server/db/organizations';
 import { findMember, findUserByEmail, insertUser } from '#server/db/people';

@@ -15,14 +15,14 @@ import {
   providerDisable,
   providerEnable,
   providerList,
-  providerMembers,
   providerRead,
   providerRemove,
-  providerUnlink,
   providerUpdate,
 } from '#server/admin/identity-providers';
+import { providerMembers, providerUnlink } from '#server/admin/linked-members';
 import { settingsRead, settingsUpdate } from '#server/admin/organizations';
-import { linkMember, listProviders, noteProviderTest } from '#server/db/identity-providers';
+import { listProviders, noteProviderTest } from '#server/db/identity-providers';
+import { linkMember } from '#server/db/member-identities';
 import { findOrganization } from '#server/db/organizations';
 import { insertPersonalToken } from '#server/db/personal-tokens';
 import type { Role } from '#server/model/roles';

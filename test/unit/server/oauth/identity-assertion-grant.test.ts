@@ -12,7 +12,8 @@ import {
   revokeGrant,
 } from '#server/db/grants';
 import { allowAssertedGrant } from '#server/db/assertion-grants';
-import { findLinkedMember, linkMember, updateProvider } from '#server/db/identity-providers';
+import { updateProvider } from '#server/db/identity-providers';
+import { findLinkedMember, linkMember } from '#server/db/member-identities';
 import { insertDomain, setDomainProof } from '#server/db/organization-domains';
 import { insertOrganization } from '#server/db/organizations';
 import { changeRole, insertUser } from '#server/db/people';

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 
-import { linkMember, listProviders } from '#server/db/identity-providers';
+import { listProviders } from '#server/db/identity-providers';
+import { linkMember } from '#server/db/member-identities';
 import { insertDomain, setDomainProof } from '#server/db/organization-domains';
 import { insertCheck, noteCheckFailed } from '#server/db/provider-checks';
 import { lyingProvider, type Lie } from '#support/lying-provider';
