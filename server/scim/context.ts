@@ -12,7 +12,11 @@ import { ScimError } from './scim-error.ts';
 import type { Location } from './schemas.ts';
 
 /** What SCIM needs. */
-export type ScimPorts = EntryPorts & Pick<MemberSignInPorts, 'refusals'>;
+export type ScimPorts = EntryPorts &
+  Pick<MemberSignInPorts, 'refusals'> & {
+    /** How many members one list reads; default 20,000. */
+    readonly mostMembersRead?: number;
+  };
 
 /** An authenticated request of a directory. */
 export interface ScimRequest {

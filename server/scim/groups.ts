@@ -37,8 +37,7 @@ import { textOf } from './users.ts';
 type Members = Readonly<Record<string, unknown>>;
 
 const mostMembers = 10_000;
-/** How many members one list reads. */
-export const mostMembersRead = 20_000;
+const usualMembersRead = 20_000;
 const all: Projection = { only: undefined, without: new Set() };
 
 /** Groups as they are sent. Members are read only if they are sent or compared: all, or those `among` some ids. */
@@ -107,12 +106,16 @@ export async function getGroup(
 }
 
 /** `GET /Groups`. A page has fewer groups than asked for if their members are too many together. RFC 7644 §3.4.2.4 */
-export async function listGroups(query: ListQuery, request: ScimRequest, { db }: ScimPorts) {
+export async function listGroups(
+  query: ListQuery,
+  request: ScimRequest,
+  { db, mostMembersRead = usualMembersRead }: ScimPorts,
+) {
   const { organizationId } = request.tenant;
   const { filter, startIndex, count, projection } = query;
   const show = async (groups: readonly ScimGroup[]) => {
     const withMembers = isSent(projection, 'members');
-    const page = withMembers ? await readable(groups, db) : groups;
+    const page = withMembers ? await readable(groups, mostMembersRead, db) : groups;
     const resources = await groupResources(page, request, db, { withMembers });
     return resources.map((resource) => projected(resource, projection));
   };
@@ -151,12 +154,16 @@ async function memberCounts(groups: readonly ScimGroup[], db: Db): Promise<reado
   return groups.map(({ id }) => counts.get(id) ?? 0);
 }
 
-/** The first groups whose members can be read in one list, and at least one. */
-async function readable(groups: readonly ScimGroup[], db: Db): Promise<readonly ScimGroup[]> {
+/** The first groups that have at most this many members together, and at least one. */
+async function readable(
+  groups: readonly ScimGroup[],
+  most: number,
+  db: Db,
+): Promise<readonly ScimGroup[]> {
   let members = 0;
   for (const [place, count] of (await memberCounts(groups, db)).entries()) {
     members += count;
-    if (place > 0 && members > mostMembersRead) return groups.slice(0, place);
+    if (place > 0 && members > most) return groups.slice(0, place);
   }
   return groups;
 }

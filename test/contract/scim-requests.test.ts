@@ -10,13 +10,14 @@ import { findMember, findUserByEmail, insertUser } from '#server/db/people';
 import { insertScimToken, listScimTokens } from '#server/db/scim-tokens';
 import { updateSettings } from '#server/db/settings';
 import type { ScimPorts, ScimRequest } from '#server/scim/context';
-import { createGroup, getGroup, listGroups, mostMembersRead } from '#server/scim/groups';
+import { createGroup, getGroup, listGroups } from '#server/scim/groups';
 import { readListQuery } from '#server/scim/listing';
 import { createUser, getUser, patchUser } from '#server/scim/users';
 import { onEachDatabase, type TestDatabase } from '#support/databases';
 import { madeAt, makeOrganization } from '#support/made-records';
 
 const now = madeAt + 10_000_000;
+const mostMembersRead = 60;
 const org = 'org_acme';
 const request: ScimRequest = {
   tenant: { organizationId: org, organization: 'acme', tokenId: 'scimtoken_a' },
@@ -36,6 +37,7 @@ await onEachDatabase('requests of a directory', ({ open }) => {
     meanwhile = async () => {};
     const clock = { now: () => now };
     ports = {
+      mostMembersRead,
       db: database.db,
       clock,
       refusals: everyRefusal({ db: database.db, clock }),
