@@ -3,6 +3,7 @@ import { OAuthError, TokenError } from '#auth/errors';
 import { assistantFile, assistantNamed } from '#config/assistants';
 import type { Connection } from '#config/connection';
 import { ConfigurationError, UsageError } from '#config/errors';
+import { readIdentityProvider } from '#config/identity-provider';
 import type { Options } from '#config/options';
 import type { AddInput, AssistantView } from '#connections/accounts-service';
 import { Connections } from '#connections/connections';
@@ -152,6 +153,9 @@ async function findOrAdd(url: string, run: Run): Promise<Found> {
     throw new UsageError('an identity provider is for people: it needs no API key or secret');
   if (flags.has('client-secret') && !flags.has('client-id'))
     throw new UsageError('--client-secret requires --client-id');
+  readIdentityProvider(flags.get('identity-provider')?.[0] ?? '', (problem) => {
+    throw new UsageError(`--identity-provider ${problem}`);
+  });
   const name = flags.get('name')?.[0];
   if (name !== undefined) await refuseOtherUrl(name, url, connections);
   const existing = await connections.ownFor(url, name);

@@ -206,10 +206,12 @@ test('setup: invalid arguments are refused before the server is contacted', asyn
     setup('--name', 'a b'),
     setup('--api-key', '--client-id', 'client_1'),
     setup('--client-secret'),
+    setup('--identity-provider', 'company'),
   ]);
 
-  expect(wrong.map(({ code }) => code)).toEqual([2, 2, 2, 2]);
+  expect(wrong.map(({ code }) => code)).toEqual([2, 2, 2, 2, 2]);
   expect(wrong[0]?.stderr).toContain('unknown assistant');
+  expect(wrong[4]?.stderr).toContain('--identity-provider is not CLIENT_ID@ISSUER');
   expect(server.seen).toEqual([]);
 });
 
