@@ -3,16 +3,10 @@ import { z } from 'zod';
 import { deleteConsents } from '#db/consents';
 import { allowAssertedGrant } from '#db/assertion-grants';
 import { findGrant, listGrants, revokeGrant, type ListedGrant } from '#db/grants';
-import type { Organization } from '#db/organizations';
 import { allScopes } from '#model/scopes';
 import { AdministrationRefusal, notFound } from './refusal.ts';
 import { fields, surfaces } from './fields.ts';
-import {
-  type AdministrationPorts,
-  organizationOperation,
-  type Operation,
-  personOf,
-} from './operation.ts';
+import { organizationOperation, type Operation } from './operation.ts';
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
 import { command, listCommand, type Command } from './command.ts';
 import { organizationArgument, textArgument } from './positionals.ts';
@@ -97,38 +91,12 @@ export const grantWithdraw = organizationOperation({
   input: z.strictObject({ ...inOrganization, grantId: z.string().max(100) }),
   output: z.object({ id: z.string() }),
   target: ({ grantId }) => grantId,
-  run: ({ grantId }, { organization }, ports) => withdraw(grantId, organization, undefined, ports),
-});
-
-async function withdraw(
-  id: string,
-  organization: Pick<Organization, 'name'>,
-  /** Whose it must be; anybody's if `undefined`. */
-  userId: string | undefined,
-  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
-): Promise<{ id: string }> {
-  const grant = await findGrant(db, id);
-  if (grant?.serverPath.split('/')[0] !== organization.name) throw notFound('grant');
-  if (userId !== undefined && grant.userId !== userId) throw notFound('grant');
-  await deleteConsents(db, grant);
-  if (await revokeGrant(db, id, clock.now())) return { id };
-  throw new AdministrationRefusal('conflict', 'the consent is already withdrawn');
-}
-
-const ownPath = '/organizations/{organization}/own-grants';
-
-/** For every member, also one whose session opens this organization only and not their account. */
-export const ownGrantList = organizationOperation({
-  name: 'grant.list-own',
-  doc: 'List your consents for applications at the servers of an organization',
-  route: { method: 'GET', path: ownPath },
-  permission: 'organization.read',
-  input: z.strictObject({ ...inOrganization, ...pageFields(['created_at'], { order: 'desc' }) }),
-  output: pageOf(grantViewSchema),
-  async run(input, { organization, actor }, { db, clock }) {
-    const { text, limit, offset } = pageQuery(input);
-    const query = { organizationId: organization.id, userId: personOf(actor), text, limit, offset };
-    return toPageView(await listGrants(db, { ...query, now: clock.now() }), input, toGrantView);
+  async run({ grantId: id }, { organization }, { db, clock }) {
+    const grant = await findGrant(db, id);
+    if (grant?.serverPath.split('/')[0] !== organization.name) throw notFound('grant');
+    await deleteConsents(db, grant);
+    if (await revokeGrant(db, id, clock.now())) return { id };
+    throw new AdministrationRefusal('conflict', 'the consent is already withdrawn');
   },
 });
 
@@ -146,18 +114,6 @@ export const grantAllow = organizationOperation({
     if (await allowAssertedGrant(db, id)) return { id };
     throw new AdministrationRefusal('conflict', 'no identity provider gave this access');
   },
-});
-
-export const ownGrantWithdraw = organizationOperation({
-  name: 'grant.withdraw-own',
-  doc: 'Withdraw your consent for an application; its tokens stop working immediately',
-  route: { method: 'DELETE', path: `${ownPath}/{grantId}` },
-  permission: 'organization.read',
-  input: z.strictObject({ ...inOrganization, grantId: z.string().max(100) }),
-  output: z.object({ id: z.string() }),
-  target: ({ grantId }) => grantId,
-  run: ({ grantId }, { organization, actor }, ports) =>
-    withdraw(grantId, organization, personOf(actor), ports),
 });
 
 function toGrantView(grant: ListedGrant): z.output<typeof grantViewSchema> {
@@ -183,8 +139,6 @@ export const grantOperations: readonly Operation[] = [
   grantRead,
   grantWithdraw,
   grantAllow,
-  ownGrantList,
-  ownGrantWithdraw,
 ];
 
 /** Commands call grants consents, as people do. */

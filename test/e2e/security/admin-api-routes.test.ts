@@ -81,11 +81,6 @@ async function ownThings(operation: Operation, userId?: string) {
   const things = await api.things();
   if (operation.name === 'call.read' || operation.name === 'call.content')
     return { ...things, callId: await recordedCall(userId) };
-  if (operation.name === 'grant.withdraw-own' && userId !== undefined) {
-    const grants = api.app.server.stores.db.updateTable('oauth_grant');
-    const { grantId = '' } = things;
-    await grants.set({ person_id: userId }).where('id', '=', grantId).execute();
-  }
   if (operation.name === 'grant.allow') await withdrawn(things['grantId']);
   if (operation.name === 'workload.update') await trusting(things['clientId']);
   if (operation.name !== 'agent.revoke-key') return things;
