@@ -2,7 +2,7 @@ import { insertAuditEvent, type RequestSource } from '#db/audit';
 import type { Clock } from '#model/clock';
 import { deleteConsents } from '#db/consents';
 import { allowAssertedGrant } from '#db/assertion-grants';
-import { findGrant, findRefreshToken, revokeGrant } from '#db/grants';
+import { findGrant, findRefreshToken, revokeGrant, type NamedGrant } from '#db/grants';
 import { revokeAccessToken } from '#db/revoked-tokens';
 import { type Db, transaction } from '#db/transaction';
 import type { AccessTokens } from './access-tokens.ts';
@@ -108,23 +108,11 @@ export interface WithdrawGrantPorts {
 export async function withdrawGrant(
   grantId: string,
   userId: string,
-  { db, clock, source }: WithdrawGrantPorts,
+  ports: WithdrawGrantPorts,
 ): Promise<boolean> {
-  const grant = await findGrant(db, grantId);
-  if (!grant || grant.userId !== userId) return false;
-  return transaction(db, async (tx) => {
+  return changeOwnGrant({ grantId, userId, action: 'grant.withdraw' }, ports, async (tx, grant) => {
     await deleteConsents(tx, grant);
-    if (!(await revokeGrant(tx, grantId, clock.now()))) return false;
-    await insertAuditEvent(tx, {
-      at: clock.now(),
-      actor: `user:${userId}`,
-      organization: grant.serverPath.split('/')[0],
-      action: 'grant.withdraw',
-      target: grantId,
-      ...source,
-      outcome: 'done',
-    });
-    return true;
+    return revokeGrant(tx, grantId, ports.clock.now());
   });
 }
 
@@ -136,17 +124,32 @@ export async function withdrawGrant(
 export async function allowGrant(
   grantId: string,
   userId: string,
+  ports: WithdrawGrantPorts,
+): Promise<boolean> {
+  return changeOwnGrant({ grantId, userId, action: 'grant.allow' }, ports, (tx) =>
+    allowAssertedGrant(tx, grantId),
+  );
+}
+
+/** Changes a grant of the person, and records that in the audit log if there was something to change. */
+async function changeOwnGrant(
+  {
+    grantId,
+    userId,
+    action,
+  }: { grantId: string; userId: string; action: 'grant.withdraw' | 'grant.allow' },
   { db, clock, source }: WithdrawGrantPorts,
+  change: (tx: Db, grant: NamedGrant) => Promise<boolean>,
 ): Promise<boolean> {
   const grant = await findGrant(db, grantId);
   if (!grant || grant.userId !== userId) return false;
   return transaction(db, async (tx) => {
-    if (!(await allowAssertedGrant(tx, grantId))) return false;
+    if (!(await change(tx, grant))) return false;
     await insertAuditEvent(tx, {
       at: clock.now(),
       actor: `user:${userId}`,
       organization: grant.serverPath.split('/')[0],
-      action: 'grant.allow',
+      action,
       target: grantId,
       ...source,
       outcome: 'done',
