@@ -21,7 +21,7 @@ import {
 } from './operation.ts';
 import { notFound, AdministrationRefusal, invalidField } from './refusal.ts';
 import { fields, readScope, surfaces, type FormChoice } from './fields.ts';
-import { createClient, createKeyedClient } from './create-credentials.ts';
+import { createProvedClient } from './create-credentials.ts';
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
 import { ownServer, serverPath } from './paths.ts';
 
@@ -286,13 +286,7 @@ export const clientCreate = organizationOperation({
     const server = await ownServer(organization.name, input.server, ports);
     const createdBy = actorName(actor);
     const chosen = { name, serverId: server.id, scopes, redirectUris, createdBy };
-    const made =
-      jwks === undefined
-        ? await createClient({ ...chosen, jwks: undefined }, ports)
-        : {
-            ...(await createKeyedClient({ ...chosen, jwks: JSON.stringify(jwks) }, ports)),
-            secret: null,
-          };
+    const made = await createProvedClient({ ...chosen, jwks }, ports);
     const client = await ownClient(organization.name, made.id, ports);
     return { ...toClientView(client), clientSecret: made.secret };
   },

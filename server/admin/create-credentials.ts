@@ -28,17 +28,16 @@ export async function createClient(
   return { id, secret };
 }
 
-type ChosenKeyedClient = Omit<ChosenClient, 'jwks'>;
-
-/** Creates an OAuth client that authenticates with its keys and has no secret. */
-export async function createKeyedClient(
-  { jwks, ...chosen }: ChosenKeyedClient & { jwks: string },
-  { db, clock }: { db: Db; clock: Clock },
-): Promise<{ id: string }> {
+/** Creates an OAuth client that authenticates with its keys, or without any with a secret, which is available only in this result. */
+export async function createProvedClient(
+  { jwks, ...chosen }: Omit<ChosenClient, 'jwks'> & { readonly jwks: object | undefined },
+  ports: { db: Db; clock: Clock },
+): Promise<{ id: string; secret: string | null }> {
+  if (jwks === undefined) return createClient({ ...chosen, jwks }, ports);
   const id = `client_${randomBase62(24)}`;
-  const none = { secretHash: undefined, secretHint: undefined };
-  await insertClient(db, { ...chosen, jwks, id, ...none, createdAt: clock.now() });
-  return { id };
+  const keyed = { jwks: JSON.stringify(jwks), secretHash: undefined, secretHint: undefined };
+  await insertClient(ports.db, { ...chosen, ...keyed, id, createdAt: ports.clock.now() });
+  return { id, secret: null };
 }
 
 type ChosenKey = Omit<NewApiKey, 'id' | 'hash' | 'hint' | 'createdAt'>;

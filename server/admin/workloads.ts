@@ -20,7 +20,7 @@ import {
   toClientView,
 } from './clients.ts';
 import { command, type Command } from './command.ts';
-import { createClient, createKeyedClient } from './create-credentials.ts';
+import { createProvedClient } from './create-credentials.ts';
 import { fields, readScope, surfaces, wholeNumber, words, yesOrNo } from './fields.ts';
 import {
   actorName,
@@ -110,13 +110,7 @@ export const organizationClientCreate = organizationOperation({
       authenticationRequired: true,
       createdBy: actorName(actor),
     };
-    const made =
-      jwks === undefined
-        ? await createClient({ ...chosen, jwks: undefined }, ports)
-        : {
-            ...(await createKeyedClient({ ...chosen, jwks: JSON.stringify(jwks) }, ports)),
-            secret: null,
-          };
+    const made = await createProvedClient({ ...chosen, jwks }, ports);
     const client = await ownClient(organization.name, made.id, ports);
     return { ...toClientView(client), clientSecret: made.secret };
   },

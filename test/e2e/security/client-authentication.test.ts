@@ -3,7 +3,7 @@ import { generateKeyPairSync, randomUUID } from 'node:crypto';
 import { exportJWK, SignJWT } from 'jose';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 
-import { createKeyedClient } from '#server/admin/create-credentials';
+import { createProvedClient } from '#server/admin/create-credentials';
 import { fakeClock } from '#support/fake-clock';
 import { grantingServer, type Browser, type GrantingServer } from '#support/granting-server';
 
@@ -67,8 +67,8 @@ async function described(but: object): Promise<Made> {
 
 async function keyed(): Promise<Made> {
   const chosen = { name: 'Keyed', serverId: 'srv_sales', redirectUris: [redirectUri] };
-  const made = await createKeyedClient(
-    { ...chosen, scopes: ['mcp:tools:read'], jwks: JSON.stringify(await jwks()) },
+  const made = await createProvedClient(
+    { ...chosen, scopes: ['mcp:tools:read'], jwks: await jwks() },
     { db: server.stores.db, clock },
   );
   return { id: made.id, proof: () => assertion(made.id) };

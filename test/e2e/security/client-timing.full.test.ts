@@ -7,7 +7,7 @@ import { afterAll, expect, onTestFinished, test } from 'vitest';
 import { findServer } from '#server/db/servers';
 import { systemClock } from '#server/model/clock';
 import { revokeClient } from '#server/db/clients';
-import { createClient, createKeyedClient } from '#server/admin/create-credentials';
+import { createClient, createProvedClient } from '#server/admin/create-credentials';
 import { allScopes } from '#server/model/scopes';
 import { randomBase62 } from '#server/secrets/secrets';
 import { openStores } from '#server/app/stores';
@@ -80,7 +80,7 @@ test('26: an assertion with a wrong signature, of a client without keys and of a
   const [registered, wrong] = [await generateKeyPair('ES256'), await generateKeyPair('ES256')];
   const acme = await findServer(stores.db, 'acme', 'fixture');
   const chosen = { serverId: acme?.id ?? assert.fail(), scopes: allScopes, redirectUris: [] };
-  const jwks = JSON.stringify({ keys: [await exportJWK(registered.publicKey)] });
+  const jwks = { keys: [await exportJWK(registered.publicKey)] };
   const connection = new Client(server.base);
   onTestFinished(() => connection.close());
   const took = new Map<string, number[]>();
@@ -89,7 +89,7 @@ test('26: an assertion with a wrong signature, of a client without keys and of a
     // Each client is refused after twenty failures.
     if (round % 15 === 0 || round === -50) {
       ids = {
-        'with keys': (await createKeyedClient({ ...chosen, name: 'k', jwks }, ports)).id,
+        'with keys': (await createProvedClient({ ...chosen, name: 'k', jwks }, ports)).id,
         'without keys': (await createClient({ ...chosen, name: 'c', jwks: undefined }, ports)).id,
         unknown: `client_${randomBase62(24)}`,
       };
