@@ -122,7 +122,7 @@ export function offersIdJag(
   return grantProfiles?.includes(idJagProfile) ?? byType;
 }
 
-/** The client at the server: the configured one, the one of last time, or a metadata document. None is registered: nobody asked. */
+/** The client at the server: the configured one, the one of last time, or a metadata document. None is registered: no one asked. */
 async function clientFor(
   url: string,
   credentials: PersonCredentials,

@@ -9,7 +9,7 @@ import type { EpochSeconds } from '#model/clock';
  * Announces in the audit log, and so to webhooks, that a person who left an organization answered for something there, which needs an
  * owner and may be suspended. Within the transaction that ended the membership.
  *
- * Their SCIM tokens are revoked where the rest is suspended: whoever knows one can make themselves a member again, also after a hand-over.
+ * Their SCIM tokens are revoked where the rest is suspended: a person who knows one can make themselves a member again, also after a hand-over.
  */
 export async function announceLeaver(
   tx: Db,

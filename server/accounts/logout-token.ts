@@ -25,7 +25,7 @@ const clockToleranceSeconds = 60;
 const longestLifeSeconds = 86_400;
 const longestText = 500;
 
-/** Algorithms with a key pair: anybody who knows the client secret could sign with any other. */
+/** Algorithms with a key pair: anyone who knows the client secret could sign with any other. */
 const asymmetric = /^(?:RS|PS|ES)(?:256|384|512)$|^(?:EdDSA|Ed25519)$/;
 
 /**

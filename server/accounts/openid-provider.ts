@@ -22,7 +22,7 @@ export interface UpstreamIdentity {
   /** When the ID token was issued, by the clock of the provider. */
   readonly issuedAt: EpochSeconds;
   readonly authentication: Authentication;
-  /** With which the person is checked again; absent where nobody wants that, or the provider issues none. */
+  /** With which the person is checked again; absent where no one wants that, or the provider issues none. */
   readonly refreshToken?: string | undefined;
 }
 
@@ -217,7 +217,7 @@ export function openIdProvider(options: OpenIdOptions): IdentityProvider {
       try {
         const tokens = await client.refreshTokenGrant(await configuration(), refreshToken);
         const named = tokens.claims()?.sub;
-        if (named !== undefined && named !== subject) throw new Error('tokens of somebody else');
+        if (named !== undefined && named !== subject) throw new Error('tokens of someone else');
         return { outcome: 'known', refreshToken: tokens.refresh_token };
       } catch (error) {
         const isRefused = error instanceof client.ResponseBodyError;
@@ -257,7 +257,7 @@ function moreScopes(provider: client.Configuration, checking: ProviderChecking):
   return isKnown ? ['offline_access'] : [];
 }
 
-/** How long after a failure a provider is not asked again because of a logout token, which anybody can send. */
+/** How long after a failure a provider is not asked again because of a logout token, which anyone can send. */
 const failurePauseSeconds = 30;
 
 /** Runs something, but for thirty seconds after it failed, rejects with the same error instead. */

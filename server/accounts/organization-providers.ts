@@ -116,7 +116,7 @@ export async function entryOf(
 }
 
 /**
- * Whether an account at Google belongs to a domain of the organization. Anybody can have an account there with any address, so the
+ * Whether an account at Google belongs to a domain of the organization. Anyone can have an account there with any address, so the
  * address alone does not say that the company manages it. It counts for linked accounts, too: an account that has left the company
  * keeps its subject. https://developers.google.com/identity/openid-connect/openid-connect, claim `hd`
  */

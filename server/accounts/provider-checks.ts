@@ -60,8 +60,8 @@ interface CheckedPlace extends NamedPlace {
 }
 
 /**
- * Checks people again at the provider that they came through, with the refresh token of their last sign-in there. Whoever was removed
- * loses their sessions through the provider, and the access of applications. A provider that does not answer removes nobody: the
+ * Checks people again at the provider that they came through, with the refresh token of their last sign-in there. A person who was removed
+ * loses their sessions through the provider, and the access of applications. A provider that does not answer removes no one: the
  * check is repeated with growing pauses.
  *
  * Each check is claimed by one process, because a refresh token that the provider replaces can be used only once. If the answer is lost

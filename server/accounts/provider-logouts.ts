@@ -46,7 +46,7 @@ export async function endByProvider(
     if (!(await insertLogout(tx, place, logout, now))) return 'repeated';
     if (place.type === 'organization') await noteAnnouncement(tx, place.providerId, now);
     const userId = subject === undefined ? undefined : await findPersonAt(tx, place, subject);
-    // Neither a session of somebody else, nor anything of an account that nobody has linked.
+    // Neither a session of someone else, nor anything of an account that no one has linked.
     if (subject !== undefined && userId === undefined) return 'done';
     if (providerSession === undefined) {
       if (userId !== undefined) {

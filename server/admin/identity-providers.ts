@@ -312,7 +312,7 @@ export const providerUpdate = organizationOperation({
 });
 
 /**
- * Whoever changes a provider decides who can sign in as whom, so an unattended browser must not do it. A personal token stands for a
+ * A person who changes a provider decides who can sign in as whom, so an unattended browser must not do it. A personal token stands for a
  * recent sign-in if it was created with two factors.
  *
  * @throws {AdministrationRefusal} `proof_old`

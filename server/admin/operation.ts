@@ -203,7 +203,7 @@ export interface AdministrationPorts {
   /** Records refusals that can be caused without limit. */
   readonly refusals: RefusalLog;
   readonly clock: Clock;
-  /** Aborted when nobody waits for the output any more. Only what reads for long has to look. */
+  /** Aborted when no one waits for the output any more. Only what reads for long has to look. */
   readonly signal?: AbortSignal | undefined;
 }
 

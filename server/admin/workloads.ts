@@ -165,7 +165,7 @@ const claimField = words(1000)
       kind: 'text',
       label: 'Another claim',
       subject: 'The claim',
-      help: 'Where a name can be registered again by somebody else, for example repository_owner_id=1234.',
+      help: 'Where a name can be registered again by someone else, for example repository_owner_id=1234.',
       attributes: { autocomplete: 'off', spellcheck: 'false' },
     },
   });

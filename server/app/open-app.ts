@@ -19,7 +19,7 @@ import type { Stores } from './stores.ts';
 
 const clientDocument = { timeoutMs: 3000, maxBytes: 20 * 1024 };
 
-/** The pages are loaded this long after the start, when nobody has asked for one before: an upgrade may remove their files. */
+/** The pages are loaded this long after the start, when no one has asked for one before: an upgrade may remove their files. */
 const pagesAfterMs = 1000;
 
 /** Opens the HTTP server with all routes, and listens. `closeIdle` closes the connections on which nothing is in progress. */

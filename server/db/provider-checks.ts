@@ -51,7 +51,7 @@ export async function insertCheck(
 
 /**
  * Those whose time has come and whom no process is checking: at most `share` of one provider, the longest due of each first, so that one
- * with many holds nobody up. Providers that cannot be used are left out.
+ * with many holds no one up. Providers that cannot be used are left out.
  */
 export async function listDueChecks(
   db: Db,
@@ -199,7 +199,7 @@ export async function deleteCheck(
   return numDeletedRows === 1n;
 }
 
-/** Deletes the tokens of a provider, which it would not accept any more, or which nobody wants to be used. */
+/** Deletes the tokens of a provider, which it would not accept any more, or which no one wants to be used. */
 export async function deleteChecks(db: Db, provider: string): Promise<void> {
   await db.deleteFrom('provider_check').where('provider', '=', provider).execute();
 }

@@ -5,7 +5,7 @@ import { findLinkedMember } from './member-identities.ts';
 import { findUserIdByIdentity } from './people.ts';
 import { advisoryLock, isPostgres, type Db } from './transaction.ts';
 
-/** The provider that somebody signed in at: one of an organization, or that of the installation. */
+/** The provider that someone signed in at: one of an organization, or that of the installation. */
 export type SignInPlace =
   | {
       readonly type: 'organization';

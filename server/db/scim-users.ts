@@ -19,7 +19,7 @@ export interface ScimUser {
   /** `su_` and 16 base62 characters. */
   readonly id: string;
   readonly organizationId: string;
-  /** The person it is linked to; `undefined` until somebody with its address becomes a member. */
+  /** The person it is linked to; `undefined` until someone with its address becomes a member. */
   readonly userId: string | undefined;
   /** Unique in the organization, compared case-insensitively. */
   readonly userName: string;
@@ -209,7 +209,7 @@ type Linked = Pick<ScimUser, 'id' | 'organizationId' | 'userId'>;
 
 /**
  * Makes the linked person a member, or a new account, if the organization owns the domain of its address. Otherwise the entry waits:
- * an address alone proves nothing about an account that somebody uses, and an account must not take the address of somebody elsewhere.
+ * an address alone proves nothing about an account that someone uses, and an account must not take the address of someone elsewhere.
  */
 async function enter(
   tx: Db,
@@ -248,7 +248,7 @@ async function enter(
 }
 
 /**
- * An account with this address that nobody can enter and that belongs to no organization, as one is that a directory created and
+ * An account with this address that no one can enter and that belongs to no organization, as one is that a directory created and
  * deleted again.
  */
 async function unclaimedAccount(tx: Db, address: string): Promise<string | undefined> {

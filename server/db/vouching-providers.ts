@@ -8,7 +8,7 @@ import { immediateQuery } from './prepared-query.ts';
 import { isPostgres, type Db } from './transaction.ts';
 
 /*
- * Identity providers that vouch for people to applications. Whoever exchanges an assertion reads the provider first and, in the
+ * Identity providers that vouch for people to applications. An exchange of an assertion reads the provider first and, in the
  * transaction that makes the grant, locks it: a change of the provider ends its grants, so none may be made of what it was before.
  */
 

@@ -21,7 +21,7 @@ export const checkIntervals = {
   grantCheckHours: { least: 1, most: 168, usual: 24 },
 } as const;
 
-/** How people are checked unless somebody chose otherwise. */
+/** How people are checked unless someone chose otherwise. */
 export const usualChecking: ProviderChecking = {
   checkAgain: 'auto',
   sessionCheckMinutes: checkIntervals.sessionCheckMinutes.usual,

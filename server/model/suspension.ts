@@ -10,7 +10,7 @@ export const suspensionWords = {
   self_registered: 'this organization accepts only applications that its administrators created',
   latchkey_proxy: "an administrator of this organization turned off Latchkey's own proxy",
   owner_left:
-    'the person who created this credential left the organization: an administrator must hand it over to somebody',
+    'the person who created this credential left the organization: an administrator must hand it over to someone',
 } as const satisfies Record<Suspension, string>;
 
 /**

@@ -11,7 +11,7 @@ import { OutboundError } from '#outbound/checked-addresses';
 import type { IssuerKeys, KeySource } from './issuer-keys.ts';
 import { OAuthError } from './oauth-error.ts';
 
-/** Asymmetric algorithms only: nobody but the issuer must be able to sign. */
+/** Asymmetric algorithms only: no one but the issuer must be able to sign. */
 const algorithms = [
   'EdDSA',
   'Ed25519',

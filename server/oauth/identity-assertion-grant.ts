@@ -107,7 +107,7 @@ export async function identityAssertionGrant(
     place && (await findVouchingProvider(db, place.organization, assertion.claims.iss));
   const from = await identifyAssertingClient(request, provider, ports);
   const { client } = from;
-  // Whoever redeems a code proves with PKCE that they asked for it; here, only authentication proves anything.
+  // A client that redeems a code proves with PKCE that it asked for it; here, only authentication proves anything.
   if (client.organization !== undefined) provedClient(from);
   if (client.isSuspended) throw new OAuthError('invalid_grant', suspended('owner_left'));
   if (!claimed.success) {

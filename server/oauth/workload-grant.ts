@@ -128,7 +128,7 @@ function digestOf({ text }: UnverifiedAssertion): string {
     .digest('hex');
 }
 
-/** The same answer for every cause, because nobody has proved anything yet. */
+/** The same answer for every cause, because no one has proved anything yet. */
 function noMatch(): OAuthError {
   return assertionRefused('matches no client of this server');
 }

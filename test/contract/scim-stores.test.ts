@@ -116,7 +116,7 @@ await onEachDatabase('SCIM', ({ open }) => {
     });
   });
 
-  test('user: waits where the organization does not own the address, or somebody elsewhere has it', async () => {
+  test('user: waits where the organization does not own the address, or someone elsewhere has it', async () => {
     await makeOrganization(database, 'other');
     await insertUser(
       database.db,
@@ -224,7 +224,7 @@ await onEachDatabase('SCIM', ({ open }) => {
     expect(await findScimUser(database.db, org, 'scim_dana')).toBeUndefined();
   });
 
-  test('user: an account that nobody can enter is provisioned again, one with a password is not', async () => {
+  test('user: an account that no one can enter is provisioned again, one with a password is not', async () => {
     const remove = () => deleteScimUser(database.db, { id: 'scim_dana', organizationId: org }, now);
     await add('dana');
     const { userId = '' } = (await memberOf('dana')) ?? {};

@@ -5,7 +5,7 @@ import type { Scene } from './scene.ts';
 
 const leaver = 'a.very.long.address.of.somebody@subsidiary.example.com';
 
-/** A directory: none, its token that is shown once, errors and people who wait; and what somebody left behind. */
+/** A directory: none, its token that is shown once, errors and people who wait; and what someone left behind. */
 export const provisioningScenes: Scene = async ({ dana, furnished, album }) => {
   const { page, open, press, shownSecret, store } = dana;
   const { server, stores, clientId, keyId } = furnished;

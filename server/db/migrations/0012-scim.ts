@@ -128,7 +128,7 @@ const tables = [
 ];
 
 /**
- * The directory's groups of a person count while it has them as active. A member who was invited may have entered the address of somebody
+ * The directory's groups of a person count while it has them as active. A member who was invited may have entered the address of someone
  * else: theirs count once an identity provider of the organization proved who they are, or if the organization trusts such addresses.
  */
 const view = [

@@ -42,11 +42,11 @@ export function failureWords(failure: string | undefined): string {
 function checkWords({ checking, checks }: ProviderRemoval): string {
   const { checkAgain, sessionCheckMinutes, grantCheckHours } = checking;
   if (checkAgain === 'never') {
-    return 'People are not checked again. Somebody who is removed there keeps their access until their session here ends, and that of their applications until you end it.';
+    return 'People are not checked again. Someone who is removed there keeps their access until their session here ends, and that of their applications until you end it.';
   }
   const times = `every ${spelled(sessionCheckMinutes, 'minute')} while they have a session, and every ${spelled(grantCheckHours, 'hour')} while applications have access for them`;
   if (checks.people > 0) {
-    return `People are checked again at the provider: ${times}. Whoever is removed there loses both here.`;
+    return `People are checked again at the provider: ${times}. People who are removed there lose both here.`;
   }
   return checkAgain === 'auto'
     ? 'No one can be checked again, because the provider announces logouts itself, has issued no refresh token, or no one has signed in yet. Sessions here end when the provider announces a logout.'

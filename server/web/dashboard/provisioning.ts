@@ -199,7 +199,7 @@ function tokenTable(
 
 const stateWords = { active: undefined, expired: 'Expired', revoked: 'Revoked' } as const;
 
-/** Whoever created a token knows it, also after they left. */
+/** The person who created a token knows it, even after they left. */
 function badgesOf({ status, creatorLeft }: ScimTokenView) {
   const state = stateWords[status];
   if (state !== undefined) return [{ text: state, tone: 'bad' }] as const;
@@ -311,7 +311,7 @@ function waitingSection({ users, waiting }: ScimState): Html {
   const more = users.waiting - waiting.length;
   return html`<section class="section" aria-labelledby="waiting-heading">
 <h2 id="waiting-heading">Waiting</h2>
-<p class="help">No account was created for these people, because the domain of their address is not proved under Sign-in, or somebody outside this organization has an account with it. They become members when they sign in through a provider of this organization, or accept an invitation with the address.</p>
+<p class="help">No account was created for these people, because the domain of their address is not proved under Sign-in, or someone outside this organization has an account with it. They become members when they sign in through a provider of this organization, or accept an invitation with the address.</p>
 <ul>${waiting.map((name) => html`<li>${name}</li>`)}</ul>
 ${more > 0 && html`<p class="help">And ${more} more.</p>`}
 </section>`;

@@ -87,7 +87,7 @@ test('cross-app access: the MCP SDK reaches two servers with one registration an
   expect(company.exchanges.length).toBeGreaterThanOrEqual(2);
 });
 
-test('cross-app access: the MCP SDK gets nothing for somebody who is no member', async () => {
+test('cross-app access: the MCP SDK gets nothing for someone who is no member', async () => {
   const { idToken } = await company.signIn('nobody');
   const url = new URL(`${server.base}/mcp/acme/sales`);
   const transport = new StreamableHTTPClientTransport(url, { authProvider: sdkClient(idToken) });

@@ -119,7 +119,7 @@ const cases: readonly (readonly [string, () => Wrong])[] = [
   ],
   ['an unverified address', () => claim({ sub: 'new', email_verified: false })],
   ['an address without email_verified', () => claim({ sub: 'new', email_verified: undefined })],
-  ['an address of nobody', () => claim({ sub: 'new', email: 'nobody@acme.example' })],
+  ['an address of no one', () => claim({ sub: 'new', email: 'nobody@acme.example' })],
   ['an address of another domain', () => claim({ sub: 'new', email: 'eve@other.example' })],
   ['no type', () => ({ ...header({ typ: undefined }), error: 'invalid_request' })],
   ['the type JWT', () => ({ ...header({ typ: 'JWT' }), error: 'invalid_request' })],

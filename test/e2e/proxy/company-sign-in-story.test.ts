@@ -34,7 +34,7 @@ async function setUp(server: ServerProcess, company: AssertionProvider): Promise
   await server.command(['domain', 'add', 'acme', 'example.com']);
   await server.command(['domain', 'confirm', 'acme', 'example.com']);
   const document = `${server.base}/oauth/clients/latchkey.json`;
-  // At an http address, the server knows its own document once somebody has asked for a sign-in with it.
+  // At an http address, the server knows its own document once someone has asked for a sign-in with it.
   const asked = new URLSearchParams({
     response_type: 'code',
     client_id: document,

@@ -37,7 +37,7 @@ describe('154: identity assertion: an issuer counts in the organization that con
     expect(stranger.reads()).toBe(0);
   });
 
-  test('154: the issuer of another organization vouches for nobody here, not even for its own members', async () => {
+  test('154: the issuer of another organization vouches for no one here, not even for its own members', async () => {
     const text = await company.assertion({ claims: { iss: company.otherId.issuer } });
     const signed = await company.otherId.sign({
       claims: claimsOf(text),
@@ -175,7 +175,7 @@ describe('160: identity assertion: an address links a person only as it does at 
     ['email_verified as text', { email_verified: 'true' }],
     ['an address of a domain of another organization', { email: 'eve@other.example' }],
     ['no address', { email: undefined }],
-  ])('160: %s links nobody', async (_, claims) => {
+  ])('160: %s links no one', async (_, claims) => {
     const text = await company.assertion({ claims: { sub: 'attacker', ...claims } });
 
     expect(await company.exchange(text)).toEqual(refused);

@@ -91,7 +91,7 @@ const announce = async (token: string | Promise<string>, providerId = acme) => {
 };
 const ofDana = (but: object = {}): LogoutLie => ({ claims: { sub: 'dana there', ...but } });
 
-test('170: logout: ends one session, or all of a person, and those of nobody else', async () => {
+test('170: logout: ends one session, or all of a person, and those of no one else', async () => {
   const one = await enter('dana', { session: 'one' });
   const two = await enter('dana', { session: 'two' });
   const lee = await enter('lee');
@@ -116,7 +116,7 @@ test.each<[string, LogoutLie]>([
   ['without an id', ofDana({ jti: undefined })],
   ['that has expired', ofDana({ exp: 1 })],
   ['without a time of issue', ofDana({ iat: undefined })],
-  ['of nobody', { claims: {} }],
+  ['of no one', { claims: {} }],
 ])('170: logout: a token %s ends nothing', async (_, lie) => {
   const dana = await enter('dana');
   const answer = await announce(acmeId.logoutToken(lie));

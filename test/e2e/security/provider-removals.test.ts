@@ -63,7 +63,7 @@ const entered = async (name: string) => {
   };
 };
 
-test('173: whoever is removed at the provider loses session, tokens and applications here at the next check; nobody else does', async () => {
+test('173: whoever is removed at the provider loses session, tokens and applications here at the next check; no one else does', async () => {
   acmeId.refreshing.set('rt of dana', { next: 'rt two of dana' });
   acmeId.refreshing.set('rt two of dana', { error: 'invalid_grant' });
   acmeId.refreshing.set('rt of lee', {});

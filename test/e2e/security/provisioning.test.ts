@@ -240,7 +240,7 @@ test('166: SCIM: a deactivated person keeps what they have in another organizati
   expect((await person.browser.get('/dashboard/other')).status).toBe(200);
 });
 
-test('166: SCIM: takes no address of a domain that is not proved, and no account of somebody elsewhere', async () => {
+test('166: SCIM: takes no address of a domain that is not proved, and no account of someone elsewhere', async () => {
   const taken = 'otto@other.example';
   const foreign = await acme.ask('POST', '/Users', { userName: 'ceo@other.example' });
   const account = await acme.ask('POST', '/Users', { userName: taken });

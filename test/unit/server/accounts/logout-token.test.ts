@@ -72,7 +72,7 @@ test.each<[string, Record<string, unknown>, string]>([
   ['with an event that is no object', { events: { [event]: true } }, '"events"'],
   ['with a nonce', { nonce: 'n' }, '"nonce"'],
   ['with an empty nonce', { nonce: '' }, '"nonce"'],
-  ['that names nobody', { sub: undefined }, 'neither'],
+  ['that names no one', { sub: undefined }, 'neither'],
   ['with an empty subject', { sub: '' }, '"sub"'],
   ['with a session that is no text', { sid: 7 }, '"sid"'],
 ])('170: a logout token %s counts for nothing', async (_, but, why) => {

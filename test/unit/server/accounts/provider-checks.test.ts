@@ -181,7 +181,7 @@ const isOut = (subject: string) =>
 const actions = async () =>
   (await newestEvents(stores.db, 20)).map(({ action, target }) => `${action} ${target}`);
 
-test('173: a person who was removed at the provider loses sessions and applications within the hour, and nobody else does', async () => {
+test('173: a person who was removed at the provider loses sessions and applications within the hour, and no one else does', async () => {
   for (const name of ['dana', 'lee']) {
     await beginSession(name);
     await allow(name);
@@ -220,7 +220,7 @@ test('checks: intervals are those of the provider, and a change counts from then
   expect(asked).toEqual(['rt of dana', 'rt of dana']);
 });
 
-test('checks: a provider that does not answer removes nobody, is asked again after growing pauses, and the page says since when', async () => {
+test('checks: a provider that does not answer removes no one, is asked again after growing pauses, and the page says since when', async () => {
   await beginSession('dana');
   const fault = { code: 'unreachable', detail: '' } as const;
   answers.set('rt of dana', { outcome: 'failed', fault });
@@ -241,7 +241,7 @@ test('checks: a provider that does not answer removes nobody, is asked again aft
   expect(await summarizeChecks(stores.db, 'idp_acme')).toMatchObject({ failing: 0 });
 });
 
-test('checks: an answer other than invalid_grant removes nobody', async () => {
+test('checks: an answer other than invalid_grant removes no one', async () => {
   await beginSession('dana');
   answers.set('rt of dana', {
     outcome: 'failed',
@@ -277,7 +277,7 @@ test('checks: whoever signs in while the provider refuses the token before keeps
   expect(await activeGrants()).toEqual(['user_dana']);
 });
 
-test('checks: a token that cannot be opened is reported, and holds nobody else up', async () => {
+test('checks: a token that cannot be opened is reported, and holds no one else up', async () => {
   await beginSession('dana');
   await beginSession('lee');
   await stores.db
@@ -329,7 +329,7 @@ test('173: at the provider of the installation, a person who was removed also lo
   expect(await actions()).toContain('identity.lose-person user:user_dana');
 });
 
-test('173: a provider that answers slowly holds up nobody who came through another one', async () => {
+test('173: a provider that answers slowly holds up no one who came through another one', async () => {
   const { db } = stores;
   const sso = { type: 'installation', issuer: 'https://sso.example' } as const;
   const subject = 'dana there';

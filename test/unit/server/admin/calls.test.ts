@@ -175,7 +175,7 @@ test.each<[string, Readonly<Record<string, string | number>>, readonly string[]]
   expect(await tools(filter)).toEqual(expected);
 });
 
-test('a search ends when nobody waits for it any more', async () => {
+test('a search ends when no one waits for it any more', async () => {
   const { at } = await withCalls();
   await using _ = at;
   const calls = Array.from({ length: 5000 }, () => ({ userId: 'user_3' }));

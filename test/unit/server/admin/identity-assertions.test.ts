@@ -27,7 +27,7 @@ const provider = async () => {
 const client = () => at.perform(organizationClientCreate, { organization, name: 'Claude' });
 const rule = { organization, name: 'CI', issuer, subject: 'repo:acme/app:*' };
 
-test('provider without a client: nobody signs in through it, and it vouches for nobody until an owner says so', async () => {
+test('provider without a client: no one signs in through it, and it vouches for no one until an owner says so', async () => {
   const place = await provider();
   const acme = (await findOrganization(at.stores.db, organization))?.id ?? '';
   const [stored] = await listProviders(at.stores.db, acme);

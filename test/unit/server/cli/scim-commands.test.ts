@@ -31,7 +31,7 @@ test('an operator creates, rotates and revokes the token of a directory', async 
   expect(await admin.run('scim', 'errors', 'acme')).toEqual(['no errors']);
 });
 
-test('an operator hands over what somebody who left had created', async () => {
+test('an operator hands over what someone who left had created', async () => {
   for (const [email, role] of [
     ['dana@example.com', 'owner'],
     ['lena@example.com', 'admin'],

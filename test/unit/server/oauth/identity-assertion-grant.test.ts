@@ -260,7 +260,7 @@ test('identity assertion: the first one links a member by a verified address, un
   expect(await made.audited()).toContain('provider.link');
 });
 
-test('identity assertion: somebody who is no member does not join, even where a sign-in lets people join', async () => {
+test('identity assertion: someone who is no member does not join, even where a sign-in lets people join', async () => {
   await change({ joiningRole: 'member' });
   const claims = { sub: 'new', email: 'new@example.com', email_verified: true };
 

@@ -134,7 +134,7 @@ test('provisioning: errors and people who wait are shown as text, and errors are
   expect((await shown()).text).toContain('No errors.');
 });
 
-test('needs an owner: a key of somebody who left is handed over to those who may manage keys', async () => {
+test('needs an owner: a key of someone who left is handed over to those who may manage keys', async () => {
   const { db } = app.server.stores;
   await app.browser('lena', { organizationId, role: 'admin' });
   await app.browser('mel', { organizationId, role: 'member' });
