@@ -70,7 +70,7 @@ export function toServerView(
     upstream: toUpstreamView(target.upstream, agentNames),
     hiddenTools: [...target.hiddenTools],
     changedTools: target.changedTools,
-    withheldTools: [...target.withheldTools],
+    withheldTools: [...(target.offered.withheld.tool ?? [])],
     limits: toLimitsView(server.limits),
     revision: server.revision ?? 0,
     createdAt,

@@ -9,17 +9,22 @@ import { readServer, targetColumns, type ServerRow } from './servers.ts';
 import { type ServerRecord } from '#model/endpoints';
 import { isPostgres, type Db } from './transaction.ts';
 import type { EpochSeconds } from '#model/clock';
+import { readToolSelection, type ToolCaller } from '#model/tool-rights';
 import { roleScopes, type Scope } from '#model/scopes';
 
 /** A server and the credential's access to it, looked up for every request. */
 export interface AdmittedKey {
   readonly endpoint: ServerRecord;
+  /** Whom its rights per tool depend on. */
+  readonly toolCaller: ToolCaller;
   readonly keyId: string;
   readonly scopes: readonly Scope[];
 }
 
 export interface AdmittedClient {
   readonly endpoint: ServerRecord;
+  /** Whom its rights per tool depend on. */
+  readonly toolCaller: ToolCaller;
   /** The most that the client, and the person it acts for, may have now. */
   readonly scopes: readonly Scope[];
 }
@@ -99,14 +104,19 @@ const inGroup = `(s.access = 'everyone'
 /** Of a key or client, as `owned`: no one answers for it since its owner left. */
 const ownerLeft = (owned: string) => `when ${owned}.suspended_at is not null then 'owner_left'`;
 
-const byKeySql = `select ${server}, case ${disabled} ${ownerLeft('k')} end as suspension, k.id as key_id, k.scopes, k.expires_at
+/** The groups of a person, if rights of the server depend on them. `m` is the membership. */
+const itsGroups = `case when t.tool_rules is null then null else coalesce((
+    select string_agg(p.group_id, ' ') from group_person p
+    where p.person_id = m.person_id and p.organization_id = m.organization_id), '') end as groups`;
+
+const byKeySql = `select ${server}, k.tool_selection, case ${disabled} ${ownerLeft('k')} end as suspension, k.id as key_id, k.scopes, k.expires_at
   from api_key k
   join endpoint s on s.id = k.endpoint_id
   ${itsTarget}
   join organization o on o.id = s.organization_id
   where k.hash = :hash and k.revoked_at is null and ${named}`;
 
-const byClientSql = `select ${server}, case ${disabled} ${ownerLeft('c')} end as suspension, c.scopes
+const byClientSql = `select ${server}, case ${disabled} ${ownerLeft('c')} end as suspension, c.scopes, c.tool_selection
   from oauth_client c
   join endpoint s on s.id = coalesce(c.endpoint_id,
     (select e.id from endpoint e where e.organization_id = c.organization_id and e.name = :server))
@@ -121,7 +131,8 @@ const refusedClient = `when c.organization_id is not null or g.is_by_assertion =
   when c.is_latchkey_proxy = 0 and o.open_clients_allowed = 0 then 'self_registered'`;
 
 /** `c.id || ''` is not what an index can find: a client may have very many grants, but a grant has one client. */
-const byGrantSql = `select ${server}, case ${disabled} ${ownerLeft('c')} ${refusedClient} end as suspension, c.scopes, m.role
+const byGrantSql = `select ${server}, case ${disabled} ${ownerLeft('c')} ${refusedClient} end as suspension, c.scopes, m.role,
+    c.tool_selection, g.tool_selection as grant_selection, ${itsGroups}
   from oauth_grant g
   join oauth_client c on c.id = g.client_id
   join endpoint s on s.id = g.endpoint_id
@@ -133,7 +144,7 @@ const byGrantSql = `select ${server}, case ${disabled} ${ownerLeft('c')} ${refus
     and ${inGroup}
     and not exists (select 1 from revoked_token r where r.jti = :token)`;
 
-const byPersonSql = `select ${server}, case ${disabled} end as suspension, m.role
+const byPersonSql = `select ${server}, case ${disabled} end as suspension, m.role, ${itsGroups}
   from organization o
   join endpoint s on s.organization_id = o.id
   ${itsTarget}
@@ -146,6 +157,10 @@ interface AdmissionRow extends ServerRow {
   readonly scopes: string;
   readonly expires_at: number | null;
   readonly role: string;
+  readonly tool_selection: string | null;
+  readonly grant_selection: string | null;
+  /** The ids of the person's groups, separated by spaces; null if nothing depends on them. */
+  readonly groups: string | null;
 }
 
 type AdmissionQuery<Answer extends object> = KeptQuery<Answer, AdmissionRow>;
@@ -182,6 +197,19 @@ function unlessSuspended<Admitted>(
   return suspension === null ? admitted() : { suspension, endpoint: sharedServer(row) };
 }
 
+/** The server of a row, and what the caller may use of it. */
+function usable(
+  row: AdmissionRow,
+  isPerson: boolean,
+): Pick<AdmittedClient, 'endpoint' | 'toolCaller'> {
+  const groups = isPerson ? new Set((row.groups ?? '').split(' ').filter(Boolean)) : undefined;
+  // A query that reads no selection has no such column.
+  const selections = [row.tool_selection, row.grant_selection].flatMap((text) =>
+    text ? [readToolSelection(text)] : [],
+  );
+  return { endpoint: sharedServer(row), toolCaller: { groups, selections } };
+}
+
 const byKey: AdmissionQuery<{
   readonly key: AdmittedKey | Suspended;
   readonly expiresAt: number | null;
@@ -191,10 +219,7 @@ const byKey: AdmissionQuery<{
   parameters: ['organization', 'server', 'hash'],
   read: (row) => ({
     key: {
-      ...unlessSuspended(row, () => ({
-        endpoint: sharedServer(row),
-        scopes: readScopes(row.scopes),
-      })),
+      ...unlessSuspended(row, () => ({ ...usable(row, false), scopes: readScopes(row.scopes) })),
       keyId: row.key_id,
     },
     expiresAt: row.expires_at,
@@ -206,7 +231,7 @@ const byClient: AdmissionQuery<AdmittedClient | Suspended> = {
   sql: byClientSql,
   parameters: ['organization', 'server', 'client', 'token'],
   read: (row) =>
-    unlessSuspended(row, () => ({ endpoint: sharedServer(row), scopes: readScopes(row.scopes) })),
+    unlessSuspended(row, () => ({ ...usable(row, false), scopes: readScopes(row.scopes) })),
 };
 
 const byGrant: AdmissionQuery<AdmittedClient | Suspended> = {
@@ -217,7 +242,7 @@ const byGrant: AdmissionQuery<AdmittedClient | Suspended> = {
     if (!isRole(row.role)) return undefined;
     const most = roleScopes(row.role);
     return unlessSuspended(row, () => ({
-      endpoint: sharedServer(row),
+      ...usable(row, true),
       scopes: readScopes(row.scopes).filter((scope) => most.includes(scope)),
     }));
   },
@@ -230,7 +255,7 @@ const byPerson: AdmissionQuery<AdmittedClient | Suspended> = {
   read(row) {
     if (!isRole(row.role)) return undefined;
     const scopes = roleScopes(row.role);
-    return unlessSuspended(row, () => ({ endpoint: sharedServer(row), scopes }));
+    return unlessSuspended(row, () => ({ ...usable(row, true), scopes }));
   },
 };
 

@@ -58,23 +58,38 @@ export interface Schema extends CallTables, ProviderTables {
     agent_id: string | null;
     hidden_tools: Generated<string>;
     changed_tools: Generated<string>;
-    withheld_tools: Generated<string>;
-    /** JSON; null: all that are not hidden or withheld. */
-    open_tools: Generated<string | null>;
+    /** JSON: who may use what it offers; null without any rule. */
+    tool_rules: Generated<string | null>;
+    new_tools: Generated<string>;
+    /** JSON: what calls need of `primitive_definition`. */
+    offered: Generated<string>;
+    /** JSON: the hidden tools that a credential of its MCP endpoint hid and may show again. */
+    hidden_by_credential: Generated<string>;
     /** JSON: what is stored of the arguments and results of its calls; null if that was never chosen. */
     call_contents: Generated<string | null>;
   };
-  tool_definition: {
+  primitive_definition: {
     target_id: string;
+    kind: string;
     name: string;
-    accepted_digest: string;
-    accepted_text: string;
-    accepted_at: number;
+    /** Null, like the other accepted values, until it is accepted for the first time. */
+    accepted_digest: string | null;
+    accepted_text: string | null;
+    /** JSON: the annotations of a tool that an administrator accepted. */
+    accepted_annotations: Generated<string | null>;
+    accepted_at: number | null;
+    /** The actor who accepted it; null if it was offered without a review. */
+    accepted_by: Generated<string | null>;
     seen_digest: string | null;
     seen_text: string | null;
+    seen_annotations: Generated<string | null>;
     changed_at: number | null;
     /** When it was last listed, to the day. */
     listed_at: number;
+    /** JSON: what administrators say instead of the server. */
+    correction: Generated<string | null>;
+    corrected_at: Generated<number | null>;
+    corrected_by: Generated<string | null>;
   };
   upstream_access: {
     id: string;
@@ -137,6 +152,8 @@ export interface Schema extends CallTables, ProviderTables {
     organization_id: string | null;
     name: string;
     scopes: string;
+    /** JSON: the tools that it is limited to; null for all. */
+    tool_selection: Generated<string | null>;
     redirect_uris: string;
     jwks: string | null;
     /** 1 for a client that registered itself with a secret. */
@@ -176,6 +193,8 @@ export interface Schema extends CallTables, ProviderTables {
     agent_id: string | null;
     organization_id: string | null;
     scopes: string;
+    /** JSON: the tools that it is limited to; null for all. */
+    tool_selection: Generated<string | null>;
     created_by: string | null;
     /** The key that a rotation replaces by this one. */
     replaces_id: string | null;
@@ -209,6 +228,8 @@ export interface Schema extends CallTables, ProviderTables {
     client_id: string;
     endpoint_id: string;
     scopes: string;
+    /** JSON: the tools that it is limited to; null for all. */
+    tool_selection: Generated<string | null>;
     redirect_host: string;
     assistant: string | null;
     /** 1 if its code was redeemed with client authentication. */
@@ -228,6 +249,8 @@ export interface Schema extends CallTables, ProviderTables {
     client_id: string;
     endpoint_id: string;
     scopes: string;
+    /** JSON: the tools that it is limited to; null for all. */
+    tool_selection: Generated<string | null>;
     redirect_uri: string;
     code_challenge: string;
     assistant: string | null;

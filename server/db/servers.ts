@@ -22,6 +22,7 @@ import { containsText, readStrings } from './columns.ts';
 import type { Schema } from './schema.ts';
 import { lockTools, renewClosedTools } from './tool-definitions.ts';
 import type { ServerRecord, Target } from '#model/endpoints';
+import { readAccessRules, readOffered } from '#model/tool-rights';
 import { isPostgres, transaction, type Db } from './transaction.ts';
 
 export interface NewServer {
@@ -102,8 +103,9 @@ export const targetColumns = [
   'agent_id',
   'hidden_tools',
   'changed_tools',
-  'withheld_tools',
-  'open_tools',
+  'new_tools',
+  'tool_rules',
+  'offered',
   'call_contents',
 ] as const;
 
@@ -455,8 +457,9 @@ function readTarget(row: ServerRow): Target {
     upstream: upstreamOf(row),
     hiddenTools: readStrings(row.hidden_tools),
     changedTools: row.changed_tools === 'withhold' ? 'withhold' : 'flag',
-    withheldTools: readStrings(row.withheld_tools),
-    ...(row.open_tools && { openTools: readStrings(row.open_tools) }),
+    newTools: row.new_tools === 'review' ? 'review' : 'offer',
+    offered: readOffered(row.offered),
+    ...(row.tool_rules && { rules: readAccessRules(row.tool_rules) }),
     ...(row.call_contents && { contents: readContentSettings(row.call_contents) }),
   };
 }

@@ -36,7 +36,7 @@ const daySeconds = 86_400;
 /** An unlisted tool is forgotten after this time, unless it is marked as changed. */
 const rememberedSeconds = 30 * daySeconds;
 
-type Row = Selectable<Schema['tool_definition']>;
+type Row = Selectable<Schema['primitive_definition']>;
 type KnownRow = Pick<Row, 'name' | 'accepted_digest' | 'seen_digest' | 'listed_at'>;
 
 /** The tools of a server, ordered by name. */
@@ -94,7 +94,7 @@ export async function noteToolDefinitions(
 
 /** The digest that a tool was last listed with. */
 function latestDigest({ seen_digest: seen, accepted_digest: accepted }: KnownRow): string {
-  return seen ?? accepted;
+  return seen ?? accepted ?? '';
 }
 
 /** Whether it was last written more than a day ago that a tool was listed. */
@@ -129,7 +129,7 @@ async function storeListed(
   for (const name of gone) known.delete(name);
   const rule = await ruleOf(tx, targetId);
   if (rule === undefined) return compared(rule, listed, known);
-  const added: Insertable<Schema['tool_definition']>[] = [];
+  const added: Insertable<Schema['primitive_definition']>[] = [];
   const changed: ToolDefinition[] = [];
   const restored: string[] = [];
   for (const tool of listed) {
@@ -139,7 +139,13 @@ async function storeListed(
       if (known.size >= mostKnownTools) continue;
       const next = { name, accepted_digest: digest, seen_digest: null, listed_at: now };
       known.set(name, next);
-      added.push({ ...next, target_id: targetId, accepted_text: text, accepted_at: now });
+      added.push({
+        ...next,
+        target_id: targetId,
+        kind: 'tool',
+        accepted_text: text,
+        accepted_at: now,
+      });
     } else if (latestDigest(row) !== digest) {
       const isChanged = row.accepted_digest !== digest;
       if (isChanged) changed.push(tool);
@@ -203,7 +209,7 @@ export async function acceptToolDefinitions(
     const accepted = [];
     for (const { name, digest } of seen) {
       const { numUpdatedRows } = await tx
-        .updateTable('tool_definition')
+        .updateTable('primitive_definition')
         .set((row) => ({
           accepted_digest: digest,
           accepted_text: row.ref('seen_text').$notNull(),
@@ -213,6 +219,7 @@ export async function acceptToolDefinitions(
           changed_at: null,
         }))
         .where('target_id', '=', targetId)
+        .where('kind', '=', 'tool')
         .where('name', '=', name)
         .where('seen_digest', '=', digest)
         .executeTakeFirst();
@@ -227,29 +234,26 @@ export async function acceptToolDefinitions(
 export async function renewClosedTools(db: Db, targetId: string): Promise<void> {
   const target = await db
     .selectFrom('target')
-    .select(['changed_tools', 'withheld_tools', 'open_tools'])
+    .select(['changed_tools', 'offered'])
     .where('id', '=', targetId)
     .executeTakeFirst();
   if (!target) return;
   const known = await db
-    .selectFrom('tool_definition')
+    .selectFrom('primitive_definition')
     .select(['name', 'seen_digest'])
     .where('target_id', '=', targetId)
+    .where('kind', '=', 'tool')
     .orderBy('name')
     .execute();
   const changed = known.filter(({ seen_digest: seen }) => seen !== null);
-  const withheld = target.changed_tools === 'withhold' ? namesOf(changed) : '[]';
-  const open = known.length >= mostKnownTools ? namesOf(known) : null;
-  if (withheld === target.withheld_tools && open === target.open_tools) return;
-  await db
-    .updateTable('target')
-    .set({ withheld_tools: withheld, open_tools: open })
-    .where('id', '=', targetId)
-    .execute();
-}
-
-function namesOf(rows: readonly { readonly name: string }[]): string {
-  return JSON.stringify(rows.map(({ name }) => name));
+  const names = (rows: typeof known) => rows.map(({ name }) => name);
+  const offered = JSON.stringify({
+    withheld:
+      target.changed_tools === 'withhold' && changed.length > 0 ? { tool: names(changed) } : {},
+    open: known.length >= mostKnownTools ? { tool: names(known) } : {},
+  });
+  if (offered === target.offered) return;
+  await db.updateTable('target').set({ offered }).where('id', '=', targetId).execute();
 }
 
 /** Which of these tools their targets have listed, as far as they are remembered. */
@@ -263,9 +267,10 @@ export async function findListedTools(
     const names = [...new Set(ofTarget.map(({ subject }) => subject))];
     for (const part of inParts(names)) {
       const rows = await db
-        .selectFrom('tool_definition')
+        .selectFrom('primitive_definition')
         .select('name as subject')
         .where('target_id', '=', targetId)
+        .where('kind', '=', 'tool')
         .where('name', 'in', part)
         .execute();
       found.push(...rows.map(({ subject }) => ({ targetId, subject })));
@@ -281,10 +286,10 @@ export function lockTools(tx: Db, targetId: string): Promise<void> {
 
 async function insertTools(
   tx: Db,
-  rows: readonly Insertable<Schema['tool_definition']>[],
+  rows: readonly Insertable<Schema['primitive_definition']>[],
 ): Promise<void> {
   for (const part of inParts(rows)) {
-    await tx.insertInto('tool_definition').values(part).execute();
+    await tx.insertInto('primitive_definition').values(part).execute();
   }
 }
 
@@ -299,6 +304,7 @@ async function putSeen(
   for (const part of inParts(last)) {
     const rows = part.map(({ name, digest, text }) => ({
       target_id: targetId,
+      kind: 'tool',
       name,
       seen_digest: digest,
       seen_text: text,
@@ -310,10 +316,10 @@ async function putSeen(
       listed_at: now,
     }));
     await tx
-      .insertInto('tool_definition')
+      .insertInto('primitive_definition')
       .values(rows)
       .onConflict((conflict) =>
-        conflict.columns(['target_id', 'name']).doUpdateSet((row) => ({
+        conflict.columns(['target_id', 'kind', 'name']).doUpdateSet((row) => ({
           seen_digest: row.ref('excluded.seen_digest'),
           seen_text: row.ref('excluded.seen_text'),
           changed_at: row.ref('excluded.changed_at'),
@@ -327,13 +333,14 @@ async function updateTools(
   tx: Db,
   targetId: string,
   names: readonly string[],
-  change: Updateable<Schema['tool_definition']>,
+  change: Updateable<Schema['primitive_definition']>,
 ): Promise<void> {
   for (const part of inParts(names)) {
     await tx
-      .updateTable('tool_definition')
+      .updateTable('primitive_definition')
       .set(change)
       .where('target_id', '=', targetId)
+      .where('kind', '=', 'tool')
       .where('name', 'in', part)
       .execute();
   }
@@ -342,8 +349,9 @@ async function updateTools(
 async function removeTools(tx: Db, targetId: string, names: readonly string[]): Promise<void> {
   for (const part of inParts(names)) {
     await tx
-      .deleteFrom('tool_definition')
+      .deleteFrom('primitive_definition')
       .where('target_id', '=', targetId)
+      .where('kind', '=', 'tool')
       .where('name', 'in', part)
       .execute();
   }
@@ -360,18 +368,20 @@ async function ruleOf(db: Db, targetId: string): Promise<ComparedTools['rule']> 
 
 async function knownOf(db: Db, targetId: string): Promise<Map<string, KnownRow>> {
   const rows = await db
-    .selectFrom('tool_definition')
+    .selectFrom('primitive_definition')
     .select(['name', 'accepted_digest', 'seen_digest', 'listed_at'])
     .where('target_id', '=', targetId)
+    .where('kind', '=', 'tool')
     .execute();
   return new Map(rows.map((row) => [row.name, row]));
 }
 
 function rowsOf(db: Db, targetId: string) {
   return db
-    .selectFrom('tool_definition')
+    .selectFrom('primitive_definition')
     .selectAll()
     .where('target_id', '=', targetId)
+    .where('kind', '=', 'tool')
     .orderBy('name')
     .execute();
 }
@@ -381,8 +391,8 @@ function readTool(row: Row): KnownTool {
   const isChanged = digest !== null && text !== null && changedAt !== null;
   return {
     name,
-    accepted: { digest: row.accepted_digest, text: row.accepted_text },
-    acceptedAt: row.accepted_at,
+    accepted: { digest: row.accepted_digest ?? '', text: row.accepted_text ?? '' },
+    acceptedAt: row.accepted_at ?? 0,
     ...(isChanged && { seen: { digest, text }, changedAt }),
   };
 }

@@ -1,6 +1,7 @@
 import type { ServerRecord } from '#model/endpoints';
 import type { Clock } from '#model/clock';
 import type { Scope } from '#model/scopes';
+import { ToolRights } from '#model/tool-rights';
 import { suspended } from '#model/suspension';
 import { hashSecret, isWellFormedSecret } from '#secrets/secrets';
 import type { AccessTokenClaims, AccessTokens } from '#oauth/access-tokens';
@@ -21,6 +22,8 @@ export interface Admission {
   readonly grantId?: string;
   readonly scopes: readonly Scope[];
   readonly endpoint: ServerRecord;
+  /** What the caller may use of the server. */
+  readonly rights: ToolRights;
   /** Identifies the key, the token or the person, without a secret. */
   readonly reference: string;
   /** The scopes that the credential would get now; `undefined` if it would not be admitted. */
@@ -159,7 +162,7 @@ function admitKey(
   return whenReady(asked(ask, asOf), (found): Admission => {
     const remembered = found && known?.get(found);
     if (remembered) return remembered.admission;
-    const { keyId, scopes, endpoint } = admitted(found, {
+    const { keyId, scopes, endpoint, toolCaller } = admitted(found, {
       principal: `key:${found?.keyId ?? ''}`,
       credential: { type: 'key', id: found?.keyId ?? '' },
     });
@@ -168,6 +171,7 @@ function admitKey(
       credential: { type: 'key', id: keyId },
       scopes,
       endpoint,
+      rights: new ToolRights(endpoint.target, toolCaller),
       reference: keyId,
       ...whileAsked(`key ${keyId}`, ask),
     };
@@ -205,6 +209,7 @@ function admitToken(
       ...(grantId !== undefined && { grantId, userId: subject }),
       scopes: within(most),
       endpoint: most.endpoint,
+      rights: new ToolRights(most.endpoint.target, most.toolCaller),
       reference: tokenId,
       async scopesNow() {
         const now = expiresAt > clock.now() ? active(await ask()) : undefined;
@@ -232,6 +237,7 @@ async function admitPerson(
     userId,
     scopes: found.scopes,
     endpoint: found.endpoint,
+    rights: new ToolRights(found.endpoint.target, found.toolCaller),
     reference: principal,
     ...whileAsked('person', ask),
   };

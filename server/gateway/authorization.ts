@@ -1,5 +1,6 @@
 import { z } from 'zod';
 
+import { allows } from '#model/tool-rights';
 import { allScopes, methodScope, type Scope, subscriptionScope } from '#model/scopes';
 import { mirroredMember } from 'latchkey-mcp/headers';
 import type { Envelope } from 'latchkey-mcp/message';
@@ -12,7 +13,7 @@ import { GatewayRefusal } from './gateway-refusal.ts';
  *
  * @throws {GatewayRefusal} `unknown_method`, `insufficient_scope`, `hidden_tool`, `withheld_tool`, `bad_params`, `not_a_message`
  */
-export function authorize(envelope: Envelope, body: Buffer, { scopes, endpoint }: Admission): void {
+export function authorize(envelope: Envelope, body: Buffer, { scopes, rights }: Admission): void {
   const { method = '', name, params } = envelope;
   // Methods under `notifications/` are known, and need no scope, only in notifications.
   const isMisused = envelope.kind === 'request' && method.startsWith('notifications/');
@@ -25,12 +26,11 @@ export function authorize(envelope: Envelope, body: Buffer, { scopes, endpoint }
     require(listenedScopes(params && body.subarray(params.start, params.end)), scopes);
   }
   if (method !== 'tools/call' || name === undefined) return;
-  const { hiddenTools, withheldTools, openTools } = endpoint.target;
-  if (hiddenTools.includes(name)) throw new GatewayRefusal('hidden_tool', { detail: name });
-  const isOpen = openTools?.includes(name) ?? true;
-  if (withheldTools.includes(name) || !isOpen) {
-    throw new GatewayRefusal('withheld_tool', { detail: name });
-  }
+  const verdict = rights.verdict('tool', name);
+  if (allows(verdict)) return;
+  throw new GatewayRefusal(verdict === 'hidden' ? 'hidden_tool' : 'withheld_tool', {
+    detail: name,
+  });
 }
 
 function require(needed: readonly Scope[], granted: readonly Scope[]): void {

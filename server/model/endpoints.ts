@@ -1,6 +1,7 @@
 import type { ContentSettings } from './call-contents.ts';
 import type { EpochSeconds } from './clock.ts';
 import type { ServerLimits } from './server-limits.ts';
+import type { AccessRules, Offered } from './tool-rights.ts';
 import type { UpstreamKind } from './upstream-kinds.ts';
 
 /**
@@ -17,10 +18,11 @@ export interface Target {
   readonly hiddenTools: readonly string[];
   /** What happens when a tool differs from its accepted definition: `flag` shows that to people, `withhold` also closes the tool. */
   readonly changedTools: 'flag' | 'withhold';
-  /** The tools that are closed because they changed. */
-  readonly withheldTools: readonly string[];
-  /** The only callable tools; set for a server that lists as many tools as are remembered. */
-  readonly openTools?: readonly string[] | undefined;
+  /** What happens when it lists something for the first time: `offer` accepts it, `review` keeps it closed until it is accepted. */
+  readonly newTools: 'offer' | 'review';
+  readonly offered: Offered;
+  /** Who may use what it offers; absent without any rule. */
+  readonly rules?: AccessRules | undefined;
   /** What is stored of the arguments and results of its calls; nothing by default. */
   readonly contents?: ContentSettings | undefined;
 }

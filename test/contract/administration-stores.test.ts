@@ -85,7 +85,8 @@ await onEachDatabase('servers', ({ open }) => {
         upstream,
         hiddenTools: ['drop'],
         changedTools: 'flag',
-        withheldTools: [],
+        newTools: 'offer',
+        offered: { withheld: {}, open: {}, readOnly: new Set() },
       },
     });
     expect(await findServer(other.db, 'acme', 'support')).not.toHaveProperty('title');

@@ -8,6 +8,7 @@ import { insertKey, revokeKey } from '#server/db/keys';
 import { updateServer } from '#server/db/servers';
 import { transaction } from '#server/db/transaction';
 import { madeAt, makeServer, newClient, newKey } from '#support/made-records';
+import { ofNoPerson } from '#support/some-admission';
 import { sqliteAdmissions } from '#server/db/sqlite/admission-store';
 import { openStores } from '#server/app/stores';
 import { temporaryFolder } from '#support/temporary-folder';
@@ -32,7 +33,8 @@ const sales = {
     upstream: { kind: 'demo' },
     hiddenTools: [],
     changedTools: 'flag',
-    withheldTools: [],
+    newTools: 'offer',
+    offered: { withheld: {}, open: {}, readOnly: new Set() },
   },
 };
 
@@ -51,6 +53,7 @@ await onEachDatabase('admission', ({ open }) => {
 
     expect(await byKey(database)).toEqual({
       endpoint: sales,
+      toolCaller: ofNoPerson,
       keyId: 'key_a',
       scopes: ['mcp:tools:read'],
     });
@@ -62,6 +65,7 @@ await onEachDatabase('admission', ({ open }) => {
 
     expect(await byClient(database)).toEqual({
       endpoint: sales,
+      toolCaller: ofNoPerson,
       scopes: ['mcp:tools:read', 'mcp:tools:execute'],
     });
   });
@@ -296,8 +300,8 @@ await onEachDatabase('admission', ({ open }) => {
     });
 
     expect(found).toEqual([
-      { endpoint: sales, keyId: 'key_a', scopes: ['mcp:tools:read'] },
-      { endpoint: sales, scopes: ['mcp:tools:read', 'mcp:tools:execute'] },
+      { endpoint: sales, toolCaller: ofNoPerson, keyId: 'key_a', scopes: ['mcp:tools:read'] },
+      { endpoint: sales, toolCaller: ofNoPerson, scopes: ['mcp:tools:read', 'mcp:tools:execute'] },
       undefined,
       undefined,
     ]);

@@ -66,7 +66,8 @@ await onEachDatabase('organizations', ({ open }) => {
         upstream,
         hiddenTools: [],
         changedTools: 'flag',
-        withheldTools: [],
+        newTools: 'offer',
+        offered: { withheld: {}, open: {}, readOnly: new Set() },
       },
     });
   });
@@ -113,7 +114,7 @@ await onEachDatabase('organizations', ({ open }) => {
       target: { hiddenTools: ['drop', 'é'] },
     });
     expect(await findServer(database.db, 'acme', 'support')).toMatchObject({
-      target: { hiddenTools: [], changedTools: 'flag', withheldTools: [] },
+      target: { hiddenTools: [], changedTools: 'flag', newTools: 'offer' },
     });
   });
 

@@ -78,8 +78,9 @@ await onEachDatabase('tool definitions', ({ open }) => {
     await makeServer(database);
     const { db } = database;
     const elsewhere = await database.connectAgain();
-    const closed = async () =>
-      (await findServer(elsewhere.db, 'acme', 'sales'))?.target.withheldTools;
+    const closed = async () => [
+      ...((await findServer(elsewhere.db, 'acme', 'sales'))?.target.offered.withheld.tool ?? []),
+    ];
     await noteToolDefinitions(db, target, [echo, other], madeAt);
     await noteToolDefinitions(db, target, [liar], madeAt);
     const whileFlagged = await closed();
@@ -113,8 +114,10 @@ await onEachDatabase('tool definitions', ({ open }) => {
     await makeServer(database);
     const { db } = database;
     const elsewhere = await database.connectAgain();
-    const openTools = async () =>
-      (await findServer(elsewhere.db, 'acme', 'sales'))?.target.openTools;
+    const openTools = async () => {
+      const open = (await findServer(elsewhere.db, 'acme', 'sales'))?.target.offered.open.tool;
+      return open && [...open];
+    };
     const many = Array.from({ length: mostKnownTools + 1 }, (_, i) => tool(`t${i}`, 'x'));
     await noteToolDefinitions(db, target, many.slice(0, -2), madeAt);
     const before = await openTools();
@@ -145,7 +148,7 @@ await onEachDatabase('tool definitions', ({ open }) => {
     }
 
     expect(await listToolDefinitions(db, target)).toHaveLength(mostKnownTools - 1);
-    expect((await findServer(db, 'acme', 'sales'))?.target.openTools).toBeUndefined();
+    expect((await findServer(db, 'acme', 'sales'))?.target.offered.open.tool).toBeUndefined();
   });
 
   test('110: an unlisted tool is remembered for 30 days, while its definition differs, and when it is listed again', async () => {

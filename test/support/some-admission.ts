@@ -1,4 +1,5 @@
 import type { Endpoint, ServerRecord, Target } from '#server/model/endpoints';
+import { type ToolCaller, ToolRights } from '#server/model/tool-rights';
 import { allScopes } from '#server/model/scopes';
 import type { Admission } from '#server/gateway/admission';
 
@@ -11,7 +12,8 @@ export function someTarget(but: Partial<Target> = {}): Target {
     upstream: { kind: 'demo' },
     hiddenTools: [],
     changedTools: 'flag',
-    withheldTools: [],
+    newTools: 'offer',
+    offered: { withheld: {}, open: {}, readOnly: new Set() },
     ...but,
   };
 }
@@ -30,13 +32,18 @@ export function someServer({ target = {}, ...but }: SomeServer = {}): ServerReco
   };
 }
 
+/** A caller that acts for no person and is limited to no tools. */
+export const ofNoPerson: ToolCaller = { selections: [] };
+
 /** A caller that was let in with every scope; `but` changes some of it. */
 export function someAdmission(but: Partial<Admission> = {}): Admission {
+  const { endpoint = someServer() } = but;
   return {
     principal: 'key:key_a',
     credential: { type: 'key', id: 'key_a' },
     scopes: allScopes,
-    endpoint: someServer(),
+    endpoint,
+    rights: new ToolRights(endpoint.target, ofNoPerson),
     reference: 'key_a',
     scopesNow: () => Promise.resolve(allScopes),
     access: { name: 'key key_a', isActive: () => Promise.resolve(true) },

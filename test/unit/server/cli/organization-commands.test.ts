@@ -101,6 +101,6 @@ test('server hide-tools hides exactly the given tools, each once, and none shows
   });
   expect(await admin.json(...argv)).toMatchObject({ hidden_tools: [] });
   expect(await findServer(admin.stores.db, 'acme', 'web')).toMatchObject({
-    target: { hiddenTools: [], changedTools: 'flag', withheldTools: [] },
+    target: { hiddenTools: [], changedTools: 'flag', newTools: 'offer' },
   });
 });

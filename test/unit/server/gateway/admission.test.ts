@@ -6,7 +6,7 @@ import { admit, presentedCredential } from '#server/gateway/admission';
 import { type AccessTokens, accessTokens } from '#server/oauth/access-tokens';
 import type { Scope } from '#server/model/scopes';
 import { freshSigningKeys } from '#support/fresh-signing-keys';
-import { someServer } from '#support/some-admission';
+import { ofNoPerson, someServer } from '#support/some-admission';
 import { type StillClock, stillClock } from '#support/still-clock';
 
 describe('admit', () => {
@@ -15,9 +15,15 @@ describe('admit', () => {
   const server = someServer();
   const byKey = vi.fn<AdmissionStore['byKey']>();
   const byClient = vi.fn<AdmissionStore['byClient']>();
-  const admittedKey: AdmittedKey = { endpoint: server, keyId: 'key_a', scopes: ['mcp:tools:read'] };
+  const admittedKey: AdmittedKey = {
+    endpoint: server,
+    toolCaller: ofNoPerson,
+    keyId: 'key_a',
+    scopes: ['mcp:tools:read'],
+  };
   const admittedClient: AdmittedClient = {
     endpoint: server,
+    toolCaller: ofNoPerson,
     scopes: ['mcp:tools:read', 'mcp:tools:execute'],
   };
   const refused = (code: string) => expect.objectContaining({ name: 'GatewayRefusal', code });

@@ -14,13 +14,17 @@ describe('authorize', () => {
     );
 
   test.each([
-    ['one that is withheld', { withheldTools: ['drop'] }],
-    ['110: one beyond those of a server that are compared', { openTools: ['query'] }],
+    ['one that is withheld', { withheld: { tool: new Set(['drop']) }, open: {} }],
+    [
+      '110: one beyond those of a server that are compared',
+      { withheld: {}, open: { tool: new Set(['query']) } },
+    ],
     [
       'one that is withheld of those that are compared',
-      { withheldTools: ['drop'], openTools: ['drop', 'query'] },
+      { withheld: { tool: new Set(['drop']) }, open: { tool: new Set(['drop', 'query']) } },
     ],
-  ])('a tool whose definition nobody has accepted is not called: %s', (_, but) => {
+  ])('a tool whose definition nobody has accepted is not called: %s', (_, closed) => {
+    const but = { offered: { ...closed, readOnly: new Set<string>() } };
     const callOf = (name: string) => {
       const { envelope, body } = scannedRequest('tools/call', { name });
       return () =>

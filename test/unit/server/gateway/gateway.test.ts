@@ -19,7 +19,7 @@ import {
 import { bodyText } from '#support/gateway-answer';
 import { modern } from '#support/mcp-call';
 import { discoverAnswer, legacyServer, messageOf, modernServer } from '#support/mcp-servers';
-import { someServer } from '#support/some-admission';
+import { ofNoPerson, someServer } from '#support/some-admission';
 import { stillClock } from '#support/still-clock';
 import { patient } from '#support/patient';
 
@@ -38,9 +38,12 @@ let presentation: Presentation | undefined;
 
 beforeEach(() => {
   const clock = stillClock();
-  byKey
-    .mockReset()
-    .mockResolvedValue({ endpoint: someServer(), keyId: 'key_a', scopes: ['mcp:tools:read'] });
+  byKey.mockReset().mockResolvedValue({
+    endpoint: someServer(),
+    toolCaller: ofNoPerson,
+    keyId: 'key_a',
+    scopes: ['mcp:tools:read'],
+  });
   changeToken.mockReset().mockReturnValue('once');
   for (const spy of [byPerson, used, note, refused, readBody]) spy.mockReset();
   upstream = legacyServer();
@@ -136,7 +139,12 @@ test.each([
   const text = 'x'.repeat(3 * 1024 * 1024);
   const received: string[] = [];
   const others = serverOf();
-  byKey.mockResolvedValue({ endpoint: someServer(), keyId: 'key_a', scopes: [...allScopes] });
+  byKey.mockResolvedValue({
+    endpoint: someServer(),
+    toolCaller: ofNoPerson,
+    keyId: 'key_a',
+    scopes: [...allScopes],
+  });
   upstream = {
     send: (request) => {
       const { method = '', id } = messageOf({ text: Buffer.from(request.body ?? []).toString() });
@@ -294,7 +302,12 @@ describe('a call is counted when it ends', () => {
   };
 
   beforeEach(() => {
-    byKey.mockResolvedValue({ endpoint: someServer(), keyId: 'key_a', scopes: [...allScopes] });
+    byKey.mockResolvedValue({
+      endpoint: someServer(),
+      toolCaller: ofNoPerson,
+      keyId: 'key_a',
+      scopes: [...allScopes],
+    });
   });
 
   test.each([
@@ -321,7 +334,12 @@ describe('a call is counted when it ends', () => {
 
   test('as refused if the tool is hidden', async () => {
     const server = someServer({ target: { hiddenTools: ['query'] } });
-    byKey.mockResolvedValue({ endpoint: server, keyId: 'key_a', scopes: [...allScopes] });
+    byKey.mockResolvedValue({
+      endpoint: server,
+      toolCaller: ofNoPerson,
+      keyId: 'key_a',
+      scopes: [...allScopes],
+    });
     await ask(call);
 
     expect(note).toHaveBeenCalledExactlyOnceWith({
@@ -351,7 +369,11 @@ describe('a person who is signed in at the dashboard', () => {
   const ofDana = { proved: { type: 'person', userId: 'user_dana' } as const, rawHeaders: [] };
 
   test('is admitted with the current rights of their role, and counted as a person', async () => {
-    byPerson.mockResolvedValue({ endpoint: someServer(), scopes: ['mcp:tools:read'] });
+    byPerson.mockResolvedValue({
+      endpoint: someServer(),
+      toolCaller: ofNoPerson,
+      scopes: ['mcp:tools:read'],
+    });
     const listed = await ask(list, ofDana);
     const called = await ask('{"jsonrpc":"2.0","id":8,"method":"tools/call"}', ofDana);
 
@@ -385,7 +407,12 @@ describe('a person who is signed in at the dashboard', () => {
 });
 
 test('the response to our own request to connect an account does not reach the upstream', async () => {
-  byKey.mockResolvedValue({ endpoint: someServer(), keyId: 'key_a', scopes: allScopes });
+  byKey.mockResolvedValue({
+    endpoint: someServer(),
+    toolCaller: ofNoPerson,
+    keyId: 'key_a',
+    scopes: allScopes,
+  });
   const server = fakeUpstream(() => ({
     text: '{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2026-07-28"]}}',
   }));
@@ -407,7 +434,12 @@ function lowerCase(headers: Readonly<Record<string, string>>): Record<string, st
 
 test('at a server with limits a GET stream counts as a stream of its caller', async () => {
   const server = someServer({ limits: { concurrentCalls: 1 } });
-  byKey.mockResolvedValue({ endpoint: server, keyId: 'key_a', scopes: ['mcp:tools:read'] });
+  byKey.mockResolvedValue({
+    endpoint: server,
+    toolCaller: ofNoPerson,
+    keyId: 'key_a',
+    scopes: ['mcp:tools:read'],
+  });
   upstream = fakeUpstream(({ method }) => {
     if (method === 'GET') return { mediaType: 'text/event-stream', text: new ReadableStream() };
     return { text: '{"jsonrpc":"2.0","id":7,"result":{}}', sessionId: 'theirs' };
@@ -499,6 +531,7 @@ test('46: the rights of a caller are checked again after its body arrived slowly
   const call = '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"query"}}';
   const allowed = {
     endpoint: someServer(),
+    toolCaller: ofNoPerson,
     keyId: 'key_a',
     scopes: ['mcp:tools:execute'],
   } as const;
@@ -655,7 +688,12 @@ test('56: a caller that lost a scope gets no stored event of a stream with more 
     return { text: `{"jsonrpc":"2.0","id":7,"result":${result}}`, sessionId: 'theirs' };
   });
   const scopes = ['mcp:tools:read', 'mcp:resources:read'] as const;
-  byKey.mockResolvedValue({ endpoint: someServer(), keyId: 'key_a', scopes });
+  byKey.mockResolvedValue({
+    endpoint: someServer(),
+    toolCaller: ofNoPerson,
+    keyId: 'key_a',
+    scopes,
+  });
   const opened = await ask('{"jsonrpc":"2.0","id":7,"method":"initialize","params":{}}');
   await bodyText(opened);
   const session = { 'mcp-session-id': opened.headers['Mcp-Session-Id'] };
@@ -665,7 +703,12 @@ test('56: a caller that lost a scope gets no stored event of a stream with more 
   await writer.write(Buffer.from(told('tools')));
   await writer.write(Buffer.from(told('resources')));
 
-  byKey.mockResolvedValue({ endpoint: someServer(), keyId: 'key_a', scopes: ['mcp:tools:read'] });
+  byKey.mockResolvedValue({
+    endpoint: someServer(),
+    toolCaller: ofNoPerson,
+    keyId: 'key_a',
+    scopes: ['mcp:tools:read'],
+  });
   const headers = { ...session, 'last-event-id': 'u1-1' };
   const after = await bodyText(await ask(list, { method: 'GET', headers }));
 
@@ -678,7 +721,12 @@ describe('a server whose upstream URL changes', () => {
   function pointTo(url: string, next: Upstream) {
     upstream = next;
     const server = someServer({ target: { upstream: { kind: 'http', url } } });
-    byKey.mockResolvedValue({ endpoint: server, keyId: 'key_a', scopes: ['mcp:tools:read'] });
+    byKey.mockResolvedValue({
+      endpoint: server,
+      toolCaller: ofNoPerson,
+      keyId: 'key_a',
+      scopes: ['mcp:tools:read'],
+    });
   }
   const [first, second] = [legacyServer(), legacyServer()];
   const sent = ({ sent: requests }: typeof first) =>

@@ -6,11 +6,12 @@ import { findServerById, insertServer, updateServer } from '#server/db/servers';
 import { GatewayRefusal } from '#server/gateway/gateway-refusal';
 import { asksForTools } from '#server/gateway/tool-list';
 import { type ToolDefinition } from '#server/db/tool-definitions';
+import { ToolRights } from '#server/model/tool-rights';
 import { toolDefinition } from '#server/tools/tool-definition';
 import { ToolWatch, pinnedTools, listedTools } from '#server/tools/tool-pinning';
 import { type ScriptedAnswer, eventStream, fakeUpstream } from '#support/fake-upstream';
 import { openDatabase } from '#support/open-database';
-import { someServer, someTarget } from '#support/some-admission';
+import { ofNoPerson, someServer, someTarget } from '#support/some-admission';
 import { stillClock } from '#support/still-clock';
 
 test.each([
@@ -301,9 +302,9 @@ describe('the tools of a server', () => {
       written: () => transactions.mock.calls.length,
       look: (tools: ToolDefinition[], node: 0 | 1 = 0) => watches[node].look(recorded, tools),
       isOpen: async (name: string) => {
-        const { withheldTools = [], openTools } =
-          (await findServerById(db, server.id))?.target ?? {};
-        return !withheldTools.includes(name) && (openTools?.includes(name) ?? true);
+        const found = await findServerById(db, server.id);
+        const rights = found && new ToolRights(found.target, ofNoPerson);
+        return rights?.verdict('tool', name) === 'everyone';
       },
       audited: async () => {
         const rows = await db.selectFrom('audit_event').select(['action', 'target']).execute();

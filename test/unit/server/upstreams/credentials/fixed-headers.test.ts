@@ -18,6 +18,7 @@ import {
   fixedHeaderStep,
   withHeader,
 } from '#server/upstreams/credentials/fixed-headers';
+import { someTarget } from '#support/some-admission';
 import { stillClock } from '#support/still-clock';
 
 const targetId = 'srv_1';
@@ -54,13 +55,8 @@ function asked(headers: readonly FixedHeader[], statuses: readonly number[], at 
   const left = [...statuses];
   const send = vi.fn(async (_sent: UpstreamRequest) => answered(left.shift() ?? 500));
   const server: CredentialedTarget = {
-    id: targetId,
-    organization: 'acme',
-    name: 'web',
+    ...someTarget({ id: targetId, name: 'web' }),
     upstream: { kind: 'http', url: at, headers },
-    hiddenTools: [],
-    changedTools: 'flag',
-    withheldTools: [],
   };
   const clock = stillClock(start);
   const noteRefused = vi.fn(async () => undefined);
