@@ -95,7 +95,7 @@ export function readAccessRules(text: string): AccessRules {
 
 /** Rules as JSON; `null` if there are none. Equal rules have equal texts. */
 export function accessRulesText({ others, named }: AccessRules): string | null {
-  const listed = (who: Audience) => (who === 'everyone' ? who : [...who].sort());
+  const listed = (who: Audience) => (who === 'everyone' ? who : [...who].toSorted());
   const ofKinds = primitiveKinds.flatMap((kind) => {
     const pairs = [...named[kind]].sort(([a], [b]) => (a < b ? -1 : 1));
     if (pairs.length === 0) return [];
@@ -103,7 +103,9 @@ export function accessRulesText({ others, named }: AccessRules): string | null {
   });
   const restricted = Object.entries(others).filter(([, who]) => who !== 'everyone');
   if (ofKinds.length === 0 && restricted.length === 0) return null;
-  const ofOthers = restricted.sort().map(([kind, who]) => [kind, listed(who)] as const);
+  const ofOthers = restricted
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([kind, who]) => [kind, listed(who)] as const);
   return JSON.stringify({
     others: Object.fromEntries(ofOthers),
     named: Object.fromEntries(ofKinds),

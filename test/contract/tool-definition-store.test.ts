@@ -115,8 +115,8 @@ await onEachDatabase('tool definitions', ({ open }) => {
     const { db } = database;
     const elsewhere = await database.connectAgain();
     const openTools = async () => {
-      const open = (await findServer(elsewhere.db, 'acme', 'sales'))?.target.offered.open.tool;
-      return open && [...open];
+      const names = (await findServer(elsewhere.db, 'acme', 'sales'))?.target.offered.open.tool;
+      return names && [...names];
     };
     const many = Array.from({ length: mostKnownTools + 1 }, (_, i) => tool(`t${i}`, 'x'));
     await noteToolDefinitions(db, target, many.slice(0, -2), madeAt);
