@@ -113,6 +113,8 @@ export async function nodeCluster({
     response.once('close', () => onward.destroy());
     request.pipe(onward);
   });
+  // Longer than the nodes announce to callers in `Keep-Alive`, who would otherwise use a connection that is just being closed.
+  balancer.keepAliveTimeout = 120_000;
   const upgraded = new Map<Duplex, string>();
   balancer.on('upgrade', (request, socket: Duplex, head) => {
     const node = nodeFor(request);
