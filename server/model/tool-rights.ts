@@ -1,5 +1,9 @@
 import { z } from 'zod';
 
+import { LimitedMap } from './limited-map.ts';
+import { ResourceNames, ResourceRules } from './resource-rules.ts';
+import { ResourceUri } from './resource-uri.ts';
+
 /** What a server offers and a caller may be refused. MCP 2026-07-28 server: tools, prompts, resources, resource templates */
 export const primitiveKinds = ['tool', 'prompt', 'resource', 'template'] as const;
 export type PrimitiveKind = (typeof primitiveKinds)[number];
@@ -35,6 +39,8 @@ export interface Offered {
   readonly open: Readonly<Partial<Record<PrimitiveKind, ReadonlySet<string>>>>;
   /** The tools that only read, as an administrator accepted or corrected their annotations. */
   readonly readOnly: ReadonlySet<string>;
+  /** Differs when lists show something else of the same names, such as a correction. */
+  readonly revision?: string | undefined;
 }
 
 /** Who asks, as far as rights per tool depend on it. */
@@ -60,6 +66,7 @@ const offeredSchema = z.object({
   withheld: namesOfKinds.default({}),
   open: namesOfKinds.default({}),
   readOnly: names.default([]),
+  revision: z.string().optional(),
 });
 
 export const toolSelectionSchema = z.discriminatedUnion('type', [
@@ -113,11 +120,12 @@ export function accessRulesText({ others, named }: AccessRules): string | null {
 }
 
 export function readOffered(text: string): Offered {
-  const { withheld, open, readOnly } = offeredSchema.parse(JSON.parse(text));
+  const { withheld, open, readOnly, revision } = offeredSchema.parse(JSON.parse(text));
   return {
     withheld: mapped(withheld, (list) => new Set(list)),
     open: mapped(open, (list) => new Set(list)),
     readOnly: new Set(readOnly),
+    ...(revision !== undefined && { revision }),
   };
 }
 
@@ -167,25 +175,51 @@ export interface RightsSource {
   readonly rules?: AccessRules | undefined;
 }
 
+/** The lists whose changes callers are told of. That of resources includes their templates. */
+export const primitiveLists = ['tool', 'prompt', 'resource'] as const;
+export type PrimitiveList = (typeof primitiveLists)[number];
+
 /**
  * What a caller may use of a server: the intersection of what is offered, of the rules for people, and of what the credential is
  * limited to. Names are compared byte for byte.
+ *
+ * For a URI, a rule of its own decides. Without one, it is closed if an upstream may read it as another URI that is; then, each
+ * template with a rule counts that it matches, and one that closes outweighs all that open; then, what is decided for others.
  */
 export class ToolRights {
   readonly #source: RightsSource;
   readonly #caller: ToolCaller;
+  readonly #read: ReadSource;
+  readonly #isFree: Readonly<Record<PrimitiveKind, boolean>>;
+  readonly #choices: readonly Choice[];
 
   constructor(source: RightsSource, caller: ToolCaller) {
+    const { selections } = caller;
+    const read = readSource(source);
+    const isFree = (kind: PrimitiveKind) =>
+      read.isFree[kind] && !selections.some((selection) => limits(selection, kind));
     this.#source = source;
     this.#caller = caller;
+    this.#read = read;
+    this.#isFree = ofEachKind(isFree);
+    this.#choices = selections.flatMap((selection) =>
+      selection.type === 'chosen' ? [new Choice(selection)] : [],
+    );
   }
 
   /** Whether it may refuse something of this kind, so that lists have to be read. */
   restricts(kind: PrimitiveKind): boolean {
-    const { hiddenTools, offered, rules } = this.#source;
-    if (rules || offered.open[kind] || (offered.withheld[kind]?.size ?? 0) > 0) return true;
-    if (kind === 'tool' && hiddenTools.length > 0) return true;
-    return this.#caller.selections.some((selection) => limits(selection, kind));
+    return !this.#isFree[kind];
+  }
+
+  /** Whether administrators wrote rules about this kind, so that a refusal must not tell whether there is such a thing. */
+  hasRules(kind: PrimitiveKind): boolean {
+    return this.#read.hasRules[kind];
+  }
+
+  /** Whether there are rules about this kind, but no list was read yet that says which names there are. */
+  isUnread(kind: PrimitiveKind): boolean {
+    return kind !== 'resource' && this.hasRules(kind) && !this.#source.offered.open[kind];
   }
 
   /** Whether it depends on who calls, so that a list must not be shared between callers. */
@@ -197,49 +231,201 @@ export class ToolRights {
 
   /** For a tool or prompt by its name, for a resource by its URI, for a template by its text. */
   verdict(kind: PrimitiveKind, name: string): Verdict {
-    const { hiddenTools, offered } = this.#source;
-    if (kind === 'tool' && hiddenTools.includes(name)) return 'hidden';
-    if (offered.withheld[kind]?.has(name)) return 'withheld';
-    if (offered.open[kind]?.has(name) === false) return 'unknown';
-    return this.#bySelections(kind, name) ?? this.#byRule(kind, name);
+    if (this.#isFree[kind]) return 'everyone';
+    const asked = askedFor(kind, name);
+    return this.#closed(asked) ?? this.#unknown(asked) ?? this.#granted(asked);
   }
 
-  #bySelections(kind: PrimitiveKind, name: string): Refused | undefined {
-    for (const selection of this.#caller.selections) {
-      if (selection.type === 'read-only') {
-        if (kind === 'tool' && !this.#source.offered.readOnly.has(name)) return 'not_read_only';
-      } else if (selection.type === 'chosen' && !isChosen(selection, kind, name)) {
-        return 'not_chosen';
-      }
-    }
-    return undefined;
+  /** Whether it is on the caller's list: something that the server has just listed, and that is not withheld. */
+  lists(kind: PrimitiveKind, name: string): boolean {
+    if (this.#isFree[kind]) return true;
+    const asked = askedFor(kind, name);
+    return allows(this.#closed(asked) ?? this.#granted(asked));
   }
 
-  #byRule(kind: PrimitiveKind, name: string): Verdict {
-    const { rules } = this.#source;
-    const { groups, selections } = this.#caller;
+  /** A text that differs when the caller's list may have changed. It is long if there are many names. */
+  listState(list: PrimitiveList): string {
+    const { selections, groups } = this.#caller;
+    const caller = JSON.stringify([list, groups && [...groups].toSorted(), selections]);
+    const { listStates } = this.#read;
+    const known = listStates.get(caller);
+    if (known !== undefined) return known;
+    const kinds: readonly PrimitiveKind[] = list === 'resource' ? ['resource', 'template'] : [list];
+    const { revision } = this.#source.offered;
+    const state = JSON.stringify([revision, ...kinds.map((kind) => this.#stateOf(kind))]);
+    listStates.set(caller, state);
+    return state;
+  }
+
+  #stateOf(kind: PrimitiveKind): unknown {
+    if (this.#isFree[kind]) return null;
+    const all = this.#read.namesOf(kind);
+    const listed = all.filter((name) => this.lists(kind, name));
+    const others = allows(this.#decided(this.#read.others(kind), () => false));
+    return [listed, others ? all : null, this.#caller.selections];
+  }
+
+  #closed({ kind, name, uri }: Asked): Refused | undefined {
+    const { hidden, withheldResources } = this.#read;
+    if (kind === 'tool' && hidden.has(name)) return 'hidden';
+    if (this.#source.offered.withheld[kind]?.has(name)) return 'withheld';
+    if (!uri || this.#source.rules?.named.resource.has(name)) return undefined;
+    return withheldResources.mayCover(uri) ? 'withheld' : undefined;
+  }
+
+  #unknown({ kind, name, uri }: Asked): Refused | undefined {
+    const open = this.#source.offered.open[kind];
+    if (!open || open.has(name)) return undefined;
+    return uri && this.#read.openResources.cover(uri) ? undefined : 'unknown';
+  }
+
+  #granted(asked: Asked): Verdict {
+    return this.#bySelections(asked) ?? this.#byRules(asked);
+  }
+
+  #bySelections(asked: Asked): Refused | undefined {
+    const isReadOnly = this.#caller.selections.some(({ type }) => type === 'read-only');
+    const { readOnly } = this.#source.offered;
+    if (isReadOnly && asked.kind === 'tool' && !readOnly.has(asked.name)) return 'not_read_only';
+    return this.#choices.every((choice) => choice.has(asked)) ? undefined : 'not_chosen';
+  }
+
+  #byRules(asked: Asked): Verdict {
+    const { kind, name, uri } = asked;
+    const isChosen = () => this.#choices.some((choice) => choice.has(asked));
+    const isClosing = (who: Audience) => !allows(this.#decided(who, isChosen));
     const who =
-      rules &&
-      (rules.named[kind].get(name) ?? rules.others[kind === 'template' ? 'resource' : kind]);
-    if (who === undefined || who === 'everyone') return 'everyone';
-    if (groups) {
-      for (const id of groups) if (who.has(id)) return 'group';
-      return 'other_group';
-    }
-    const byName = selections.some(
-      (selection) => selection.type === 'chosen' && isChosen(selection, kind, name),
-    );
-    return byName ? 'chosen' : 'no_person';
+      this.#source.rules?.named[kind].get(name) ??
+      (uri && this.#read.resources.deciding(uri, isClosing)) ??
+      this.#read.others(kind);
+    return this.#decided(who, isChosen);
+  }
+
+  /** `isChosen` says whether an administrator chose it for the credential. */
+  #decided(who: Audience, isChosen: () => boolean): Verdict {
+    if (who === 'everyone') return 'everyone';
+    const { groups } = this.#caller;
+    if (!groups) return isChosen() ? 'chosen' : 'no_person';
+    for (const id of groups) if (who.has(id)) return 'group';
+    return 'other_group';
   }
 }
 
-type Chosen = Extract<ToolSelection, { type: 'chosen' }>;
+/** What a caller wants to use. */
+interface Asked {
+  readonly kind: PrimitiveKind;
+  readonly name: string;
+  /** The name of a resource. */
+  readonly uri: ResourceUri | undefined;
+}
+
+function askedFor(kind: PrimitiveKind, name: string): Asked {
+  return { kind, name, uri: kind === 'resource' ? new ResourceUri(name) : undefined };
+}
+
+function ofEachKind<Value>(
+  value: (kind: PrimitiveKind) => Value,
+): Readonly<Record<PrimitiveKind, Value>> {
+  return {
+    tool: value('tool'),
+    prompt: value('prompt'),
+    resource: value('resource'),
+    template: value('template'),
+  };
+}
 
 function limits(selection: ToolSelection, kind: PrimitiveKind): boolean {
   return selection.type === 'chosen' || (selection.type === 'read-only' && kind === 'tool');
 }
 
-function isChosen({ tools, prompts, resources }: Chosen, kind: PrimitiveKind, name: string) {
-  const listed = { tool: tools, prompt: prompts, resource: resources, template: resources };
-  return listed[kind].includes(name);
+/** What was chosen for a credential, ready to be asked for every call. */
+class Choice {
+  readonly #names: Readonly<Record<'tool' | 'prompt' | 'template', ReadonlySet<string>>>;
+  readonly #resources: ResourceNames;
+
+  constructor({ tools, prompts, resources }: Extract<ToolSelection, { type: 'chosen' }>) {
+    this.#names = {
+      tool: new Set(tools),
+      prompt: new Set(prompts),
+      template: new Set(resources),
+    };
+    this.#resources = new ResourceNames(
+      resources,
+      resources.filter((text) => text.includes('{')),
+    );
+  }
+
+  has({ kind, name, uri }: Asked): boolean {
+    if (kind !== 'resource') return this.#names[kind].has(name);
+    return uri !== undefined && this.#resources.cover(uri);
+  }
+}
+
+/** How many callers, with different groups or selections, are remembered of one source. */
+const mostCallers = 1000;
+
+/** What follows from the decisions about a server alone, made once for all of its callers. */
+class ReadSource {
+  readonly hidden: ReadonlySet<string>;
+  readonly hasRules: Readonly<Record<PrimitiveKind, boolean>>;
+  /** Whether everyone may use all that there is of a kind, as far as their credentials allow. */
+  readonly isFree: Readonly<Record<PrimitiveKind, boolean>>;
+  readonly resources: ResourceRules<Audience>;
+  readonly withheldResources: ResourceNames;
+  readonly openResources: ResourceNames;
+  /** By list and caller. */
+  readonly listStates = new LimitedMap<string, string>(mostCallers);
+  readonly #source: RightsSource;
+
+  constructor(source: RightsSource) {
+    const { hiddenTools, offered, rules } = source;
+    const { withheld, open } = offered;
+    this.#source = source;
+    this.hidden = new Set(hiddenTools);
+    const isRuled = (kind: PrimitiveKind) => (rules?.named[kind].size ?? 0) > 0;
+    const hasRules = (kind: PrimitiveKind): boolean =>
+      this.others(kind) !== 'everyone' ||
+      (kind === 'tool' || kind === 'prompt'
+        ? isRuled(kind)
+        : isRuled('resource') || isRuled('template'));
+    this.hasRules = ofEachKind(hasRules);
+    const isWithheld = (kind: PrimitiveKind) => (withheld[kind]?.size ?? 0) > 0;
+    const isFree = (kind: PrimitiveKind) => !hasRules(kind) && !open[kind] && !isWithheld(kind);
+    this.isFree = {
+      ...ofEachKind(isFree),
+      tool: isFree('tool') && this.hidden.size === 0,
+      resource: isFree('resource') && !isWithheld('template'),
+    };
+    this.resources = new ResourceRules(rules?.named.resource ?? [], rules?.named.template ?? []);
+    this.withheldResources = new ResourceNames(withheld.resource ?? [], withheld.template ?? []);
+    this.openResources = new ResourceNames(open.resource ?? [], open.template ?? []);
+  }
+
+  /** Whom the rule for what has none of its own admits. */
+  others(kind: PrimitiveKind): Audience {
+    return this.#source.rules?.others[kind === 'template' ? 'resource' : kind] ?? 'everyone';
+  }
+
+  /** All names of a kind that anything was decided about, in order. */
+  namesOf(kind: PrimitiveKind): readonly string[] {
+    const { hiddenTools, offered, rules } = this.#source;
+    const all = new Set([
+      ...(offered.withheld[kind] ?? []),
+      ...(offered.open[kind] ?? []),
+      ...(rules?.named[kind].keys() ?? []),
+      ...(kind === 'tool' ? [...hiddenTools, ...offered.readOnly] : []),
+    ]);
+    return [...all].toSorted();
+  }
+}
+
+/** Admissions share the record of a server until it changes. */
+const sources = new WeakMap<RightsSource, ReadSource>();
+
+function readSource(source: RightsSource): ReadSource {
+  const known = sources.get(source);
+  if (known) return known;
+  const made = new ReadSource(source);
+  sources.set(source, made);
+  return made;
 }

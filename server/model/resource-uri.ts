@@ -1,0 +1,342 @@
+/*
+ * Compares URIs of resources with rules, where an outsider may choose both the URI and the template. Everything takes time that is
+ * linear in the URI, times the length of a template.
+ */
+
+/** A longer URI matches nothing that opens, and everything that closes. No server has one that people could write rules about. */
+const longestUri = 8192;
+/** A longer template opens nothing. */
+const longestOpening = 1024;
+
+/** A URI, as it was sent and as an upstream may read it. */
+export class ResourceUri {
+  readonly text: string;
+  #forms: readonly string[] | undefined;
+  #formsOfFolder: readonly string[] | undefined;
+  #decoded: string | undefined;
+  #isRead = false;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+
+  /**
+   * How an upstream that normalizes URIs may read it, in forms that are only compared with each other: without regard to case,
+   * percent-encoding, compatible characters, dot segments, empty segments, a slash at the end, fragment, default port, and with
+   * and without the query. Empty if it is too long, or encoded too often, to tell.
+   *
+   * RFC 3986 §6.2; WHATWG URL; UAX #15
+   */
+  get forms(): readonly string[] {
+    this.#forms ??= formsOf(this.text);
+    return this.#forms;
+  }
+
+  /** The forms, also with a slash at the end, which is not the same to a template. */
+  get formsOfFolder(): readonly string[] {
+    this.#formsOfFolder ??= this.forms.flatMap((form) => [form, `${form}/`]);
+    return this.#formsOfFolder;
+  }
+
+  /** Whether it says the same to every upstream, as far as a template that opens is concerned. */
+  get isPlain(): boolean {
+    const decoded = this.#read();
+    if (decoded === undefined || /[\p{Cc}\\]/u.test(decoded)) return false;
+    return !decoded.split(/[/?#=]/).some((segment) => segment === '.' || segment === '..');
+  }
+
+  /** Whether it contains a separator that is encoded, or only compatible with one. */
+  get hidesSeparators(): boolean {
+    return separatorsIn(this.#read() ?? '') !== separatorsIn(this.text);
+  }
+
+  #read(): string | undefined {
+    if (!this.#isRead) {
+      this.#decoded = this.text.length > longestUri ? undefined : settled(this.text);
+      this.#isRead = true;
+    }
+    return this.#decoded;
+  }
+}
+
+function separatorsIn(text: string): number {
+  let count = 0;
+  for (const character of text) if ('/?#\\'.includes(character)) count += 1;
+  return count;
+}
+
+function formsOf(text: string): readonly string[] {
+  if (text.length > longestUri) return [];
+  const spelled = [text, parsed(text)].filter((one) => one !== undefined);
+  const forms = new Set<string>();
+  for (const one of spelled) {
+    const read = settled(one);
+    if (read === undefined) return [];
+    const plain = read
+      .replaceAll(/\p{Cc}/gu, '')
+      .replaceAll('\\', '/')
+      .trim();
+    const [withoutFragment = ''] = plain.split('#', 1);
+    const [withoutQuery = ''] = withoutFragment.split('?', 1);
+    for (const part of [plain, withoutFragment, withoutQuery]) {
+      forms.add(withoutDots(part, true));
+      if (part.includes('/.')) forms.add(withoutDots(part, false));
+    }
+  }
+  return [...forms];
+}
+
+/** As the URL parser of browsers and Node writes it. It also removes default ports, and decodes names of hosts. */
+function parsed(text: string): string | undefined {
+  const url = URL.parse(text);
+  if (!url) return undefined;
+  // An upstream requests the same with and without them. In other schemes, they may name something.
+  if (/^https?:$/.test(url.protocol)) {
+    url.username = '';
+    url.password = '';
+  }
+  return url.href === text ? undefined : url.href;
+}
+
+const mostRounds = 4;
+
+/** Decoded, however often it was encoded, with compatible characters replaced, in lower case. `undefined` if that does not end. */
+function settled(text: string): string | undefined {
+  let read = text;
+  for (let round = 0; round < mostRounds; round += 1) {
+    const next = percentDecoded(read).normalize('NFKC').toLowerCase().normalize('NFKC');
+    if (next === read) return read;
+    read = next;
+  }
+  return undefined;
+}
+
+const percent = 0x25;
+
+/** Decodes until nothing is left to decode, in one pass. */
+function percentDecoded(text: string): string {
+  if (!text.includes('%')) return text;
+  const bytes = Buffer.from(text);
+  let length = 0;
+  for (const byte of bytes) {
+    bytes[length] = byte;
+    length += 1;
+    // What was decoded may complete another code before it.
+    while (length >= 3 && bytes[length - 3] === percent) {
+      const code = 16 * digit(bytes[length - 2] ?? 0) + digit(bytes[length - 1] ?? 0);
+      if (Number.isNaN(code)) break;
+      length -= 2;
+      bytes[length - 1] = code;
+    }
+  }
+  return bytes.toString('utf8', 0, length);
+}
+
+function digit(byte: number): number {
+  if (byte >= 0x30 && byte <= 0x39) return byte - 0x30;
+  const letter = byte | 0x20;
+  return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : NaN;
+}
+
+/** Without dot segments, empty segments and a slash at the end. With `hasAuthority`, no dot segment removes what follows `//`. */
+function withoutDots(uri: string, hasAuthority: boolean): string {
+  const at = uri.indexOf(':');
+  const isScheme = at > 0 && /^[a-z][a-z\d+.-]*$/.test(uri.slice(0, at));
+  const scheme = isScheme ? uri.slice(0, at) : '';
+  const rest = isScheme ? uri.slice(at + 1) : uri;
+  const end = rest.search(/[?#]/);
+  const path = end < 0 ? rest : rest.slice(0, end);
+  const segments = path.split('/');
+  const kept: string[] = [];
+  const authority = hasAuthority && path.startsWith('//') ? (segments.splice(0, 3)[2] ?? '') : '';
+  for (const segment of segments) {
+    if (segment === '..') kept.pop();
+    else if (segment !== '' && segment !== '.') kept.push(segment);
+  }
+  if (authority !== '' && !(scheme === 'file' && authority === 'localhost'))
+    kept.unshift(authority);
+  const query = end < 0 ? '' : rest.slice(end);
+  return `${scheme}:${kept.map((segment) => `/${segment}`).join('')}${query === '?' || query === '#' ? '' : query}`;
+}
+
+/** Stands for an expression in the forms of a template. A URI that contains it gains nothing. */
+const anything = '\ue000';
+
+/** A URI template. RFC 6570 */
+export class UriTemplate {
+  readonly text: string;
+  readonly #parts: readonly TemplatePart[];
+  #raw: readonly string[] | undefined;
+  /** The pieces of each form. */
+  #pieces: (readonly string[])[] | undefined;
+  #nodes: readonly Node[] | undefined;
+
+  constructor(text: string) {
+    this.text = text;
+    this.#parts = partsOf(text);
+  }
+
+  /** Whether a URI may be one of the template's to some upstream, with any text in place of an expression. For what closes. */
+  matchesWidely(uri: ResourceUri): boolean {
+    const pieces = (this.#pieces ??= this.#piecesOfForms());
+    // It cannot be told what they are.
+    if (uri.forms.length === 0 || pieces.length === 0) return true;
+    this.#raw ??= this.#withAnything().split(anything);
+    if (isGlob(this.#raw, uri.text)) return true;
+    return pieces.some((of) => uri.formsOfFolder.some((form) => isGlob(of, form)));
+  }
+
+  /**
+   * Whether a URI is one of the template's to every upstream: each expression stands for what it expands to, without dot segments,
+   * and without separators unless its operator allows them. For what opens.
+   */
+  matchesNarrowly(uri: ResourceUri): boolean {
+    const { text } = uri;
+    const first = this.#parts[0];
+    const last = this.#parts.at(-1);
+    if (first?.type === 'literal' && !text.startsWith(first.text)) return false;
+    if (last?.type === 'literal' && !text.endsWith(last.text)) return false;
+    if (this.text.length > longestOpening || !uri.isPlain) return false;
+    const nodes = (this.#nodes ??= this.#parts.flatMap(nodesOf));
+    const isReserved = this.#parts.every(
+      (part) => part.type === 'literal' || part.operator === '+' || part.operator === '#',
+    );
+    return (isReserved || !uri.hidesSeparators) && accepts(nodes, text);
+  }
+
+  #piecesOfForms(): (readonly string[])[] {
+    const forms = formsOf(this.#withAnything()).map((form) => form.split(anything));
+    if (this.#parts[0]?.type === 'literal') return forms;
+    // Any scheme, which the form does not have.
+    return forms.map((pieces) => pieces.with(0, ''));
+  }
+
+  #withAnything(): string {
+    return this.#parts.map((part) => (part.type === 'literal' ? part.text : anything)).join('');
+  }
+}
+
+type TemplatePart =
+  | { readonly type: 'literal'; readonly text: string }
+  /** The operator is `invalid` for an expression that only some upstreams may understand. */
+  | { readonly type: 'expression'; readonly operator: Operator | 'invalid' };
+
+const operators = ['', '+', '#', '.', '/', ';', '?', '&'] as const;
+type Operator = (typeof operators)[number];
+
+function partsOf(template: string): readonly TemplatePart[] {
+  const parts: TemplatePart[] = [];
+  const literal = (text: string) => text !== '' && parts.push({ type: 'literal', text });
+  let at = 0;
+  for (let open = template.indexOf('{'); open >= 0; open = template.indexOf('{', at)) {
+    literal(template.slice(at, open));
+    const close = template.indexOf('}', open);
+    const operator = close < 0 ? 'invalid' : operatorOf(template.slice(open + 1, close));
+    parts.push({ type: 'expression', operator });
+    at = close < 0 ? template.length : close + 1;
+  }
+  literal(template.slice(at));
+  return parts;
+}
+
+const variable = /^[\w.%]+(?:\*|:\d{1,4})?$/;
+
+function operatorOf(expression: string): Operator | 'invalid' {
+  const operator = operators.find((each) => each !== '' && expression.startsWith(each)) ?? '';
+  const variables = expression.slice(operator.length).split(',');
+  return variables.every((each) => variable.test(each)) ? operator : 'invalid';
+}
+
+/** Whether a text consists of these pieces in this order, with any text between them. */
+function isGlob(pieces: readonly string[], text: string): boolean {
+  const first = pieces[0] ?? '';
+  if (pieces.length === 1) return text === first;
+  const last = pieces.at(-1) ?? '';
+  if (!text.startsWith(first) || !text.endsWith(last)) return false;
+  const end = text.length - last.length;
+  let at = first.length;
+  for (let index = 1; index < pieces.length - 1; index += 1) {
+    const piece = pieces[index] ?? '';
+    const found = text.indexOf(piece, at);
+    if (found < 0) return false;
+    at = found + piece.length;
+  }
+  return at <= end;
+}
+
+/** A set of characters that follows in a URI. */
+interface Node {
+  readonly takes: (code: number) => boolean;
+  /** Whether one or more of them follow. */
+  readonly repeats: boolean;
+  /** How many nodes, from this one on, may be left out. */
+  readonly skips: number;
+}
+
+const code = (character: string) => character.charCodeAt(0);
+const separators: ReadonlySet<number> = new Set(['/', '?', '#', '\\'].map(code));
+const isOther = (one: number) => !separators.has(one);
+const isPath = (one: number) => one === code('/') || isOther(one);
+const isQuery = (one: number) => one !== code('#') && one !== code('\\');
+const isAny = () => true;
+
+function nodesOf(part: TemplatePart): readonly Node[] {
+  if (part.type === 'literal') return literalNodes(part.text);
+  const { operator } = part;
+  switch (operator) {
+    case '':
+      return [{ takes: isOther, repeats: true, skips: 0 }];
+    case '+':
+      return [{ takes: isAny, repeats: true, skips: 0 }];
+    case '#':
+      return led('#', isAny);
+    case '.':
+    case ';':
+      return led(operator, isOther);
+    case '/':
+      return led('/', isPath);
+    case '?':
+    case '&':
+      return led(operator, isQuery);
+    case 'invalid':
+      return [{ takes: () => false, repeats: false, skips: 0 }];
+  }
+}
+
+function literalNodes(text: string): Node[] {
+  return Array.from({ length: text.length }, (_, at) => single(text.charCodeAt(at)));
+}
+
+function single(expected: number): Node {
+  return { takes: (given) => given === expected, repeats: false, skips: 0 };
+}
+
+/** Nothing, or a character with others behind it. */
+function led(by: string, takes: Node['takes']): readonly Node[] {
+  return [
+    { ...single(code(by)), skips: 2 },
+    { takes, repeats: true, skips: 1 },
+  ];
+}
+
+/** Whether nodes match a whole text. Follows all possibilities at once instead of one after the other. */
+function accepts(nodes: readonly Node[], text: string): boolean {
+  let states = new Uint8Array(nodes.length + 1);
+  let next = new Uint8Array(nodes.length + 1);
+  states[0] = 1;
+  for (let at = 0; at <= text.length; at += 1) {
+    for (const [index, { skips }] of nodes.entries()) {
+      if (states[index] && skips > 0) states[index + skips] = 1;
+    }
+    if (at === text.length) break;
+    next.fill(0);
+    const given = text.charCodeAt(at);
+    for (const [index, { takes, repeats }] of nodes.entries()) {
+      if (!states[index] || !takes(given)) continue;
+      next[index + 1] = 1;
+      if (repeats) next[index] = 1;
+    }
+    [states, next] = [next, states];
+  }
+  return states[nodes.length] === 1;
+}
