@@ -5,8 +5,9 @@
 
 /** A longer URI matches nothing that opens, and everything that closes. No server has one that people could write rules about. */
 const longestUri = 8192;
-/** A longer template opens nothing. */
-const longestOpening = 1024;
+/** The longest template that opens anything, and the longest URI that it opens. Together they bound what a comparison costs. */
+const longestOpening = 512;
+const longestOpened = 2048;
 
 /** A URI, as it was sent and as an upstream may read it. */
 export class ResourceUri {
@@ -196,7 +197,8 @@ export class UriTemplate {
     const last = this.#parts.at(-1);
     if (first?.type === 'literal' && !text.startsWith(first.text)) return false;
     if (last?.type === 'literal' && !text.endsWith(last.text)) return false;
-    if (this.text.length > longestOpening || !uri.isPlain) return false;
+    if (this.text.length > longestOpening || text.length > longestOpened) return false;
+    if (!uri.isPlain) return false;
     const nodes = (this.#nodes ??= this.#parts.flatMap(nodesOf));
     const isReserved = this.#parts.every(
       (part) => part.type === 'literal' || part.operator === '+' || part.operator === '#',
@@ -264,79 +266,93 @@ function isGlob(pieces: readonly string[], text: string): boolean {
   return at <= end;
 }
 
-/** A set of characters that follows in a URI. */
+/** A set of characters. */
+type Class = 'any' | 'query' | 'path' | 'other' | 'none';
+
+/** A character that follows in a URI, or one or more characters of a class. */
 interface Node {
-  readonly takes: (code: number) => boolean;
-  /** Whether one or more of them follow. */
-  readonly repeats: boolean;
+  readonly takes: number | Class;
   /** How many nodes, from this one on, may be left out. */
   readonly skips: number;
 }
 
-const code = (character: string) => character.charCodeAt(0);
-const separators: ReadonlySet<number> = new Set(['/', '?', '#', '\\'].map(code));
-const isOther = (one: number) => !separators.has(one);
-const isPath = (one: number) => one === code('/') || isOther(one);
-const isQuery = (one: number) => one !== code('#') && one !== code('\\');
-const isAny = () => true;
-
 function nodesOf(part: TemplatePart): readonly Node[] {
-  if (part.type === 'literal') return literalNodes(part.text);
+  if (part.type === 'literal') {
+    const { text } = part;
+    return Array.from({ length: text.length }, (_, at) => ({
+      takes: text.charCodeAt(at),
+      skips: 0,
+    }));
+  }
   const { operator } = part;
   switch (operator) {
     case '':
-      return [{ takes: isOther, repeats: true, skips: 0 }];
+      return [{ takes: 'other', skips: 0 }];
     case '+':
-      return [{ takes: isAny, repeats: true, skips: 0 }];
+      return [{ takes: 'any', skips: 0 }];
     case '#':
-      return led('#', isAny);
+      return led(operator, 'any');
     case '.':
     case ';':
-      return led(operator, isOther);
+      return led(operator, 'other');
     case '/':
-      return led('/', isPath);
+      return led(operator, 'path');
     case '?':
     case '&':
-      return led(operator, isQuery);
+      return led(operator, 'query');
     case 'invalid':
-      return [{ takes: () => false, repeats: false, skips: 0 }];
+      return [{ takes: 'none', skips: 0 }];
   }
 }
 
-function literalNodes(text: string): Node[] {
-  return Array.from({ length: text.length }, (_, at) => single(text.charCodeAt(at)));
-}
-
-function single(expected: number): Node {
-  return { takes: (given) => given === expected, repeats: false, skips: 0 };
-}
-
 /** Nothing, or a character with others behind it. */
-function led(by: string, takes: Node['takes']): readonly Node[] {
+function led(by: Operator, takes: Class): readonly Node[] {
   return [
-    { ...single(code(by)), skips: 2 },
-    { takes, repeats: true, skips: 1 },
+    { takes: by.charCodeAt(0), skips: 2 },
+    { takes, skips: 1 },
   ];
+}
+
+const [slash, questionMark, numberSign, backslash] = [0x2f, 0x3f, 0x23, 0x5c];
+
+function isIn(set: Class, code: number): boolean {
+  switch (set) {
+    case 'any':
+      return true;
+    case 'query':
+      return code !== numberSign && code !== backslash;
+    case 'path':
+      return code !== questionMark && code !== numberSign && code !== backslash;
+    case 'other':
+      return code !== slash && isIn('path', code);
+    case 'none':
+      return false;
+  }
 }
 
 /** Whether nodes match a whole text. Follows all possibilities at once instead of one after the other. */
 function accepts(nodes: readonly Node[], text: string): boolean {
-  let states = new Uint8Array(nodes.length + 1);
-  let next = new Uint8Array(nodes.length + 1);
+  const { length } = nodes;
+  let states = new Uint8Array(length + 1);
+  let next = new Uint8Array(length + 1);
   states[0] = 1;
-  for (let at = 0; at <= text.length; at += 1) {
-    for (const [index, { skips }] of nodes.entries()) {
-      if (states[index] && skips > 0) states[index + skips] = 1;
+  for (let at = 0; ; at += 1) {
+    for (let index = 0; index < length; index += 1) {
+      const skips = nodes[index]?.skips ?? 0;
+      if (skips > 0 && states[index] === 1) states[index + skips] = 1;
     }
-    if (at === text.length) break;
+    if (at === text.length) return states[length] === 1;
+    const code = text.charCodeAt(at);
     next.fill(0);
-    const given = text.charCodeAt(at);
-    for (const [index, { takes, repeats }] of nodes.entries()) {
-      if (!states[index] || !takes(given)) continue;
-      next[index + 1] = 1;
-      if (repeats) next[index] = 1;
+    for (let index = 0; index < length; index += 1) {
+      const takes = states[index] === 1 ? nodes[index]?.takes : undefined;
+      if (takes === undefined) continue;
+      if (takes === code) next[index + 1] = 1;
+      else if (typeof takes === 'string' && isIn(takes, code)) {
+        next[index] = 1;
+        next[index + 1] = 1;
+      }
     }
     [states, next] = [next, states];
   }
-  return states[nodes.length] === 1;
 }

@@ -162,18 +162,13 @@ describe('a template of a URI', () => {
     expect([narrowly('file:///{+path}', uri), widely('db://{t}', uri)]).toEqual([false, true]);
   });
 
-  test('hostile templates and URIs take little time', () => {
-    const template = `x://${'{a}a'.repeat(250)}b`;
-    const uri = new ResourceUri(`x://${'a'.repeat(8000)}`);
-    const startedAt = performance.now();
-    const one = new UriTemplate(template);
-    one.matchesNarrowly(uri);
-    one.matchesWidely(uri);
-    new UriTemplate(`x://${'{a}a'.repeat(250)}`).matchesNarrowly(uri);
-    const encoded = new ResourceUri(`x://%${'25'.repeat(4000)}41`);
+  test('hostile templates and URIs are compared without trying all possibilities', () => {
+    const a = 'a'.repeat(2000);
 
-    expect(encoded.forms).toContain('x:/a');
-    expect(performance.now() - startedAt).toBeLessThan(2000);
+    expect(narrowly(`x://${'{a}a'.repeat(100)}b`, `x://${a}`)).toBe(false);
+    expect(narrowly(`x://${'{a}a'.repeat(100)}`, `x://${a}`)).toBe(true);
+    expect(widely(`x://${'{a}a'.repeat(2000)}b{c}`, `x://${'a'.repeat(8000)}`)).toBe(false);
+    expect(new ResourceUri(`x://%${'25'.repeat(4000)}41`).forms).toContain('x:/a');
   });
 });
 
