@@ -53,7 +53,12 @@ export interface ToolCaller {
 
 const names = z.array(z.string());
 const audienceSchema = z.union([z.literal('everyone'), names]);
-const namedSchema = z.record(z.string(), audienceSchema);
+/** Pairs, because a record would not hold what is called `__proto__`. */
+const namedSchema = z
+  .custom<object>((value) => typeof value === 'object' && value !== null)
+  .transform((named) =>
+    Object.entries(named).map(([name, who]) => [name, audienceSchema.parse(who)] as const),
+  );
 
 const rulesSchema = z.object({
   others: z.partialRecord(z.enum(['tool', 'prompt', 'resource']), audienceSchema),
@@ -88,7 +93,7 @@ export function readToolSelection(text: string): ToolSelection {
 export function readAccessRules(text: string): AccessRules {
   const { others, named } = rulesSchema.parse(JSON.parse(text));
   const ofKind = (kind: PrimitiveKind) =>
-    new Map(Object.entries(named[kind] ?? {}).map(([name, who]) => [name, audience(who)]));
+    new Map((named[kind] ?? []).map(([name, who]) => [name, audience(who)]));
   return {
     others: mapped(others, audience),
     named: {
@@ -117,6 +122,19 @@ export function accessRulesText({ others, named }: AccessRules): string | null {
     others: Object.fromEntries(ofOthers),
     named: Object.fromEntries(ofKinds),
   });
+}
+
+/** The ids of all groups that rules name, those of deleted groups included. */
+export function groupsOfRules({ others, named }: AccessRules): ReadonlySet<string> {
+  const ofNames = primitiveKinds.flatMap((kind) => Array.from(named[kind].values()));
+  return groupsOfAudiences([...Object.values(others), ...ofNames]);
+}
+
+/** The ids of the groups in audiences. */
+export function groupsOfAudiences(audiences: readonly Audience[]): ReadonlySet<string> {
+  const ids = new Set<string>();
+  for (const who of audiences) if (who !== 'everyone') for (const id of who) ids.add(id);
+  return ids;
 }
 
 export function readOffered(text: string): Offered {
