@@ -291,11 +291,15 @@ export function admissionStore(read: ReadKept, changeToken: () => string): Admis
  */
 export async function lockAdmissions(tx: Db): Promise<AdmissionStore> {
   if (isPostgres(tx)) await sql`select epoch from admission_epoch for update`.execute(tx);
+  return currentAdmissions(tx);
+}
+
+/** Admissions as the database has them now. Nothing is kept: for pages and administration. */
+export function currentAdmissions(db: Db): AdmissionStore {
   const read: ReadKept = async (query, values) => {
-    const { rows } = await withValues(query, values).execute(tx);
+    const { rows } = await withValues(query, values).execute(db);
     const [row] = rows;
     return row && query.read(row);
   };
-  // Nothing that is read here is kept.
   return admissionStore(read, () => '');
 }

@@ -3,9 +3,18 @@ import type { Selectable } from 'kysely';
 import { type Awaitable, whenReady } from '#model/awaitable';
 import type { EpochSeconds } from '#model/clock';
 import { ordinaryScopes, type Scope } from '#model/scopes';
+import type { ToolSelection } from '#model/tool-rights';
 import type { Page, PageQuery } from '#model/page';
 import { insertSecret } from './client-secrets.ts';
-import { containsText, nullsSmallest, ownerOf, readScopes, readStrings } from './columns.ts';
+import {
+  containsText,
+  nullsSmallest,
+  ownerOf,
+  readScopes,
+  readSelection,
+  readStrings,
+  selectionText,
+} from './columns.ts';
 import type { Schema } from './schema.ts';
 import type { KeptQuery } from './kept-query.ts';
 import { immediateQuery, keptQuery } from './prepared-query.ts';
@@ -28,6 +37,8 @@ export interface OAuthClient {
   readonly organization: string | undefined;
   /** The scopes that its tokens can have at most. */
   readonly scopes: readonly Scope[];
+  /** What it may use of servers, for itself or for people, besides what its scopes allow. */
+  readonly tools: ToolSelection;
   readonly redirectUris: readonly string[];
   /** Public keys for `private_key_jwt`: the text of a JWKS document. */
   readonly jwks: string | undefined;
@@ -62,6 +73,8 @@ export interface NewOAuthClient {
   /** The organization of a client that belongs to none of its servers. */
   readonly organizationId?: string | undefined;
   readonly scopes: readonly Scope[];
+  /** Default: all. */
+  readonly tools?: ToolSelection | undefined;
   readonly redirectUris: readonly string[];
   readonly jwks: string | undefined;
   /** Default: `false`; keys require it in any case. */
@@ -92,7 +105,9 @@ export interface ClientQuery extends PageQuery<'name' | 'createdAt' | 'lastUsedA
 }
 
 /** A change to a client. Omitted members keep their value. */
-export type ClientChange = Partial<Pick<OAuthClient, 'name' | 'scopes' | 'redirectUris' | 'jwks'>>;
+export type ClientChange = Partial<
+  Pick<OAuthClient, 'name' | 'scopes' | 'tools' | 'redirectUris' | 'jwks'>
+>;
 
 /** Inserts a client, with its first secret if it has one. */
 export async function insertClient(
@@ -116,6 +131,7 @@ export async function insertClient(
               .where('id', '=', client.serverId ?? null)),
         name: client.name,
         scopes: JSON.stringify(client.scopes),
+        tool_selection: selectionText(client.tools),
         redirect_uris: JSON.stringify(client.redirectUris),
         jwks: client.jwks ?? null,
         authentication_required: client.authenticationRequired ? 1 : 0,
@@ -160,6 +176,7 @@ export const callingClientColumns = [
   'is_latchkey_proxy',
   'suspended_at',
   'revoked_at',
+  'tool_selection',
 ] as const;
 
 /** A client that asks for a token, revoked or not. */
@@ -245,7 +262,7 @@ export async function listClients(db: Db, query: ClientQuery): Promise<Page<List
 export async function updateClient(
   db: Db,
   id: string,
-  { name, scopes, redirectUris, jwks }: ClientChange,
+  { name, scopes, tools, redirectUris, jwks }: ClientChange,
 ): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('oauth_client')
@@ -253,6 +270,7 @@ export async function updateClient(
       id,
       ...(name !== undefined && { name }),
       ...(scopes && { scopes: JSON.stringify(scopes) }),
+      ...(tools && { tool_selection: selectionText(tools) }),
       ...(redirectUris && { redirect_uris: JSON.stringify(redirectUris) }),
       ...(jwks !== undefined && { jwks }),
     })
@@ -403,6 +421,7 @@ function readClient(row: ClientRow): OAuthClient {
     serverPath: row.endpoint_id === null ? undefined : `${row.organization}/${row.server}`,
     organization: row.organization ?? undefined,
     scopes: readScopes(row.scopes),
+    tools: readSelection(row.tool_selection),
     redirectUris: readStrings(row.redirect_uris),
     jwks: row.jwks ?? undefined,
     authenticationRequired: row.jwks !== null || row.authentication_required === 1,

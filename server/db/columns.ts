@@ -9,6 +9,7 @@ import {
 } from 'kysely';
 
 import { isScope, type Scope } from '#model/scopes';
+import { readToolSelection, type ToolSelection } from '#model/tool-rights';
 
 /** Reads a column that contains a JSON array of strings. @throws {TypeError} for any other JSON */
 export function readStrings(column: string): string[] {
@@ -22,6 +23,22 @@ export function readStrings(column: string): string[] {
 /** Reads a column that contains scopes. A scope that this version does not know is ignored. */
 export function readScopes(column: string): Scope[] {
   return readStrings(column).filter(isScope);
+}
+
+/** Reads a column that says which tools a credential is limited to: to none in particular if it is null. */
+export function readSelection(column: string | null): ToolSelection {
+  return column === null ? { type: 'all' } : readToolSelection(column);
+}
+
+/** What such a column contains. Equal selections have equal texts. */
+export function selectionText(selection: ToolSelection = { type: 'all' }): string | null {
+  if (selection.type === 'all') return null;
+  if (selection.type === 'read-only') return JSON.stringify(selection);
+  const { type, tools, prompts, resources } = selection;
+  const [ofTools, ofPrompts, ofResources] = [tools, prompts, resources].map((names) =>
+    [...new Set(names)].toSorted(),
+  );
+  return JSON.stringify({ type, tools: ofTools, prompts: ofPrompts, resources: ofResources });
 }
 
 /** A condition that a column contains `text`. Ignores the case of letters: of ASCII letters on SQLite, of all on PostgreSQL. */

@@ -2,8 +2,10 @@ import type { Selectable } from 'kysely';
 
 import type { EpochSeconds } from '#model/clock';
 import type { Scope } from '#model/scopes';
+import type { ToolSelection } from '#model/tool-rights';
 import type { Page } from '#model/page';
-import { containsText, readScopes } from './columns.ts';
+import { containsText, readScopes, readSelection, selectionText } from './columns.ts';
+import { deleteConsents } from './consents.ts';
 import type { Schema } from './schema.ts';
 import { transaction, type Db } from './transaction.ts';
 
@@ -21,6 +23,8 @@ export interface Grant {
   readonly clientId: string;
   readonly serverId: string;
   readonly scopes: readonly Scope[];
+  /** What the application may use of the server, besides what the scopes allow. */
+  readonly tools: ToolSelection;
   /** The host that the code was sent to, as the consent page displayed it. */
   readonly redirectHost: string;
   /** The assistant that our proxy said it works for. */
@@ -75,6 +79,8 @@ export interface AuthorizationCode {
   readonly clientId: string;
   readonly serverId: string;
   readonly scopes: readonly Scope[];
+  /** What the grant will be limited to. */
+  readonly tools: ToolSelection;
   /** Exactly as requested, including the port. */
   readonly redirectUri: string;
   /** S256: base64url of the SHA-256 of the verifier. RFC 7636 §4.2 */
@@ -129,6 +135,7 @@ export async function insertAuthorizationCode(
       client_id: code.clientId,
       endpoint_id: code.serverId,
       scopes: JSON.stringify(code.scopes),
+      tool_selection: selectionText(code.tools),
       redirect_uri: code.redirectUri,
       code_challenge: code.codeChallenge,
       assistant: code.assistant ?? null,
@@ -166,6 +173,7 @@ export async function findAuthorizationCode(
       serverId: row.endpoint_id,
       serverPath: `${row.organization}/${row.server}`,
       scopes: readScopes(row.scopes),
+      tools: readSelection(row.tool_selection),
       redirectUri: row.redirect_uri,
       codeChallenge: row.code_challenge,
       assistant: row.assistant ?? undefined,
@@ -211,6 +219,7 @@ export async function beginGrant(
         client_id: grant.clientId,
         endpoint_id: grant.serverId,
         scopes: JSON.stringify(grant.scopes),
+        tool_selection: selectionText(grant.tools),
         redirect_host: grant.redirectHost,
         assistant: grant.assistant ?? null,
         authenticated: grant.authenticated ? 1 : 0,
@@ -311,6 +320,28 @@ export async function hasGrants(db: Db, organizationId: string): Promise<boolean
     .limit(1)
     .executeTakeFirst();
   return row !== undefined;
+}
+
+/**
+ * Changes what a grant allows. Takes effect on the next call. Unless it allows everything, the person is asked again when the
+ * application next connects: a remembered consent would allow more.
+ *
+ * @returns `false` when there is no such grant, or it is revoked
+ */
+export async function setGrantTools(db: Db, id: string, tools: ToolSelection): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    const grant = await tx
+      .updateTable('oauth_grant')
+      .set({ tool_selection: selectionText(tools) })
+      .where('id', '=', id)
+      .where('revoked_at', 'is', null)
+      .returning(['person_id', 'client_id', 'endpoint_id'])
+      .executeTakeFirst();
+    if (!grant) return false;
+    const { person_id: userId, client_id: clientId, endpoint_id: serverId } = grant;
+    if (tools.type !== 'all') await deleteConsents(tx, { userId, clientId, serverId });
+    return true;
+  });
 }
 
 /** Revokes the grant, and with it all its tokens. @returns `false` when there is no such grant, or it is already revoked */
@@ -457,6 +488,7 @@ function readGrant(row: GrantRow): NamedGrant {
     serverPath: `${row.organization}/${row.server}`,
     titles: { organization: row.organization_title, server: row.server_title },
     scopes: readScopes(row.scopes),
+    tools: readSelection(row.tool_selection),
     redirectHost: row.redirect_host,
     assistant: row.assistant ?? undefined,
     authenticated: row.authenticated === 1,

@@ -2,9 +2,17 @@ import type { ExpressionBuilder, Selectable } from 'kysely';
 
 import type { EpochSeconds } from '#model/clock';
 import type { Scope } from '#model/scopes';
+import type { ToolSelection } from '#model/tool-rights';
 import type { Page, PageQuery } from '#model/page';
 import { preparedQuery } from './prepared-query.ts';
-import { containsText, nullsSmallest, ownerOf, readScopes } from './columns.ts';
+import {
+  containsText,
+  nullsSmallest,
+  ownerOf,
+  readScopes,
+  readSelection,
+  selectionText,
+} from './columns.ts';
 import type { Schema } from './schema.ts';
 import { isServerOf } from './servers.ts';
 import type { Db } from './transaction.ts';
@@ -23,6 +31,8 @@ export interface ApiKey {
   /** Prefix and last four characters. */
   readonly hint: string;
   readonly scopes: readonly Scope[];
+  /** What it may use of its server, besides what the scopes allow. */
+  readonly tools: ToolSelection;
   readonly createdAt: EpochSeconds;
   readonly expiresAt: EpochSeconds | undefined;
   readonly lastUsedAt: EpochSeconds | undefined;
@@ -31,7 +41,9 @@ export interface ApiKey {
   readonly isSuspended: boolean;
 }
 
-export type NewApiKey = Omit<ApiKey, 'lastUsedAt' | 'revokedAt' | 'isSuspended'> & {
+export type NewApiKey = Omit<ApiKey, 'tools' | 'lastUsedAt' | 'revokedAt' | 'isSuspended'> & {
+  /** Default: all. */
+  readonly tools?: ToolSelection | undefined;
   /** The actor, as the audit log names it. */
   readonly createdBy?: string | undefined;
   /** The id of the key that a rotation replaces by this one. */
@@ -74,6 +86,7 @@ export async function insertKey(db: Db, { owner, ...key }: NewApiKey): Promise<v
           ? select.selectFrom('endpoint').select('organization_id').where('id', '=', owner.serverId)
           : select.selectFrom('agent').select('organization_id').where('id', '=', owner.agentId),
       scopes: JSON.stringify(key.scopes),
+      tool_selection: selectionText(key.tools),
       created_by: key.createdBy ?? null,
       owner_id: ownerOf(key.createdBy),
       replaces_id: key.replacesId ?? null,
@@ -147,6 +160,17 @@ const rotationsOf = preparedQuery((db, ids: readonly string[], now: number) =>
     .orderBy('new_key.created_at', 'desc')
     .orderBy('new_key.id'),
 );
+
+/** Changes what a key may use. Takes effect on the next call. @returns `false` when there is no such key, or it is revoked */
+export async function setKeyTools(db: Db, id: string, tools: ToolSelection): Promise<boolean> {
+  const { numUpdatedRows } = await db
+    .updateTable('api_key')
+    .set({ tool_selection: selectionText(tools) })
+    .where('id', '=', id)
+    .where('revoked_at', 'is', null)
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
+}
 
 /** @returns `false` when there is no such key, or it is already revoked */
 export async function revokeKey(db: Db, id: string, now: EpochSeconds): Promise<boolean> {
@@ -260,6 +284,7 @@ function readNamedKey(row: NamedKeyRow): NamedApiKey {
     owner: readOwner(row),
     hint: row.hint,
     scopes: readScopes(row.scopes),
+    tools: readSelection(row.tool_selection),
     createdAt: row.created_at,
     expiresAt: row.expires_at ?? undefined,
     lastUsedAt: row.last_used_at ?? undefined,

@@ -69,6 +69,7 @@ export async function authorizationCodeGrant(
     serverId,
     serverPath,
     scopes,
+    tools: code.tools,
     redirectHost: redirectPlace(code.redirectUri).host,
     assistant: code.assistant,
     authenticated,

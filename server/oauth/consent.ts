@@ -2,6 +2,7 @@ import { insertAuditEvent, type AuditEvent, type RequestSource } from '#db/audit
 import type { ContentSettings } from '#model/call-contents';
 import type { EpochSeconds } from '#model/clock';
 import {
+  deleteConsents,
   findConsent,
   insertPendingRequest,
   putConsent,
@@ -25,6 +26,7 @@ import { OAuthError } from './oauth-error.ts';
 import { notPermittedWords, permittedScopes, type Permitted } from './permitted-scopes.ts';
 import { redirectPlace, matchesRedirectUri, type RedirectPlace } from './redirect-uris.ts';
 import type { Scope } from '#model/scopes';
+import type { ToolSelection } from '#model/tool-rights';
 import { hashSecret, randomBase62, mintSecret } from '#secrets/secrets';
 import { grantLifeSeconds } from './token-response.ts';
 
@@ -135,6 +137,8 @@ export async function askConsent(
 export interface Decision {
   readonly requestId: string | undefined;
   readonly allow: boolean;
+  /** What the application may use of the server, besides what the scopes allow; default: all. */
+  readonly tools?: ToolSelection | undefined;
 }
 
 /** What changed between page and answer, so that the person can no longer grant what the page showed. */
@@ -177,7 +181,7 @@ export type DecisionOutcome =
  * @throws {OAuthError} `invalid_client`, `invalid_request` when the client was removed or changed meanwhile.
  */
 export async function decideConsent(
-  { requestId, allow }: Decision,
+  { requestId, allow, tools = everything }: Decision,
   person: AskedPerson,
   ports: ConsentContext,
 ): Promise<DecisionOutcome> {
@@ -221,9 +225,9 @@ export async function decideConsent(
   const location = await transaction(db, async (tx) => {
     if (!(await lockSession(tx, sessionId, clock.now()))) return undefined;
     const within = { ...ports, db: tx };
-    await remember(request, userId, shown, within);
+    await remember(request, userId, { ...shown, tools }, within);
     await note({ ...about, action: 'consent.allow', outcome: 'done' }, within);
-    return issueCode(request, { userId, ...shown }, within);
+    return issueCode(request, { userId, ...shown, tools }, within);
   });
   return handedOver(location);
 }
@@ -247,12 +251,14 @@ function rightsChange(
   return shown.scopes.every((scope) => found.terms.scopes.includes(scope)) ? undefined : 'less';
 }
 
+/** Only what is allowed without limits is remembered, so that no later grant is wider than what the person chose last. */
 async function remember(
   { clientId, redirectUri }: AuthorizationRequest,
   userId: string,
-  { serverId, scopes }: PendingRequest['shown'],
+  { serverId, scopes, tools }: PendingRequest['shown'] & { readonly tools: ToolSelection },
   { db, clock }: ConsentContext,
 ): Promise<void> {
+  if (tools.type !== 'all') return deleteConsents(db, { userId, clientId, serverId });
   const { kind, host: redirectHost } = redirectPlace(redirectUri);
   if (kind !== 'site') return;
   const subject = { userId, clientId, serverId, redirectHost };
@@ -269,6 +275,7 @@ async function note(event: Noted, { db, clock, source }: ConsentContext): Promis
   await insertAuditEvent(db, { ...unknown, ...source, ...event, at: clock.now() });
 }
 
+const everything: ToolSelection = { type: 'all' };
 const codeLifeSeconds = 60;
 
 /**
@@ -285,13 +292,23 @@ export async function issueCode(
     AuthorizationRequest,
     'clientId' | 'redirectUri' | 'state' | 'codeChallenge' | 'assistant'
   >,
-  granted: { userId: string; serverId: string; scopes: readonly Scope[] },
+  {
+    tools = everything,
+    ...granted
+  }: {
+    userId: string;
+    serverId: string;
+    scopes: readonly Scope[];
+    /** Default: all. */
+    tools?: ToolSelection;
+  },
   { base, db, clock }: ClientContext,
 ): Promise<string> {
   const code = mintSecret('code_');
   const now = clock.now();
   const kept = {
     ...granted,
+    tools,
     hash: hashSecret(code),
     grantId: `grant_${randomBase62(16)}`,
     clientId,

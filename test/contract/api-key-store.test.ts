@@ -19,6 +19,7 @@ await onEachDatabase('API keys', ({ open }) => {
         owner: { type: 'server', serverId: 'srv_sales' },
         hint: 'mcp_…aaaa',
         scopes: ['mcp:tools:read'],
+        tools: { type: 'all' },
         createdAt: madeAt,
         expiresAt: now,
         lastUsedAt: undefined,

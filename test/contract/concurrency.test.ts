@@ -159,6 +159,7 @@ await onEachDatabase('eight at the same time', ({ open }) => {
       clientId: 'client_1',
       serverId: 'srv_1',
       scopes,
+      tools: { type: 'all' } as const,
       redirectUri: 'https://app.example/cb',
       codeChallenge: 'challenge',
       expiresAt: now + 60,

@@ -26,6 +26,7 @@ import {
   insertAuthorizationCode,
   listGrantsOfPerson,
   revokeGrant,
+  setGrantTools,
   spendAuthorizationCode,
   spendRefreshToken,
 } from '#server/db/grants';
@@ -43,6 +44,7 @@ import { onEachDatabase, type TestDatabase } from '#support/databases';
 
 const now = 1_800_000_000;
 const scopes: Scope[] = ['mcp:tools:read', 'mcp:server:manage'];
+const tools = { type: 'read-only' } as const;
 const shown = { serverId: 'srv_1', scopes };
 
 await onEachDatabase('grants', ({ open }) => {
@@ -82,6 +84,7 @@ await onEachDatabase('grants', ({ open }) => {
       clientId: clientId ?? (await client()),
       serverId: 'srv_1',
       scopes,
+      tools,
       redirectUri: 'https://app.example/cb',
       codeChallenge: 'challenge',
       expiresAt: now + 60,
@@ -98,6 +101,7 @@ await onEachDatabase('grants', ({ open }) => {
       clientId: made.clientId,
       serverId: made.serverId,
       scopes,
+      tools,
       redirectHost: 'app.example',
       authenticated: true,
       createdAt: now,
@@ -144,6 +148,23 @@ await onEachDatabase('grants', ({ open }) => {
     await spendAuthorizationCode(stores.db, made.hash, now + 2);
 
     expect(await findAuthorizationCode(stores.db, made.hash)).toMatchObject({ spentAt: now + 1 });
+  });
+
+  test('grant: what it is limited to is changed until it is revoked, and narrowing it forgets the consent', async () => {
+    const { begun } = await grant();
+    const { userId, clientId, serverId } = begun;
+    const subject = { userId, clientId, serverId, redirectHost: 'app.example' };
+    await putConsent(stores.db, subject, scopes, now + 100);
+    const toolsNow = async () => (await findGrant(stores.db, begun.id))?.tools;
+
+    const widened = await setGrantTools(stores.db, begun.id, { type: 'all' });
+    const wide = [await toolsNow(), await findConsent(stores.db, subject, now)];
+    await setGrantTools(stores.db, begun.id, tools);
+    const narrow = [await toolsNow(), await findConsent(stores.db, subject, now)];
+    await revokeGrant(stores.db, begun.id, now);
+
+    expect([widened, wide, narrow]).toEqual([true, [{ type: 'all' }, scopes], [tools, []]]);
+    expect(await setGrantTools(stores.db, begun.id, tools)).toBe(false);
   });
 
   test('grant: it is revoked once, and listed until then', async () => {
@@ -347,6 +368,7 @@ await onEachDatabase('grants', ({ open }) => {
       isSelfRegistered: false,
       serverPath: 'acme/sales',
       scopes,
+      tools,
       redirectUri: 'https://app.example/cb',
       state: undefined,
       codeChallenge: 'challenge',
@@ -430,6 +452,7 @@ await onEachDatabase('grants', ({ open }) => {
       isSelfRegistered: false,
       serverPath: 'acme/sales',
       scopes,
+      tools,
       redirectUri: 'https://app.example/cb',
       state: undefined,
       codeChallenge: 'challenge',

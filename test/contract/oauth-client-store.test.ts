@@ -19,6 +19,7 @@ await onEachDatabase('OAuth client records', ({ open }) => {
       serverPath: 'acme/sales',
       organization: 'acme',
       scopes: ['mcp:tools:read', 'mcp:tools:execute'],
+      tools: { type: 'all' },
       redirectUris: ['http://127.0.0.1/callback'],
       jwks: '{"keys":[]}',
       authenticationRequired: true,

@@ -183,7 +183,7 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
     await using database = await opened();
     const { rows } = await sql<{ column: string }>`select event_object_column as "column"
       from information_schema.triggered_update_columns
-      where trigger_schema = current_schema() and trigger_name in (${`${table}_changes_admissions`}, ${`${table}_contents_change_admissions`}, ${`${table}_provisioned_changes_admissions`})`.execute(
+      where trigger_schema = current_schema() and trigger_name in (${`${table}_changes_admissions`}, ${`${table}_contents_change_admissions`}, ${`${table}_provisioned_changes_admissions`}, ${`${table}_tools_change_admissions`})`.execute(
       database.db,
     );
 

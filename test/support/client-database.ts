@@ -13,6 +13,7 @@ export function someClient(but: Partial<OAuthClient> = {}): OAuthClient {
     serverPath: 'acme/sales',
     organization: 'acme',
     scopes: ['mcp:tools:read', 'mcp:tools:execute'],
+    tools: { type: 'all' },
     redirectUris: [],
     jwks: undefined,
     authenticationRequired: false,

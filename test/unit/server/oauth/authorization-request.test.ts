@@ -15,6 +15,7 @@ const client: OAuthClient = {
   serverPath: 'acme/sales',
   organization: 'acme',
   scopes: [...ordinaryScopes],
+  tools: { type: 'all' },
   redirectUris: ['https://app.example/cb', 'http://127.0.0.1/cb', 'http://[::1]/cb'],
   jwks: undefined,
   authenticationRequired: false,

@@ -122,22 +122,23 @@ test('a closed organization accepts only applications that its administrators cr
   await updateSettings(db, 'org_acme', { openClientsAllowed: true });
 });
 
-test('48: consent: a session that has just ended gets no code, on a first consent and on a remembered one', async () => {
+/** A web site that people connect, and a session of Dana, which ends after 100 seconds. */
+async function siteAndSession(id: string) {
   const { base, clock, stores, ports } = server;
-  const redirectUri = 'https://app.example/cb';
-  const id = 'client_site';
+  const redirectUri = `https://${id}.example/cb`;
+  const clientId = `client_${id}`;
   const none = { jwks: undefined, secretHash: undefined, secretHint: undefined };
-  const site = { id, name: 'Site', serverId: 'srv_sales', createdAt: clock.now() };
+  const site = { id: clientId, name: 'Site', serverId: 'srv_sales', createdAt: clock.now() };
   await insertClient(stores.db, {
     ...site,
     ...none,
     scopes: ['mcp:tools:read'],
     redirectUris: [redirectUri],
   });
-  const sessionId = 'session_dana';
+  const sessionId = `session_${id}`;
   await insertSession(stores.db, {
     id: sessionId,
-    tokenHash: 'hash',
+    tokenHash: `hash of ${id}`,
     userId: 'user_dana',
     address: '',
     userAgent: '',
@@ -148,7 +149,7 @@ test('48: consent: a session that has just ended gets no code, on a first consen
   });
   const person = { userId: 'user_dana', sessionId, factors: 1, through: undefined } as const;
   const request = {
-    clientId: id,
+    clientId,
     clientName: 'Site',
     isSelfRegistered: false,
     serverPath: 'acme/sales',
@@ -161,22 +162,46 @@ test('48: consent: a session that has just ended gets no code, on a first consen
     ...ports,
     resolveClient: clientResolver({ ...stores, base, clock, fetchDocument: async () => '{}' }),
   };
-  const page = async () => {
-    const found = await askConsent(request, person, context);
-    return found.outcome === 'ask' ? found.question.requestId : found.outcome;
+  return {
+    person,
+    context,
+    /** The id of the question, or why there is none. */
+    async page() {
+      const found = await askConsent(request, person, context);
+      return found.outcome === 'ask' ? found.question.requestId : found.outcome;
+    },
+    codes: () =>
+      stores.db
+        .selectFrom('authorization_code')
+        .select('tool_selection')
+        .where('client_id', '=', clientId)
+        .execute(),
   };
+}
+
+test('48: consent: a session that has just ended gets no code, on a first consent and on a remembered one', async () => {
+  const { page, person, context, codes } = await siteAndSession('ending');
   const [first, second] = [await page(), await page()];
   const allowed = await decideConsent({ requestId: first, allow: true }, person, context);
   const remembered = await page();
-  await clock.advance(100);
+  await server.clock.advance(100);
   const late = await decideConsent({ requestId: second, allow: true }, person, context);
-  const codes = await stores.db
-    .selectFrom('authorization_code')
-    .select('client_id')
-    .where('client_id', '=', id)
-    .execute();
 
   expect([allowed.outcome, remembered]).toEqual(['redirect', 'redirect']);
   expect([late.outcome, await page()]).toEqual(['signed-out', 'signed-out']);
-  expect(codes).toHaveLength(2);
+  expect(await codes()).toHaveLength(2);
+});
+
+test('consent: one that is limited is not remembered, and no earlier one without limits either', async () => {
+  const { page, person, context, codes } = await siteAndSession('limited');
+  const [first, second] = [await page(), await page()];
+  await decideConsent({ requestId: first, allow: true }, person, context);
+  const remembered = await page();
+  const limited = { requestId: second, allow: true, tools: { type: 'read-only' } } as const;
+  const allowed = await decideConsent(limited, person, context);
+  const asksAgain = await page();
+
+  expect([remembered, allowed.outcome]).toEqual(['redirect', 'redirect']);
+  expect(asksAgain).not.toBe('redirect');
+  expect(await codes()).toEqual([{ tool_selection: '{"type":"read-only"}' }]);
 });
