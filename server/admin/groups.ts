@@ -175,7 +175,7 @@ export const groupDelete = organizationOperation({
     const group = await ownGroup(organization.id, groupId, ports);
     if ((await deleteGroup(ports.db, organization.id, groupId)) === 'done') return group;
     const why =
-      'a server is restricted to this group: first choose other groups for the server, or open it to everyone';
+      'a server, or a tool of one, is restricted to this group: first choose other groups for it, or open it to everyone';
     throw new AdministrationRefusal('conflict', why);
   },
 });

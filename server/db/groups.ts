@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 
 import type { EpochSeconds } from '#model/clock';
+import { groupsOfRules, readAccessRules } from '#model/tool-rights';
 import { lockMembers } from './people.ts';
 import { advisoryLock, transaction, type Db } from './transaction.ts';
 
@@ -72,7 +73,7 @@ export async function renameGroup(
   });
 }
 
-/** @returns `in-use` while a server is restricted to this group: without the group, its members would lose that server */
+/** @returns `in-use` while a server, or a tool of one, is restricted to this group: without it, its members would lose that */
 export async function deleteGroup(
   db: Db,
   organizationId: string,
@@ -87,7 +88,7 @@ export async function deleteGroup(
       .where('group_id', '=', groupId)
       .where('person_group.organization_id', '=', organizationId)
       .executeTakeFirst();
-    if (server) return 'in-use';
+    if (server || (await isInToolRules(tx, organizationId, groupId))) return 'in-use';
     const { numDeletedRows } = await tx
       .deleteFrom('person_group')
       .where('organization_id', '=', organizationId)
@@ -95,6 +96,24 @@ export async function deleteGroup(
       .executeTakeFirst();
     return numDeletedRows === 1n ? 'done' : 'unknown';
   });
+}
+
+/** Whether the rules of a server say that the members of a group may use something of it. */
+export async function isInToolRules(
+  db: Db,
+  organizationId: string,
+  groupId: string,
+): Promise<boolean> {
+  const rows = await db
+    .selectFrom('target')
+    .innerJoin('endpoint', 'endpoint.id', 'target.endpoint_id')
+    .select('target.tool_rules')
+    .where('endpoint.organization_id', '=', organizationId)
+    .where('target.tool_rules', 'is not', null)
+    .execute();
+  return rows.some(
+    ({ tool_rules: rules }) => rules !== null && groupsOfRules(readAccessRules(rules)).has(groupId),
+  );
 }
 
 /** The members added by hand, counted by an index, plus those who are members only otherwise. */

@@ -1,5 +1,5 @@
 import type { EpochSeconds } from '#model/clock';
-import { lockGroups } from './groups.ts';
+import { isInToolRules, lockGroups } from './groups.ts';
 import { lockMembers } from './people.ts';
 import { inParts, transaction, type Db } from './transaction.ts';
 
@@ -159,8 +159,8 @@ export async function updateScimGroup(
 }
 
 /**
- * Ends that the directory manages a group, and deletes the group if the directory made it, no server is restricted to it, and it has
- * no other members or mappings. Otherwise it stays with what people set up.
+ * Ends that the directory manages a group, and deletes the group if the directory made it, no server and nothing of one is restricted
+ * to it, and it has no other members or mappings. Otherwise it stays with what people set up.
  */
 export async function deleteScimGroup(
   db: Db,
@@ -183,7 +183,9 @@ export async function deleteScimGroup(
         await tx.selectFrom(table).select('group_id').where('group_id', '=', id).executeTakeFirst(),
       );
     }
-    const isOwn = adopted?.was_adopted === 0 && used.every((row) => row === undefined);
+    const isUsed =
+      used.some((row) => row !== undefined) || (await isInToolRules(tx, organizationId, id));
+    const isOwn = adopted?.was_adopted === 0 && !isUsed;
     if (isOwn) await tx.deleteFrom('person_group').where('id', '=', id).execute();
     return { outcome: 'done', group, added: 0, removed, isChanged: true };
   });

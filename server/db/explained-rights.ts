@@ -1,0 +1,206 @@
+// "What can Dana see?": what a person, a key, a client or a grant may use of a server, with the reason for each line.
+
+import type { EpochSeconds } from '#model/clock';
+import type { ServerRecord } from '#model/endpoints';
+import type { Scope } from '#model/scopes';
+import type { Suspension } from '#model/suspension';
+import {
+  allows,
+  type PrimitiveKind,
+  ToolRights,
+  type ToolCaller,
+  type Verdict,
+} from '#model/tool-rights';
+import { currentAdmissions, type AdmittedClient, type Suspended } from './admissions.ts';
+import { findClient } from './clients.ts';
+import { findGrant, type Grant } from './grants.ts';
+import { findKey } from './keys.ts';
+import { findMember } from './people.ts';
+import { listNamed, noToolRules, type Primitive } from './tool-rules.ts';
+import type { Db } from './transaction.ts';
+import { findTrustRule } from './trust-rules.ts';
+
+/** Whose rights are explained. */
+export type RightsSubject =
+  /** A member, as far as no application narrows it: in the console, and through one that may do all that they may. */
+  | { readonly type: 'person'; readonly userId: string }
+  | { readonly type: 'key'; readonly keyId: string }
+  /** A client that acts for itself. */
+  | { readonly type: 'client'; readonly clientId: string }
+  /** A client that acts for a person. */
+  | { readonly type: 'grant'; readonly grantId: string };
+
+/** Why a subject cannot use the server at all. */
+export type Excluded =
+  | 'organization_disabled'
+  | 'server_disabled'
+  /** The server is restricted to groups, and the person is in none of them. */
+  | 'no_server_group'
+  | 'revoked'
+  | 'expired'
+  /** The credential is for another server. */
+  | 'other_server'
+  /** The client acts only for people: one that registered itself, or one of the whole organization. */
+  | 'only_for_people'
+  | Exclude<Suspension, 'server'>;
+
+/** Why something may be used, or not. `no_scope`: the credential, or the person's role, lacks the scope for it. */
+export type RightsReason = Verdict | 'no_scope' | Excluded;
+
+export interface ExplainedRight extends Primitive {
+  readonly allowed: boolean;
+  readonly reason: RightsReason;
+}
+
+export interface ExplainedRights {
+  /** Why it cannot use the server at all; absent if it can. */
+  readonly excluded?: Excluded;
+  /** All that is known of the server, ordered by kind and name. */
+  readonly items: readonly ExplainedRight[];
+}
+
+/** @returns `undefined` if the organization has no such person, key, client or grant */
+export async function explainRights(
+  db: Db,
+  server: ServerRecord,
+  subject: RightsSubject,
+  now: EpochSeconds,
+): Promise<ExplainedRights | undefined> {
+  const found = await findCaller(db, server, subject, now);
+  if (!found) return undefined;
+  const { target } = server;
+  const known = await listNamed(db, target, target.rules ?? noToolRules);
+  if ('excluded' in found) {
+    const { excluded } = found;
+    const items = known.map(({ kind, name }) => ({ kind, name, allowed: false, reason: excluded }));
+    return { excluded, items };
+  }
+  const rights = new ToolRights(target, found.caller);
+  const items = known.map(({ kind, name }) => {
+    const reason = verdictOf(rights, found.scopes, { kind, name });
+    return { kind, name, allowed: reason !== 'no_scope' && allows(reason), reason };
+  });
+  return { items };
+}
+
+/** The scope that using something requires. */
+export function scopeOfKind(kind: PrimitiveKind): Scope {
+  return kind === 'tool' ? 'mcp:tools:execute' : 'mcp:resources:read';
+}
+
+/** Whether a caller may use something, and why. */
+export function verdictOf(
+  rights: ToolRights,
+  scopes: readonly Scope[],
+  { kind, name }: Primitive,
+): Verdict | 'no_scope' {
+  return scopes.includes(scopeOfKind(kind)) ? rights.verdict(kind, name) : 'no_scope';
+}
+
+type Caller = { readonly caller: ToolCaller; readonly scopes: readonly Scope[] };
+type Found = Caller | { readonly excluded: Excluded };
+
+/** The caller as admission finds it, or why it does not admit one. */
+async function findCaller(
+  db: Db,
+  server: ServerRecord,
+  subject: RightsSubject,
+  now: EpochSeconds,
+): Promise<Found | undefined> {
+  const at = { organization: server.organization, server: server.name };
+  const admissions = currentAdmissions(db);
+  const excluded = (reason: Excluded) => ({ excluded: reason });
+  switch (subject.type) {
+    case 'person': {
+      if (!(await isMember(db, server, subject.userId))) return undefined;
+      const admitted = await admissions.byPerson({ ...at, userId: subject.userId });
+      return admitted ? foundCaller(admitted) : excluded(await keptOut(db, server));
+    }
+    case 'key': {
+      const key = await findKey(db, subject.keyId);
+      if (key?.organization !== server.organization) return undefined;
+      if (key.revokedAt !== undefined) return excluded('revoked');
+      if (key.expiresAt !== undefined && key.expiresAt <= now) return excluded('expired');
+      if (key.server !== server.name) return excluded('other_server');
+      const { hash } = await hashOfKey(db, key.id);
+      const admitted = await admissions.byKey({ ...at, keyHash: hash, now });
+      return admitted ? foundCaller(admitted) : excluded('organization_disabled');
+    }
+    case 'client': {
+      const client = await findClient(db, subject.clientId);
+      // One that registered itself belongs to no organization, and acts only for people.
+      if (!client || (client.organization ?? server.organization) !== server.organization) {
+        return undefined;
+      }
+      if (client.revokedAt !== undefined) return excluded('revoked');
+      // Of those of a whole organization, only workloads act for themselves.
+      if (client.serverId === undefined && !(await findTrustRule(db, client.id))) {
+        return excluded('only_for_people');
+      }
+      if (client.serverId !== undefined && client.serverId !== server.id) {
+        return excluded('other_server');
+      }
+      const admitted = await admissions.byClient({ ...at, clientId: client.id });
+      return admitted ? foundCaller(admitted) : excluded('organization_disabled');
+    }
+    case 'grant': {
+      const grant = await findGrant(db, subject.grantId);
+      if (grant?.serverPath.split('/')[0] !== server.organization) return undefined;
+      return grantCaller(db, server, grant, now);
+    }
+  }
+}
+
+async function grantCaller(
+  db: Db,
+  server: ServerRecord,
+  grant: Grant,
+  now: EpochSeconds,
+): Promise<Found> {
+  const { id, userId, clientId, serverId, revokedAt, expiresAt } = grant;
+  if (revokedAt !== undefined) return { excluded: 'revoked' };
+  if (expiresAt <= now) return { excluded: 'expired' };
+  if (serverId !== server.id) return { excluded: 'other_server' };
+  const at = { organization: server.organization, server: server.name };
+  const admitted = await currentAdmissions(db).byClient({ ...at, clientId, grant: { id, userId } });
+  if (admitted) {
+    const found = foundCaller(admitted);
+    if ('excluded' in found) return found;
+    return { ...found, scopes: found.scopes.filter((scope) => grant.scopes.includes(scope)) };
+  }
+  const client = await findClient(db, clientId);
+  if (!client || client.revokedAt !== undefined) return { excluded: 'revoked' };
+  // A grant ends with the membership of its person.
+  return { excluded: await keptOut(db, server) };
+}
+
+function foundCaller(admitted: AdmittedClient | Suspended): Found {
+  if (!('suspension' in admitted)) {
+    return { caller: admitted.toolCaller, scopes: admitted.scopes };
+  }
+  const { suspension } = admitted;
+  return { excluded: suspension === 'server' ? 'server_disabled' : suspension };
+}
+
+async function isMember(db: Db, server: ServerRecord, userId: string): Promise<boolean> {
+  const { organization_id: organizationId } = await db
+    .selectFrom('endpoint')
+    .select('organization_id')
+    .where('id', '=', server.id)
+    .executeTakeFirstOrThrow();
+  return (await findMember(db, organizationId, userId)) !== undefined;
+}
+
+/** Why a member is not admitted. */
+async function keptOut(db: Db, { organization }: ServerRecord): Promise<Excluded> {
+  const { disabled_at: disabledAt } = await db
+    .selectFrom('organization')
+    .select('disabled_at')
+    .where('name', '=', organization)
+    .executeTakeFirstOrThrow();
+  return disabledAt === null ? 'no_server_group' : 'organization_disabled';
+}
+
+function hashOfKey(db: Db, id: string) {
+  return db.selectFrom('api_key').select('hash').where('id', '=', id).executeTakeFirstOrThrow();
+}

@@ -1,0 +1,204 @@
+// Who may use which of a server's tools, prompts, resources and templates: reading and changing the rules of a target.
+
+import {
+  accessRulesText,
+  type AccessRules,
+  type Audience,
+  groupsOfAudiences,
+  type PrimitiveKind,
+  primitiveKinds,
+  readAccessRules,
+} from '#model/tool-rights';
+import { lockGroups } from './groups.ts';
+import { areGroupsOf } from './server-access.ts';
+import { lockTools, renewClosedTools } from './tool-definitions.ts';
+import { transaction, type Db } from './transaction.ts';
+
+/** Something that a server offers, by its own name: a tool, a prompt, a resource by its URI, or a template. */
+export interface Primitive {
+  readonly kind: PrimitiveKind;
+  readonly name: string;
+}
+
+/** The kinds that have a default each. Templates share that of resources. */
+export const defaultKinds = ['tool', 'prompt', 'resource'] as const;
+export type DefaultKind = (typeof defaultKinds)[number];
+
+/** The default that applies to what has no rule of its own. */
+export function defaultKindOf(kind: PrimitiveKind): DefaultKind {
+  return kind === 'template' ? 'resource' : kind;
+}
+
+/** A change of who may use what. What is not named keeps its rule. */
+export interface ToolRulesChange {
+  /** Without an audience, the rule is removed, and the default applies. Of several changes of one name, the last counts. */
+  readonly named?: readonly (Primitive & { readonly audience: Audience | undefined })[];
+  /**
+   * Defaults for what the server will offer later. What it is known to offer, and has no rule of its own, gets the previous
+   * default as its rule: to change a default must neither open nor close anything that people use today.
+   */
+  readonly others?: Readonly<Partial<Record<DefaultKind, Audience>>>;
+}
+
+/** The most rules of one server, of all kinds together. */
+export const mostToolRules = 10_000;
+
+export const noToolRules: AccessRules = {
+  others: {},
+  named: { tool: new Map(), prompt: new Map(), resource: new Map(), template: new Map() },
+};
+
+export type ToolRulesOutcome = 'done' | 'unknown-server' | 'unknown-group' | 'too-many';
+
+/** Changes the rules of a target. Takes effect on the next call. */
+export async function changeToolRules(
+  db: Db,
+  targetId: string,
+  change: ToolRulesChange,
+): Promise<ToolRulesOutcome> {
+  return transaction(db, async (tx) => {
+    // In this order, as everything else that locks several of them: tools, groups, endpoint, target.
+    await lockTools(tx, targetId);
+    const place = await placeOfTarget(tx, targetId);
+    if (!place) return 'unknown-server';
+    await lockGroups(tx, place.organizationId);
+    if (!(await areGroupsOf(tx, place.organizationId, groupsIn(change)))) return 'unknown-group';
+    const rules = changedToolRules(place.rules, change, await listKnown(tx, targetId));
+    if (countOf(rules) > mostToolRules) return 'too-many';
+    const changed = accessRulesText(rules);
+    if (changed === accessRulesText(place.rules)) return 'done';
+    await tx
+      .updateTable('endpoint')
+      .set((column) => ({ revision: column('revision', '+', 1) }))
+      .where('id', '=', place.endpointId)
+      .execute();
+    await tx
+      .updateTable('target')
+      .set({ tool_rules: changed })
+      .where('id', '=', targetId)
+      .execute();
+    await renewClosedTools(tx, targetId);
+    return 'done';
+  });
+}
+
+/** The rules that a change leads to. `known` is what the server is known to offer. */
+export function changedToolRules(
+  before: AccessRules,
+  { named = [], others = {} }: ToolRulesChange,
+  known: readonly Primitive[],
+): AccessRules {
+  const rules = {
+    others: { ...before.others },
+    named: {
+      tool: new Map(before.named.tool),
+      prompt: new Map(before.named.prompt),
+      resource: new Map(before.named.resource),
+      template: new Map(before.named.template),
+    },
+  };
+  for (const { kind, name } of known) {
+    const ofKind = defaultKindOf(kind);
+    const [was, becomes] = [defaultOf(before, ofKind), others[ofKind]];
+    const isOther = becomes !== undefined && !isSameAudience(was, becomes);
+    if (isOther && !rules.named[kind].has(name)) rules.named[kind].set(name, was);
+  }
+  Object.assign(rules.others, others);
+  for (const { kind, name, audience } of named) {
+    if (audience === undefined) rules.named[kind].delete(name);
+    else rules.named[kind].set(name, audience);
+  }
+  // Where nothing is restricted, rules only say what is so anyway.
+  return isRestricting(rules) ? rules : noToolRules;
+}
+
+/** Who may use something, by its rule or by the default. */
+export function audienceOf(rules: AccessRules, { kind, name }: Primitive): Audience {
+  return rules.named[kind].get(name) ?? defaultOf(rules, defaultKindOf(kind));
+}
+
+export function isSameAudience(one: Audience, other: Audience): boolean {
+  if (one === 'everyone' || other === 'everyone') return one === other;
+  return one.size === other.size && [...one].every((id) => other.has(id));
+}
+
+/** What a server is known to offer, ordered by kind and name. Resources that no rule names are not known. */
+export async function listKnown(db: Db, targetId: string): Promise<Primitive[]> {
+  const rows = await db
+    .selectFrom('primitive_definition')
+    .select(['kind', 'name'])
+    .where('target_id', '=', targetId)
+    .where('kind', 'in', primitiveKinds)
+    .execute();
+  const known = rows.map(({ kind, name }) => ({ kind: kindOf(kind), name }));
+  return known.sort(inOrder);
+}
+
+/** What a server is known to offer, and what its rules and hidden tools name besides, in the same order. */
+export async function listNamed(
+  db: Db,
+  { id, hiddenTools }: { readonly id: string; readonly hiddenTools: readonly string[] },
+  ...rules: readonly AccessRules[]
+): Promise<Primitive[]> {
+  const all: Primitive[] = [
+    ...(await listKnown(db, id)),
+    ...hiddenTools.map((name) => ({ kind: 'tool', name }) as const),
+    ...rules.flatMap(({ named }) =>
+      primitiveKinds.flatMap((kind) => [...named[kind].keys()].map((name) => ({ kind, name }))),
+    ),
+  ];
+  // A kind has no space.
+  const once = new Map(all.map((one) => [`${one.kind} ${one.name}`, one]));
+  return [...once.values()].sort(inOrder);
+}
+
+function inOrder(one: Primitive, other: Primitive): number {
+  const kinds = primitiveKinds.indexOf(one.kind) - primitiveKinds.indexOf(other.kind);
+  if (kinds !== 0) return kinds;
+  if (one.name === other.name) return 0;
+  return one.name < other.name ? -1 : 1;
+}
+
+function kindOf(column: string): PrimitiveKind {
+  const kind = primitiveKinds.find((one) => one === column);
+  if (kind === undefined) throw new TypeError('a definition has a kind that has no rules');
+  return kind;
+}
+
+function defaultOf({ others }: AccessRules, kind: DefaultKind): Audience {
+  return others[kind] ?? 'everyone';
+}
+
+function isRestricting({ others, named }: AccessRules): boolean {
+  const isRestricted = (audience: Audience) => audience !== 'everyone';
+  return (
+    Object.values(others).some(isRestricted) ||
+    primitiveKinds.some((kind) => [...named[kind].values()].some(isRestricted))
+  );
+}
+
+function countOf({ named }: AccessRules): number {
+  return primitiveKinds.reduce((count, kind) => count + named[kind].size, 0);
+}
+
+function groupsIn({ named = [], others = {} }: ToolRulesChange): string[] {
+  const audiences = [...named.map(({ audience }) => audience), ...Object.values(others)];
+  return [...groupsOfAudiences(audiences.filter((audience) => audience !== undefined))];
+}
+
+/** The rules of a target, and where it belongs. */
+async function placeOfTarget(db: Db, targetId: string) {
+  const row = await db
+    .selectFrom('target')
+    .innerJoin('endpoint', 'endpoint.id', 'target.endpoint_id')
+    .select(['endpoint.id', 'endpoint.organization_id', 'target.tool_rules'])
+    .where('target.id', '=', targetId)
+    .executeTakeFirst();
+  return (
+    row && {
+      endpointId: row.id,
+      organizationId: row.organization_id,
+      rules: row.tool_rules === null ? noToolRules : readAccessRules(row.tool_rules),
+    }
+  );
+}
