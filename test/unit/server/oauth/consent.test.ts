@@ -166,7 +166,7 @@ async function siteAndSession(id: string) {
     person,
     context,
     /** The id of the question, or why there is none. */
-    async page() {
+    page: async () => {
       const found = await askConsent(request, person, context);
       return found.outcome === 'ask' ? found.question.requestId : found.outcome;
     },
