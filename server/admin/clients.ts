@@ -24,6 +24,12 @@ import { fields, readScope, surfaces, type FormChoice } from './fields.ts';
 import { createProvedClient } from './create-credentials.ts';
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
 import { ownServer, serverPath } from './paths.ts';
+import {
+  maybeToolSelection,
+  selectionCell,
+  toolSelectionView,
+  toSelectionView,
+} from './tool-selection.ts';
 
 import { CommandError, UsageError } from '#config/usage-error';
 import type { Db } from '#db/transaction';
@@ -49,6 +55,7 @@ export const clientViewSchema = z
       .string()
       .describe('The name of its server; empty for a client of the whole organization'),
     scopes: z.array(z.enum(allScopes)).describe('The scopes that it can request'),
+    tools: toolSelectionView,
     redirectUris: z.array(z.string()),
     authentication: z
       .enum(['secret', 'keys', 'workload'])
@@ -78,6 +85,7 @@ export function toClientView(client: ListedOAuthClient): ClientView {
     name: client.name,
     server: client.serverPath?.split('/')[1] ?? '',
     scopes: [...client.scopes],
+    tools: toSelectionView(client.tools),
     redirectUris: [...client.redirectUris],
     authentication: authenticationOf(client),
     trustedIssuer: client.trusts?.issuer ?? null,
@@ -237,6 +245,7 @@ export const clientCreate = organizationOperation({
         read: readScope,
       },
     }),
+    tools: maybeToolSelection,
     redirectUris: clientRedirectUris
       .default([])
       .describe('Where the browser may return after consent; a loopback host allows any port')
@@ -282,10 +291,10 @@ export const clientCreate = organizationOperation({
     .meta({ id: 'CreatedClient' }),
   target: (_, made) => made && target(made),
   async run(input, { organization, actor }, ports) {
-    const { name, scopes, redirectUris, jwks } = input;
+    const { name, scopes, tools, redirectUris, jwks } = input;
     const server = await ownServer(organization.name, input.server, ports);
     const createdBy = actorName(actor);
-    const chosen = { name, serverId: server.id, scopes, redirectUris, createdBy };
+    const chosen = { name, serverId: server.id, scopes, tools, redirectUris, createdBy };
     const made = await createProvedClient({ ...chosen, jwks }, ports);
     const client = await ownClient(organization.name, made.id, ports);
     return { ...toClientView(client), clientSecret: made.secret };
@@ -305,13 +314,14 @@ export const clientRead = organizationOperation({
 
 export const clientUpdate = organizationOperation({
   name: 'client.update',
-  doc: 'Change an OAuth client; omitted fields keep their value, and a removed scope takes effect on the next call',
+  doc: 'Change an OAuth client; omitted fields keep their value, and fewer scopes or tools take effect on the next call',
   route: { method: 'PATCH', path: clientPath },
   permission: 'client.manage',
   input: z.strictObject({
     ...ofClient,
     name: clientName.optional(),
     scopes: clientScopes.optional(),
+    tools: maybeToolSelection,
     redirectUris: clientRedirectUris.optional(),
     jwks: jwksField
       .optional()
@@ -319,7 +329,7 @@ export const clientUpdate = organizationOperation({
   }),
   output: clientViewSchema,
   target,
-  async run({ clientId, name, scopes, redirectUris, jwks }, { organization }, ports) {
+  async run({ clientId, name, scopes, tools, redirectUris, jwks }, { organization }, ports) {
     const client = await ownClient(organization.name, clientId, ports);
     if (jwks && client.jwks === undefined) {
       throw invalidField('jwks', 'applies only to a client with keys; this client has secrets');
@@ -327,6 +337,7 @@ export const clientUpdate = organizationOperation({
     const changed = await updateClient(ports.db, clientId, {
       ...(name !== undefined && { name }),
       ...(scopes && { scopes }),
+      ...(tools && { tools }),
       ...(redirectUris && { redirectUris }),
       ...(jwks && { jwks: JSON.stringify(jwks) }),
     });
@@ -429,6 +440,16 @@ const activeClient: Positional = {
   },
 };
 
+const activeOrganizationClient: Positional = {
+  usage: 'ID',
+  async read(text, { stores }) {
+    const { clientId, organization } = await findActiveClient(text, stores.db);
+    if (organization !== undefined) return { clientId, organization };
+    const hint = 'limit what it may do for one person: latchkey-server consent limit ORG ID';
+    throw new CommandError(`the client ${clientId} registered itself`, hint);
+  },
+};
+
 export const clientCommands: readonly Command[] = [
   command(clientCreate, {
     words: 'client create',
@@ -439,7 +460,7 @@ export const clientCommands: readonly Command[] = [
       'clientSecret',
       'name',
       // As they were typed.
-      { scopes: ({ scopes }, { given }) => given['scopes'] ?? scopes },
+      { scopes: ({ scopes }, { given }) => given['scopes'] ?? scopes, tools: selectionCell },
     ],
     secret: 'client_secret',
   }),
@@ -454,12 +475,19 @@ export const clientCommands: readonly Command[] = [
       'name',
       { server: ({ server }, { given }) => `${organizationIn(given)}/${server || '*'}` },
       'scopes',
+      { tools: selectionCell },
       'createdAt',
       'lastUsedAt',
       { expires_at: () => null },
       'revokedAt',
     ],
     empty: 'no OAuth clients yet: latchkey-server client create ORG/SERVER --name N --scope S',
+  }),
+  command(clientUpdate, {
+    words: 'client update',
+    positionals: [activeOrganizationClient],
+    doc: 'change which tools an OAuth client may use; takes effect on the next call',
+    prints: ['clientId', 'name', 'scopes', { tools: selectionCell }],
   }),
 ];
 

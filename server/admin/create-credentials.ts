@@ -10,6 +10,7 @@ type ChosenClient = Pick<
   | 'serverId'
   | 'organizationId'
   | 'scopes'
+  | 'tools'
   | 'redirectUris'
   | 'jwks'
   | 'authenticationRequired'

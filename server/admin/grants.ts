@@ -2,14 +2,20 @@ import { z } from 'zod';
 
 import { deleteConsents } from '#db/consents';
 import { allowAssertedGrant } from '#db/assertion-grants';
-import { findGrant, listGrants, revokeGrant, type ListedGrant } from '#db/grants';
+import { findGrant, listGrants, revokeGrant, setGrantTools, type ListedGrant } from '#db/grants';
 import { allScopes } from '#model/scopes';
 import { AdministrationRefusal, notFound } from './refusal.ts';
 import { fields, surfaces } from './fields.ts';
-import { organizationOperation, type Operation } from './operation.ts';
+import { type AdministrationPorts, organizationOperation, type Operation } from './operation.ts';
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
 import { command, listCommand, type Command } from './command.ts';
 import { organizationArgument, textArgument } from './positionals.ts';
+import {
+  selectionCell,
+  toolSelection,
+  toolSelectionView,
+  toSelectionView,
+} from './tool-selection.ts';
 
 const inOrganization = { organization: fields.organization };
 const path = '/organizations/{organization}/grants';
@@ -28,6 +34,7 @@ const grantViewSchema = z
       .describe('The assistant that the Latchkey proxy named; not verified'),
     server: z.string().describe('`organization/server`'),
     scopes: z.array(z.enum(allScopes)),
+    tools: toolSelectionView,
     createdAt: fields.at,
     expiresAt: fields.at,
     isByAssertion: z
@@ -75,11 +82,35 @@ export const grantRead = organizationOperation({
   permission: 'grants.read',
   input: z.strictObject({ ...inOrganization, grantId: z.string().max(100) }),
   output: grantViewSchema,
-  async run({ grantId }, { organization: { id: organizationId } }, { db, clock }) {
-    const query = { organizationId, grantId, now: clock.now(), limit: 1, offset: 0 };
-    const [grant] = (await listGrants(db, query)).items;
-    if (!grant) throw notFound('grant');
-    return toGrantView(grant);
+  run: ({ grantId }, { organization }, ports) => grantView(organization.id, grantId, ports),
+});
+
+/** @throws {AdministrationRefusal} `not_found` */
+async function grantView(
+  organizationId: string,
+  grantId: string,
+  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
+): Promise<z.output<typeof grantViewSchema>> {
+  const query = { organizationId, grantId, now: clock.now(), limit: 1, offset: 0 };
+  const [grant] = (await listGrants(db, query)).items;
+  if (!grant) throw notFound('grant');
+  return toGrantView(grant);
+}
+
+export const grantUpdate = organizationOperation({
+  name: 'grant.update',
+  doc: 'Change which tools an application may use for a person; takes effect on the next call',
+  route: { method: 'PATCH', path: `${path}/{grantId}` },
+  permission: 'grants.manage',
+  input: z.strictObject({ ...inOrganization, grantId: z.string().max(100), tools: toolSelection }),
+  output: grantViewSchema,
+  target: ({ grantId }) => grantId,
+  async run({ grantId, tools }, { organization }, ports) {
+    await grantView(organization.id, grantId, ports);
+    if (!(await setGrantTools(ports.db, grantId, tools))) {
+      throw new AdministrationRefusal('conflict', 'the consent is withdrawn');
+    }
+    return grantView(organization.id, grantId, ports);
   },
 });
 
@@ -127,6 +158,7 @@ function toGrantView(grant: ListedGrant): z.output<typeof grantViewSchema> {
     assistant: grant.assistant ?? null,
     server: grant.serverPath,
     scopes: [...grant.scopes],
+    tools: toSelectionView(grant.tools),
     createdAt: grant.createdAt,
     expiresAt: grant.expiresAt,
     isByAssertion: grant.isByAssertion ?? false,
@@ -137,6 +169,7 @@ function toGrantView(grant: ListedGrant): z.output<typeof grantViewSchema> {
 export const grantOperations: readonly Operation[] = [
   grantList,
   grantRead,
+  grantUpdate,
   grantWithdraw,
   grantAllow,
 ];
@@ -153,11 +186,18 @@ export const grantCommands: readonly Command[] = [
       'client',
       'server',
       'scopes',
+      { tools: selectionCell },
       'createdAt',
       'expiresAt',
       'withdrawnAt',
     ],
     empty: 'no active consents',
+  }),
+  command(grantUpdate, {
+    words: 'consent limit',
+    positionals: [organizationArgument, textArgument('ID', 'grantId')],
+    doc: 'change which tools an application may use for a person; takes effect on the next call',
+    prints: ['id', { user: 'email' }, 'client', 'server', { tools: selectionCell }],
   }),
   command(grantWithdraw, {
     words: 'consent withdraw',

@@ -2,7 +2,14 @@ import { z } from 'zod';
 
 import type { EpochSeconds } from '#model/clock';
 import { CommandError } from '#config/usage-error';
-import { findKey, findKeyOrigins, listKeys, revokeKey, type NamedApiKey } from '#db/keys';
+import {
+  findKey,
+  findKeyOrigins,
+  listKeys,
+  revokeKey,
+  setKeyTools,
+  type NamedApiKey,
+} from '#db/keys';
 import { createKey } from './create-credentials.ts';
 import { allScopes, defaultKeyScopes } from '#model/scopes';
 import { command, listCommand, type Command } from './command.ts';
@@ -24,6 +31,13 @@ import {
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
 import { agentPath, ofAgent, ownAgent, ownServer, serverPath } from './paths.ts';
 import { AdministrationRefusal, notFound } from './refusal.ts';
+import {
+  maybeToolSelection,
+  selectionCell,
+  toolSelection,
+  toolSelectionView,
+  toSelectionView,
+} from './tool-selection.ts';
 
 const secondsADay = 86_400;
 const mostDays = 99_999;
@@ -38,6 +52,7 @@ export const keyViewSchema = z
     agent: z.string().nullable().describe('The agent that it belongs to'),
     hint: z.string().describe('Prefix and last four characters'),
     scopes: z.array(z.enum(allScopes)),
+    tools: toolSelectionView,
     status: z.enum(['active', 'expired', 'revoked']),
     ageDays: z.int().describe('Whole days since it was created'),
     createdAt: fields.at,
@@ -68,6 +83,7 @@ export function toKeyView(key: NamedApiKey, now: EpochSeconds): KeyView {
     agent: key.agent ?? null,
     hint: key.hint,
     scopes: [...key.scopes],
+    tools: toSelectionView(key.tools),
     status: revokedAt !== undefined ? 'revoked' : isExpired ? 'expired' : 'active',
     ageDays: Math.max(0, Math.floor((now - key.createdAt) / secondsADay)),
     createdAt: key.createdAt,
@@ -176,6 +192,7 @@ export const keyCreate = organizationOperation({
         },
         control: { kind: 'scopes', label: 'Scopes', chosen: defaultKeyScopes },
       }),
+    tools: maybeToolSelection,
     expiresInDays: fields
       .days(1, mostDays)
       .optional()
@@ -200,12 +217,13 @@ export const keyCreate = organizationOperation({
   }),
   output: createdKey,
   target: (_, made) => made && `key:${made.id}`,
-  async run({ server, name, scopes, ...chosenExpiry }, { organization, actor }, ports) {
+  async run({ server, name, scopes, tools, ...chosenExpiry }, { organization, actor }, ports) {
     const { id: serverId } = await ownServer(organization.name, server, ports);
     const chosen = {
       name,
       owner: { type: 'server', serverId } as const,
       scopes: scopes ?? defaultKeyScopes,
+      tools,
       expiresAt: expiry(chosenExpiry, mostDays, ports.clock.now()),
       createdBy: actorName(actor),
     };
@@ -230,7 +248,7 @@ export const keyRead = organizationOperation({
 
 export const keyRotate = organizationOperation({
   name: 'key.rotate',
-  doc: 'Create a key that replaces a key of a server, with the same name, scopes and lifetime; both are active until the older one is revoked',
+  doc: 'Create a key that replaces a key of a server, with the same name, scopes, tools and lifetime; both are active until the older one is revoked',
   route: { method: 'POST', path: `${keyPath}/rotate`, made: createdPath },
   permission: 'key.manage',
   input: z.strictObject(ofKey),
@@ -238,7 +256,7 @@ export const keyRotate = organizationOperation({
   // Both ids, so that the audit log records which key replaced which.
   target: ({ keyId }, made) => (made ? `key:${keyId}/${made.id}` : `key:${keyId}`),
   async run({ keyId }, { organization, actor }, ports) {
-    const { name, owner, scopes, createdAt, expiresAt, revokedAt } = await ownKey(
+    const { name, owner, scopes, tools, createdAt, expiresAt, revokedAt } = await ownKey(
       organization.name,
       keyId,
       ports,
@@ -253,12 +271,31 @@ export const keyRotate = organizationOperation({
       name,
       owner,
       scopes,
+      tools,
       expiresAt: days && ports.clock.now() + days * secondsADay,
       createdBy: actorName(actor),
       replacesId: keyId,
     };
     const { id, key } = await createKey(chosen, ports);
     return { ...(await keyView(organization.name, id, ports)), key };
+  },
+});
+
+export const keyUpdate = organizationOperation({
+  name: 'key.update',
+  doc: 'Change which tools a key of a server may use; takes effect on the next call',
+  route: { method: 'PATCH', path: keyPath },
+  permission: 'key.manage',
+  input: z.strictObject({ ...ofKey, tools: toolSelection }),
+  output: keyViewSchema,
+  target: ({ keyId }) => `key:${keyId}`,
+  async run({ keyId, tools }, { organization }, ports) {
+    const { server } = await ownKey(organization.name, keyId, ports);
+    if (server === undefined) throw notFound('key');
+    if (!(await setKeyTools(ports.db, keyId, tools))) {
+      throw new AdministrationRefusal('conflict', 'the key is revoked');
+    }
+    return keyView(organization.name, keyId, ports);
   },
 });
 
@@ -327,6 +364,7 @@ export const keyOperations: readonly Operation[] = [
   keyList,
   keyCreate,
   keyRead,
+  keyUpdate,
   keyRotate,
   keyRevoke,
 ];
@@ -366,7 +404,7 @@ export const keyCommands: readonly Command[] = [
       'name',
       'key',
       // As they were typed.
-      { scopes: ({ scopes }, { given }) => given['scopes'] ?? scopes },
+      { scopes: ({ scopes }, { given }) => given['scopes'] ?? scopes, tools: selectionCell },
       'expiresAt',
     ],
     secret: 'key',
@@ -384,6 +422,7 @@ export const keyCommands: readonly Command[] = [
         server: ({ server }, { given }) => server && `${organizationIn(given)}/${server}`,
       },
       'scopes',
+      { tools: selectionCell },
       'createdBy',
       'replaces',
       'replacedBy',
@@ -394,11 +433,17 @@ export const keyCommands: readonly Command[] = [
     ],
     empty: 'no API keys yet: latchkey-server key create ORG/SERVER --name N',
   }),
+  command(keyUpdate, {
+    words: 'key update',
+    positionals: [activeServerKey],
+    doc: 'change which tools a key may use; takes effect on the next call',
+    prints: ['id', 'name', 'scopes', { tools: selectionCell }],
+  }),
   command(keyRotate, {
     words: 'key rotate',
     positionals: [activeServerKey],
     doc: 'create a key that replaces another, shown once; both are active until you revoke the older one',
-    prints: ['id', 'name', 'key', 'scopes', 'expiresAt'],
+    prints: ['id', 'name', 'key', 'scopes', { tools: selectionCell }, 'expiresAt'],
     secret: 'key',
     hint: (_, { keyId }) =>
       `once nothing uses the older key: latchkey-server key revoke ${String(keyId)}`,

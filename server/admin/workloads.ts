@@ -31,6 +31,7 @@ import {
 import { ownServer } from './paths.ts';
 import { organizationArgument, organizationOrServerArgument, textArgument } from './positionals.ts';
 import { AdministrationRefusal, invalidField } from './refusal.ts';
+import { maybeToolSelection, selectionCell } from './tool-selection.ts';
 
 const inOrganization = { organization: fields.organization };
 const target = ({ clientId }: { clientId: string }) => `client:${clientId}`;
@@ -74,6 +75,7 @@ export const organizationClientCreate = organizationOperation({
     ...inOrganization,
     name: nameField,
     scopes: scopesOrUsual,
+    tools: maybeToolSelection,
     jwks: jwksField
       .optional()
       .describe('The client’s public keys (private_key_jwt), instead of a secret')
@@ -100,12 +102,13 @@ export const organizationClientCreate = organizationOperation({
     })
     .meta({ id: 'CreatedOrganizationClient' }),
   target: (_, made) => made && target(made),
-  async run({ name, scopes, jwks }, { organization, actor }, ports) {
+  async run({ name, scopes, tools, jwks }, { organization, actor }, ports) {
     const chosen = {
       name,
       serverId: undefined,
       organizationId: organization.id,
       scopes,
+      tools,
       redirectUris: [],
       authenticationRequired: true,
       createdBy: actorName(actor),
@@ -298,6 +301,7 @@ export const workloadCreate = organizationOperation({
       }),
     name: nameField,
     scopes: scopesOrUsual,
+    tools: maybeToolSelection,
     ...ruleFields,
   }),
   output: clientViewSchema,
@@ -307,7 +311,7 @@ export const workloadCreate = organizationOperation({
     return {};
   },
   async run(input, { organization, actor }, ports) {
-    const { server, name, scopes } = input;
+    const { server, name, scopes, tools } = input;
     await checkIssuer(input.issuer, organization.id, ports);
     const serverId =
       server === undefined ? undefined : (await ownServer(organization.name, server, ports)).id;
@@ -318,6 +322,7 @@ export const workloadCreate = organizationOperation({
       serverId,
       organizationId: organization.id,
       scopes,
+      tools,
       redirectUris: [],
       jwks: undefined,
       authenticationRequired: true,
@@ -405,6 +410,7 @@ const printedOfWorkload = [
   'name',
   'server',
   'scopes',
+  { tools: selectionCell },
   'trustedIssuer',
   'trustedSubject',
 ] as const;
@@ -414,7 +420,7 @@ export const workloadCommands: readonly Command[] = [
     words: 'client create-for-organization',
     positionals: [organizationArgument],
     doc: 'create an OAuth client of a whole organization, for identity assertions only; its secret is shown once',
-    prints: ['clientId', 'clientSecret', 'name', 'scopes'],
+    prints: ['clientId', 'clientSecret', 'name', 'scopes', { tools: selectionCell }],
     secret: 'client_secret',
   }),
   command(workloadCreate, {

@@ -87,6 +87,7 @@ export const auditSentences = {
   'grant.list': ['listed', 'list', 'the access of applications'],
   'grant.read': ['viewed', 'view', 'the access of an application'],
   'grant.revoke': ['ended', 'end', 'its own access'],
+  'grant.update': ['changed', 'change', 'which tools an application may use'],
   'grant.withdraw': ['withdrew', 'withdraw', 'the access of an application'],
   'grants.manage': ['managed', 'manage', 'the access of applications'],
   'grants.read': ['viewed', 'view', 'the access of applications'],
@@ -128,6 +129,7 @@ export const auditSentences = {
   'key.read': ['viewed', 'view', 'the API key {key}'],
   'key.revoke': ['revoked', 'revoke', 'the API key {key}'],
   'key.rotate': ['rotated', 'rotate', 'the API key {key}'],
+  'key.update': ['changed', 'change', 'the API key {key}'],
   'leaver.keep': ['noticed', 'notice', 'that what {person} created needs an owner: {detail}'],
   'leaver.list': ['listed', 'list', 'what needs an owner'],
   'leaver.revoke-token': [

@@ -2,9 +2,16 @@ import { insertAuditEvent, type RequestSource } from '#db/audit';
 import type { Clock } from '#model/clock';
 import { deleteConsents } from '#db/consents';
 import { allowAssertedGrant } from '#db/assertion-grants';
-import { findGrant, findRefreshToken, revokeGrant, type NamedGrant } from '#db/grants';
+import {
+  findGrant,
+  findRefreshToken,
+  revokeGrant,
+  setGrantTools,
+  type NamedGrant,
+} from '#db/grants';
 import { revokeAccessToken } from '#db/revoked-tokens';
 import { type Db, transaction } from '#db/transaction';
+import type { ToolSelection } from '#model/tool-rights';
 import type { AccessTokens } from './access-tokens.ts';
 import {
   identifyClient,
@@ -131,13 +138,29 @@ export async function allowGrant(
   );
 }
 
+/**
+ * Changes which tools an application may use for a person.
+ *
+ * @returns `false` when the person has no such active grant
+ */
+export async function limitGrant(
+  grantId: string,
+  userId: string,
+  tools: ToolSelection,
+  ports: WithdrawGrantPorts,
+): Promise<boolean> {
+  return changeOwnGrant({ grantId, userId, action: 'grant.update' }, ports, (tx) =>
+    setGrantTools(tx, grantId, tools),
+  );
+}
+
 /** Changes a grant of the person, and records that in the audit log if there was something to change. */
 async function changeOwnGrant(
   {
     grantId,
     userId,
     action,
-  }: { grantId: string; userId: string; action: 'grant.withdraw' | 'grant.allow' },
+  }: { grantId: string; userId: string; action: 'grant.withdraw' | 'grant.allow' | 'grant.update' },
   { db, clock, source }: WithdrawGrantPorts,
   change: (tx: Db, grant: NamedGrant) => Promise<boolean>,
 ): Promise<boolean> {

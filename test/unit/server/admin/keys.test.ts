@@ -35,6 +35,7 @@ describe('key create', () => {
       name: 'my laptop',
       key: expect.stringMatching(/^mcp_[0-9A-Za-z]{36}$/),
       scopes: ['mcp:tools:read', 'mcp:tools:execute', 'mcp:resources:read', 'mcp:server:read'],
+      tools: 'all',
       expires_at: null,
     });
     expect(admitted).toMatchObject({ keyId: document.id, endpoint: { name: 'web' } });
@@ -86,6 +87,7 @@ test('key list prints who created a key, its scopes and times, and only the hint
       key: `mcp_…${key.slice(-4)}`,
       server: 'acme/web',
       scopes: ['mcp:tools:read'],
+      tools: 'all',
       created_by: 'operator',
       replaces: null,
       replaced_by: null,
@@ -148,6 +150,7 @@ describe('key rotate', () => {
       name: 'my laptop',
       key: expect.stringMatching(/^mcp_[0-9A-Za-z]{36}$/),
       scopes: ['mcp:tools:read'],
+      tools: 'all',
       expires_at: admin.clock.now() + 90 * 86_400,
     });
     expect(rotated.id).not.toBe(old.id);

@@ -33,6 +33,7 @@ test('client create prints the fields of the contract, and the secret authentica
     client_secret: expect.stringMatching(/^secret_[0-9A-Za-z]{36}$/),
     name: 'Claude',
     scopes: ['mcp:tools:read', 'mcp:tools:execute'],
+    tools: 'all',
   });
   expect(await checkClientSecret(admin.stores.db, id, hashSecret(secret), admin.clock.now())).toBe(
     true,
@@ -53,6 +54,7 @@ test('client create tells a person that the secret is shown only once', async ()
     expect.stringMatching(/^client_secret +secret_\w{36}$/),
     'name           Claude',
     'scopes         mcp:tools:read',
+    'tools          all',
     'hint: store the client_secret now; it is not shown again',
   ]);
 });
@@ -70,6 +72,7 @@ test('client list prints the fields of the contract, and only the hint of the se
       name: 'Claude',
       server: 'acme/web',
       scopes: ['mcp:tools:read'],
+      tools: 'all',
       created_at: admin.clock.now(),
       last_used_at: 1_800_000_500,
       expires_at: null,
@@ -92,10 +95,10 @@ test('client list prints a table with readable times for a person', async () => 
   const [head, row] = await admin.run('client', 'list', 'acme');
 
   expect(head).toMatch(
-    /^client_id +client_secret +name +server +scopes +created_at +last_used_at +expires_at +revoked_at$/,
+    /^client_id +client_secret +name +server +scopes +tools +created_at +last_used_at +expires_at +revoked_at$/,
   );
   expect(row).toMatch(
-    /^client_\w{24} +secret_…\w{4} +Claude +acme\/web +mcp:tools:read +2027-01-15T08:00:00Z +- +- +-$/,
+    /^client_\w{24} +secret_…\w{4} +Claude +acme\/web +mcp:tools:read +all +2027-01-15T08:00:00Z +- +- +-$/,
   );
 });
 

@@ -40,12 +40,12 @@ describe('an unknown command is wrong usage, with a hint', () => {
     [
       ['client', 'delete'],
       "'client delete' is not a command",
-      'available commands: client create, client list, client rotate, client revoke, client create-for-organization',
+      'available commands: client create, client list, client update, client rotate, client revoke, client create-for-organization',
     ],
     [
       ['client'],
       "'client' is not a command",
-      'available commands: client create, client list, client rotate, client revoke, client create-for-organization',
+      'available commands: client create, client list, client update, client rotate, client revoke, client create-for-organization',
     ],
   ])('%j', (argv, message, hint) => {
     expect(() => findCommand(argv)).toThrow(
@@ -85,6 +85,7 @@ test('the help of a noun lists only its commands, and no other word has one', ()
   expect(page.match(/^ {2}\w+ \w+/gm)).toEqual([
     '  key create',
     '  key list',
+    '  key update',
     '  key rotate',
     '  key revoke',
   ]);

@@ -1,0 +1,103 @@
+import { z } from 'zod';
+
+import { UsageError } from '#config/usage-error';
+import type { ToolSelection } from '#model/tool-rights';
+import { longestName } from '#tools/tool-definition';
+import { surfaces } from './fields.ts';
+
+const longestUriBytes = 2000;
+const mostNames = 1000;
+
+const isText = (text: string) => text.isWellFormed() && !text.includes('\0');
+const notText = 'contains characters that no name can contain';
+
+/** The name of a tool or prompt, as the server says it. */
+export const primitiveName = z.string().min(1).max(longestName).refine(isText, notText);
+
+/** The URI of a resource, or a URI template, byte for byte as the server says it. */
+export const resourceUri = z
+  .string()
+  .min(1)
+  .refine(isText, notText)
+  .refine(
+    (uri) => Buffer.byteLength(uri) <= longestUriBytes,
+    `must have at most ${longestUriBytes} bytes`,
+  );
+
+const listOf = (name: z.ZodString) => z.array(name).max(mostNames).default([]);
+
+const words =
+  'All that the scopes allow (`all`); of the tools, only those whose accepted annotation says that they only read (`read-only`); or what is listed (`chosen`)';
+
+/** What a key, a client or a grant is limited to, as views have it. */
+export const toolSelectionView = z
+  .discriminatedUnion('type', [
+    z.object({ type: z.literal('all') }),
+    z.object({ type: z.literal('read-only') }),
+    z.object({
+      type: z.literal('chosen'),
+      tools: z.array(z.string()),
+      prompts: z.array(z.string()),
+      resources: z.array(z.string()).describe('URIs and URI templates'),
+    }),
+  ])
+  .describe(words)
+  .meta({ id: 'ToolSelection' });
+
+const given = z
+  .discriminatedUnion('type', [
+    z.strictObject({ type: z.literal('all') }),
+    z.strictObject({ type: z.literal('read-only') }),
+    z
+      .strictObject({
+        type: z.literal('chosen'),
+        tools: listOf(primitiveName),
+        prompts: listOf(primitiveName),
+        resources: listOf(resourceUri).describe('URIs and URI templates'),
+      })
+      .refine(
+        ({ tools, prompts, resources }) => tools.length + prompts.length + resources.length > 0,
+        { message: 'must contain at least one name', path: ['tools'] },
+      ),
+  ])
+  .describe(words)
+  .meta({ id: 'GivenToolSelection' });
+
+const surface = {
+  option: {
+    name: 'tools',
+    value: 'all|read-only|NAME,NAME',
+    doc: 'the tools that it may use: all, those that only read, or some by name',
+    read: readSelection,
+  },
+};
+
+/** A selection as it is entered. */
+export const toolSelection = given.clone().register(surfaces, surface);
+/** A selection that can be omitted: all tools for a new credential, the same ones as before for another. */
+export const maybeToolSelection = given.optional().register(surfaces, surface);
+
+/** @throws {UsageError} */
+function readSelection(text: string, option: string): ToolSelection {
+  if (text === 'all' || text === 'read-only') return { type: text };
+  const tools = text.split(',').filter((name) => name !== '');
+  if (tools.length > 0) return { type: 'chosen', tools, prompts: [], resources: [] };
+  throw new UsageError(`--${option} is neither all, read-only nor names of tools`);
+}
+
+/** A selection as its schema has it. */
+export function toSelectionView(selection: ToolSelection): z.output<typeof toolSelectionView> {
+  if (selection.type !== 'chosen') return selection;
+  const { type, tools, prompts, resources } = selection;
+  return { type, tools: [...tools], prompts: [...prompts], resources: [...resources] };
+}
+
+/** A selection in a line or a column: `all`, `read-only`, or what was chosen. */
+export function selectionCell({
+  tools,
+}: {
+  readonly tools: z.output<typeof toolSelectionView>;
+}): string | string[] {
+  if (tools.type !== 'chosen') return tools.type;
+  return [...tools.tools, ...tools.prompts, ...tools.resources];
+}
