@@ -63,6 +63,42 @@ export function elementsIn(body: Buffer, span: Span): Span[] | undefined {
   return elements;
 }
 
+/** An element of an array, with the spans of its member values if it is an object. */
+export interface ReadElement {
+  readonly span: Span;
+  readonly members: ReadonlyMap<string, Span>;
+}
+
+/** What `elementsIn` and `membersIn` find in an array of objects, in one pass. */
+export function objectsIn(body: Buffer, span: Span): ReadElement[] | undefined {
+  if (body[span.start] !== openBracket) return undefined;
+  const elements: ReadElement[] = [];
+  let start = blankEnd(body, span.start + 1);
+  while (body[start] !== closeBracket) {
+    const members = new Map<string, Span>();
+    const isObject = body[start] === openBrace;
+    const end = isObject ? readObject(body, start, members) : valueEnd(body, start);
+    elements.push({ span: { start, end }, members });
+    start = blankEnd(body, end);
+    if (body[start] === comma) start = blankEnd(body, start + 1);
+  }
+  return elements;
+}
+
+/** Adds the members of the object at `start`, and returns its end. */
+function readObject(body: Buffer, start: number, members: Map<string, Span>): number {
+  let at = blankEnd(body, start + 1);
+  while (body[at] === quote) {
+    const nameEnd = stringEnd(body, at, false);
+    const value = blankEnd(body, blankEnd(body, nameEnd) + 1);
+    const end = valueEnd(body, value);
+    members.set(textOf(body, at, nameEnd), { start: value, end });
+    at = blankEnd(body, end);
+    if (body[at] === comma) at = blankEnd(body, at + 1);
+  }
+  return at + 1;
+}
+
 /** The string at `span`; `undefined` if it is not a string. */
 export function stringAt(body: Buffer, span: Span | undefined): string | undefined {
   return span && body[span.start] === quote ? textOf(body, span.start, span.end) : undefined;

@@ -365,6 +365,12 @@ const refusals: Readonly<Record<RefusalCode, Failure>> = {
     remedy: 'Update or repair the MCP server. Until then its tools cannot be shown or hidden.',
     place: 'tools',
   },
+  unreadable_list: {
+    because: 'the upstream sent a list that cannot be read',
+    remedy:
+      'Update or repair the MCP server. Until then its prompts and resources cannot be restricted.',
+    place: 'tools',
+  },
   agent_offline: {
     because: 'the agent that reaches the server is offline',
     remedy: 'Start the agent on its computer, and check its network connection.',

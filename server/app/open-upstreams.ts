@@ -136,6 +136,7 @@ export async function openUpstreams(
   });
   closers.push(() => health.close());
   const failed = (err: unknown) => log.error({ err }, 'list of tools not looked at');
+  const pinTools = pinnedTools({ watch, failed });
   const left = (owner: string) => {
     const caller = callerName(owner);
     agents.endCaller(caller);
@@ -153,7 +154,8 @@ export async function openUpstreams(
       ),
     inspectTools: toolInspection(routes, clock, { health, left, watch, failed }),
     endedTokens: () => authorizations.takeEnded(),
-    pinned: pinnedTools({ watch, failed }),
+    pinned: async (answer, target, method) =>
+      method === 'tools/list' ? pinTools(answer, target) : answer,
     upstreamOf: callUpstreams(routes),
     left,
   };

@@ -41,6 +41,11 @@ export const auditSentences = {
   'call.suspended': ['called', 'call', '{server}, which a setting suspends for this caller'],
   'call.two-credentials': ['called', 'call', '{server} with two credentials at once'],
   'call.unknown-tool': ['called', 'call', 'a hidden or unknown tool of {server}'],
+  'call.unreadable-list': [
+    'listed',
+    'list',
+    'the prompts or resources of {server}, which could not be read',
+  ],
   'call.unreadable-tools': ['listed', 'list', 'the tools of {server}, which could not be read'],
   'client.create': ['created', 'create', 'the OAuth client {client}'],
   'client.list': ['listed', 'list', 'the OAuth clients'],

@@ -2,9 +2,8 @@ import type { Era } from 'latchkey-mcp/headers';
 import type { Admission } from './admission.ts';
 import type { GiveUp } from './body-memory.ts';
 import type { AdaptedCall, Call } from './call.ts';
-import type { GatewayParts } from './gateway-parts.ts';
-import { asksForTools } from './tool-list.ts';
-import type { Upstream, UpstreamAnswer, UpstreamRequest } from './upstream.ts';
+import { type GatewayParts, pinnedMethods } from './gateway-parts.ts';
+import { messageIn, type Upstream, type UpstreamAnswer, type UpstreamRequest } from './upstream.ts';
 
 /**
  * The upstream of a call for a caller of one era: requests pass the adapters, and what the adapters send passes
@@ -67,7 +66,9 @@ class DirectUpstream implements Upstream {
 
   #pinned(request: UpstreamRequest): Promise<UpstreamAnswer> {
     const answer = this.#upstream.send(request);
-    if (!asksForTools(request)) return answer;
-    return answer.then((list) => this.#parts.ports.pinned(list, this.#target));
+    const asked = messageIn(request)?.envelope.method;
+    const method = pinnedMethods.find((pinned) => pinned === asked);
+    if (!method) return answer;
+    return answer.then((made) => this.#parts.ports.pinned(made, this.#target, method));
   }
 }

@@ -10,15 +10,16 @@ import { callerOf } from './open-call.ts';
 import { reply, type ReplyOptions } from './reply.ts';
 import type { GatewayAnswer } from './request.ts';
 import { sealed } from './seal.ts';
-import { hideTools } from './tool-list.ts';
+import { filteredList, isListMethod } from './tool-list.ts';
 import { UpstreamError } from './upstream.ts';
 
 /** Makes the caller's answer from the upstream's. @throws {GatewayRefusal} */
 export function answerCaller(call: ForwardedCall, parts: GatewayParts): Awaitable<GatewayAnswer> {
   const { envelope, forwarded, presentation } = call;
   const { answer, headers, abandon, restore } = forwarded;
-  const hides = envelope.method === 'tools/list' && call.target.hiddenTools.length > 0;
-  const filters = answerFilters(call, forwarded);
+  const { method } = envelope;
+  const list = isListMethod(method) ? filteredList(method, call.admission.rights) : undefined;
+  const filters = answerFilters(call, forwarded, list);
   const options: ReplyOptions = {
     ...replyOptions(call, parts, isCall(envelope) ? call.admission.endpoint.limits : undefined),
     accepts: forwarded.accepts,
@@ -27,9 +28,9 @@ export function answerCaller(call: ForwardedCall, parts: GatewayParts): Awaitabl
       ? filters.map((filter) => (message) => orElse(() => filter(message), abandon))
       : filters,
     ownId: forwarded.ownId,
-    isSingle: hides,
+    isSingle: list !== undefined,
     sealLong: () => new LongAnswerSeal(call.seal, call.metering),
-    isHeldWhole: hides || presentation !== undefined || restore !== undefined,
+    isHeldWhole: list !== undefined || presentation !== undefined || restore !== undefined,
     isAlways200: forwarded.isAlways200,
     stream: forwarded.stream,
   };
@@ -52,13 +53,14 @@ function orElse<Result>(act: () => Result, failed: () => void): Result {
 
 /** The filters that every message of an answer passes, in this order. Most calls need two or three of them. */
 function answerFilters(
-  { admission, target, envelope, seal, presentation, metering }: MessageCall,
+  { admission, seal, presentation, metering }: MessageCall,
   { answer, ownId, restore }: Forwarded,
+  list: Filter | undefined,
 ): Filter[] {
   const filters: (Filter | undefined)[] = [
     allowedNotifications(admission.scopes),
     presentation && answer.status === 200 ? presented(presentation) : undefined,
-    envelope.method === 'tools/list' ? hideTools(target.hiddenTools) : undefined,
+    list,
     ownId && ownResponse(ownId.id),
     restore,
     sealed(seal, metering),

@@ -204,6 +204,7 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
     case 'upstream_unreadable':
     case 'upstream_too_large':
     case 'unreadable_tools':
+    case 'unreadable_list':
     case 'upstream_failed':
       return {
         status: 502,

@@ -34,6 +34,8 @@ const upstreamFailures = [
   'upstream_unreadable',
   'upstream_too_large',
   'unreadable_tools',
+  /** A list of prompts, resources, templates or skills that could be read in two ways. */
+  'unreadable_list',
   /** Any other failure, such as a refused handshake. */
   'upstream_failed',
 ] as const;
@@ -175,9 +177,14 @@ interface RefusedCall {
   readonly address?: string | undefined;
 }
 
+/** Refusals that the audit log records because something may be hidden from administrators. */
+const unreadable: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
+  'unreadable_tools',
+  'unreadable_list',
+]);
+
 /**
- * The audit action of a refused call; `undefined` if it is not recorded. A list of tools that cannot be read is
- * recorded, too, because it may hide tools from administrators. A missing credential is not, because that is how a
+ * The audit action of a refused call; `undefined` if it is not recorded. A missing credential is not, because that is how a
  * client discovers where to get one.
  */
 export function auditedRefusal(
@@ -185,7 +192,7 @@ export function auditedRefusal(
   { id, organization, server, address }: RefusedCall,
   principal: string | undefined,
 ): RepeatableRefusal | undefined {
-  if (!denials.has(code) && code !== 'unreadable_tools') return undefined;
+  if (!denials.has(code) && !unreadable.has(code)) return undefined;
   const isClosedTool = code === 'hidden_tool' || code === 'withheld_tool';
   return {
     actor: principal ?? details.principal ?? 'anonymous',

@@ -58,6 +58,7 @@ const gatewayCodes = {
   upstream_unreadable: true,
   upstream_too_large: true,
   unreadable_tools: true,
+  unreadable_list: true,
   upstream_failed: true,
   agent_offline: true,
   node_unreachable: true,

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
 import { PlainLinks, forwardPlain } from '#server/gateway/plain-calls';
 import { GatewayRefusal } from '#server/gateway/gateway-refusal';
-import { hideTools } from '#server/gateway/tool-list';
+import { filteredList } from '#server/gateway/tool-list';
 import { type Upstream, UpstreamError } from '#server/gateway/upstream';
 import {
   type FakeUpstream,
@@ -15,6 +15,7 @@ import { bodyText } from '#support/gateway-answer';
 import { replied } from '#support/replied';
 import { discoverAnswer, legacyServer, messageOf, modernServer } from '#support/mcp-servers';
 import { scannedMessage } from '#support/scanned-message';
+import { rightsTo } from '#support/some-admission';
 import { type StillClock, stillClock } from '#support/still-clock';
 
 describe('a plain request', () => {
@@ -35,7 +36,9 @@ describe('a plain request', () => {
   ) {
     const request = { ...scannedMessage(message), upstream, key, place, signal, trace: {} };
     const { answer, accepts, restore, isAlways200 } = await forwardPlain(request, links);
-    const filters = [hideTools(hiddenTools), restore].filter((filter) => filter !== undefined);
+    const filters = [filteredList('tools/list', rightsTo({ hiddenTools })), restore].filter(
+      (filter) => filter !== undefined,
+    );
     const { body: text, ...head } = answer;
     return replied({ ...head, text }, { accepts, filters, isAlways200 });
   }
