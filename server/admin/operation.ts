@@ -233,7 +233,7 @@ export async function perform<Input extends z.ZodObject, Output extends z.ZodObj
     // People of other organizations must not be able to add entries to this one's audit log.
     organization: place?.organization.name,
     action: operation.name,
-    target: safe(
+    target: auditTarget(
       name !== undefined && !place ? `organization:${name}` : operation.target?.(data, output),
     ),
     address: actor.address,
@@ -286,7 +286,7 @@ async function requireActive(
 }
 
 /** Redacts and shortens a target: instead of a name, someone may have pasted a secret or a long text. */
-function safe(target: string | undefined): string | undefined {
+export function auditTarget(target: string | undefined): string | undefined {
   return target === undefined ? undefined : redact(target).slice(0, maxTargetLength);
 }
 

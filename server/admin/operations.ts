@@ -30,6 +30,7 @@ import {
   serverUpdate,
 } from './servers.ts';
 import { tokenOperations } from './tokens.ts';
+import { toolRuleOperations } from './tool-rules.ts';
 import { toolOperations } from './tools.ts';
 import { accessRead, accessSet } from './upstream-access.ts';
 import {
@@ -60,6 +61,7 @@ export const operations: readonly Operation[] = [
   serverEnable,
   serverDelete,
   ...toolOperations,
+  ...toolRuleOperations,
   ...clientOperations,
   ...clientSecretOperations,
   ...organizationClientOperations,

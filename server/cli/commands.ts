@@ -30,6 +30,7 @@ import {
 } from '#admin/server-commands';
 import { scimCommands } from '#admin/scim';
 import { tokenCommands } from '#admin/tokens';
+import { toolRuleCommands } from '#admin/tool-commands';
 import { toolCommands } from '#admin/tools';
 import {
   connectionEnd,
@@ -59,6 +60,7 @@ export const commands: readonly (Command | FolderCommand)[] = [
   serverUpdateCommand,
   serverHideToolsCommand,
   ...toolCommands,
+  ...toolRuleCommands,
   serverLimitCommand,
   serverDisableCommand,
   serverEnableCommand,

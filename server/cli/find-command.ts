@@ -28,14 +28,22 @@ export function findCommand(argv: readonly string[]): {
   );
 }
 
-/** @throws {UsageError} when there are more or fewer arguments than the command takes. */
+/**
+ * The last argument may stand for several (`NAME…`), or for any number of them (`[NAME…]`).
+ *
+ * @throws {UsageError} when there are more or fewer arguments than the command takes.
+ */
 export function checkPositionals(
   command: Pick<Command, 'words' | 'positionals'>,
   given: readonly string[],
 ): void {
   const usage = `latchkey-server ${[command.words, ...command.positionals].join(' ')}`;
   const missing = command.positionals[given.length];
-  if (missing !== undefined) throw new UsageError(`${missing} is missing`, usage);
+  if (missing !== undefined && !missing.startsWith('[')) {
+    throw new UsageError(`${missing.replace('…', '')} is missing`, usage);
+  }
   const extra = given[command.positionals.length];
-  if (extra !== undefined) throw new UsageError(`unexpected argument '${extra}'`, usage);
+  const isRepeated = /…\]?$/.test(command.positionals.at(-1) ?? '');
+  if (extra !== undefined && !isRepeated)
+    throw new UsageError(`unexpected argument '${extra}'`, usage);
 }

@@ -99,7 +99,7 @@ export function changedToolRules(
   };
   for (const { kind, name } of known) {
     const ofKind = defaultKindOf(kind);
-    const [was, becomes] = [defaultOf(before, ofKind), others[ofKind]];
+    const [was, becomes] = [defaultAudience(before, ofKind), others[ofKind]];
     const isOther = becomes !== undefined && !isSameAudience(was, becomes);
     if (isOther && !rules.named[kind].has(name)) rules.named[kind].set(name, was);
   }
@@ -114,7 +114,7 @@ export function changedToolRules(
 
 /** Who may use something, by its rule or by the default. */
 export function audienceOf(rules: AccessRules, { kind, name }: Primitive): Audience {
-  return rules.named[kind].get(name) ?? defaultOf(rules, defaultKindOf(kind));
+  return rules.named[kind].get(name) ?? defaultAudience(rules, defaultKindOf(kind));
 }
 
 export function isSameAudience(one: Audience, other: Audience): boolean {
@@ -165,7 +165,8 @@ function kindOf(column: string): PrimitiveKind {
   return kind;
 }
 
-function defaultOf({ others }: AccessRules, kind: DefaultKind): Audience {
+/** Who may use what has no rule of its own. */
+export function defaultAudience({ others }: AccessRules, kind: DefaultKind): Audience {
   return others[kind] ?? 'everyone';
 }
 

@@ -1,0 +1,420 @@
+import { z } from 'zod';
+
+import { insertAuditEvent } from '#db/audit';
+import { listGroups } from '#db/groups';
+import { previewToolRules, type AffectedCallers } from '#db/rights-preview';
+import {
+  audienceOf,
+  changeToolRules,
+  defaultAudience,
+  defaultKinds,
+  listKnown,
+  mostToolRules,
+  noToolRules,
+  type Primitive,
+  type ToolRulesChange,
+} from '#db/tool-rules';
+import type { ServerRecord } from '#model/endpoints';
+import { type Audience, type PrimitiveKind, primitiveKinds } from '#model/tool-rights';
+import { ofGroup } from './groups.ts';
+import {
+  type Actor,
+  actorName,
+  type AdministrationPorts,
+  auditTarget,
+  organizationOperation,
+  type Operation,
+} from './operation.ts';
+import { ofServer, ownServer, serverPath } from './paths.ts';
+import { AdministrationRefusal, invalidField, notFound, problemOf } from './refusal.ts';
+import { primitiveName, resourceUri } from './tool-selection.ts';
+import { fromWire } from './wire-names.ts';
+
+export const toolsPath = `${serverPath}/tools`;
+
+/** The most names that one request can change. */
+const mostAtOnce = 1000;
+const mostGroups = 100;
+/** How many callers of each kind a preview names, and how many names for each of them. */
+const shown = { callers: 50, items: 20 };
+
+const kindField = z
+  .enum(primitiveKinds)
+  .default('tool')
+  .describe('For a resource, `name` is its URI; for a template, the URI template');
+
+/** What a server offers, by its own name. */
+const primitiveFields = { kind: kindField, name: z.string() };
+
+/** Checks a name by the kind that it belongs to. */
+function checkName({ kind, name }: Primitive, context: z.RefinementCtx): void {
+  const schema = kind === 'tool' || kind === 'prompt' ? primitiveName : resourceUri;
+  const [issue] = schema.safeParse(name, { reportInput: true }).error?.issues ?? [];
+  if (issue) context.addIssue({ code: 'custom', path: ['name'], message: problemOf(issue) });
+}
+
+export const primitiveField = z.strictObject(primitiveFields).superRefine(checkName);
+const someGroups = z.array(ofGroup.groupId).min(1).max(mostGroups);
+
+const named = z.array(primitiveField).min(1).max(mostAtOnce);
+const restricted = z
+  .array(z.strictObject({ ...primitiveFields, groupIds: someGroups }).superRefine(checkName))
+  .min(1)
+  .max(mostAtOnce);
+
+export const audienceView = z
+  .object({
+    access: z
+      .enum(['everyone', 'groups'])
+      .describe('Everyone who can use the server, or only the members of these groups'),
+    groups: z.array(
+      z.object({ id: z.string(), name: z.string().nullable().describe('Null if it was deleted') }),
+    ),
+  })
+  .meta({ id: 'ToolAudience' });
+export type AudienceView = z.output<typeof audienceView>;
+
+const ruleView = z.object({
+  kind: z.enum(primitiveKinds),
+  name: z.string(),
+  audience: audienceView,
+  isKnown: z
+    .boolean()
+    .nullable()
+    .describe(
+      'Whether the server has listed it so far; null for a resource, as only templates are compared',
+    ),
+});
+const rulesView = z.object({ items: z.array(ruleView) }).meta({ id: 'ToolRules' });
+
+/** Returns a function that shows audiences with the current names of groups. */
+export async function audienceViews(
+  organizationId: string,
+  { db }: Pick<AdministrationPorts, 'db'>,
+): Promise<(audience: Audience) => AudienceView> {
+  const names = new Map((await listGroups(db, organizationId)).map(({ id, name }) => [id, name]));
+  return (audience) => {
+    if (audience === 'everyone') return { access: 'everyone', groups: [] };
+    const groups = [...audience].map((id) => ({ id, name: names.get(id) ?? null }));
+    groups.sort((one, other) => ((one.name ?? one.id) < (other.name ?? other.id) ? -1 : 1));
+    return { access: 'groups', groups };
+  };
+}
+
+interface Place {
+  readonly organization: { readonly id: string; readonly name: string };
+  readonly actor: Actor;
+}
+
+/** Changes rules and returns those of the names that it is about. @throws {AdministrationRefusal} */
+async function changed(
+  serverName: string,
+  change: ToolRulesChange,
+  { organization }: Place,
+  ports: AdministrationPorts,
+): Promise<z.output<typeof rulesView>> {
+  const { db } = ports;
+  const { target } = await ownServer(organization.name, serverName, ports);
+  const outcome = await changeToolRules(db, target.id, change);
+  if (outcome !== 'done') throw refused(outcome);
+  const { rules = noToolRules } = (await ownServer(organization.name, serverName, ports)).target;
+  const known = new Set((await listKnown(db, target.id)).map(keyOf));
+  const view = await audienceViews(organization.id, ports);
+  const once = new Map((change.named ?? []).map((one) => [keyOf(one), one]));
+  return {
+    items: [...once].map(([key, { kind, name }]) => ({
+      kind,
+      name,
+      audience: view(audienceOf(rules, { kind, name })),
+      isKnown: kind === 'resource' ? null : known.has(key),
+    })),
+  };
+}
+
+function keyOf({ kind, name }: Primitive): string {
+  return `${kind} ${name}`;
+}
+
+function refused(
+  outcome: Exclude<Awaited<ReturnType<typeof changeToolRules>>, 'done'>,
+): AdministrationRefusal {
+  switch (outcome) {
+    case 'unknown-server':
+      return notFound('server');
+    case 'unknown-group':
+      return invalidField('groupIds', 'names a group that does not exist');
+    case 'too-many':
+      return new AdministrationRefusal(
+        'conflict',
+        `a server can have at most ${mostToolRules} rules: remove rules that are not needed, or change the default`,
+      );
+  }
+}
+
+interface OfTools {
+  readonly organization: string;
+  readonly server: string;
+}
+
+/** What an entry of the audit log is about: groups first, because a long target is cut off. */
+function rulesTarget(
+  { organization, server }: OfTools,
+  of: readonly (Primitive & { readonly groupIds?: readonly string[] })[],
+): string {
+  const groups = [...new Set(of.flatMap(({ groupIds = [] }) => groupIds))];
+  const names = of.map(({ kind, name }) => (kind === 'tool' ? name : `${kind} ${name}`));
+  const ofGroups = groups.length > 0 ? `group:${groups.join(',')} ` : '';
+  return `${ofGroups}tool:${organization}/${server}/${names.join(',')}`;
+}
+
+/** Records each of several rules by itself, because the entry of the operation names only the first ones. */
+async function noteEach(
+  action: 'tool.restrict' | 'tool.open' | 'tool.remove-rule',
+  server: string,
+  rules: Parameters<typeof rulesTarget>[1],
+  { organization, actor }: Place,
+  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
+): Promise<void> {
+  if (rules.length < 2) return;
+  for (const rule of rules) {
+    await insertAuditEvent(db, {
+      at: clock.now(),
+      actor: actorName(actor),
+      organization: organization.name,
+      action,
+      target: auditTarget(rulesTarget({ organization: organization.name, server }, [rule])),
+      address: actor.address,
+      requestId: actor.requestId,
+      outcome: 'done',
+    });
+  }
+}
+
+export const toolRestrict = organizationOperation({
+  name: 'tool.restrict',
+  doc: 'Let only the members of groups use tools, prompts, resources or templates; takes effect on the next call, and closes them to keys and clients that act for no person, unless they were chosen for them by name',
+  route: { method: 'POST', path: `${toolsPath}/restrict` },
+  permission: 'server.manage',
+  input: z.strictObject({ ...ofServer, rules: restricted }),
+  output: rulesView,
+  target: ({ rules, ...at }) => rulesTarget(at, rules),
+  async run({ server, rules }, at, ports) {
+    const change = rules.map(({ kind, name, groupIds }) => {
+      return { kind, name, audience: new Set(groupIds) };
+    });
+    const output = await changed(server, { named: change }, at, ports);
+    await noteEach('tool.restrict', server, rules, at, ports);
+    return output;
+  },
+});
+
+export const toolOpen = organizationOperation({
+  name: 'tool.open',
+  doc: 'Let everyone who can use the server use tools, prompts, resources or templates; takes effect on the next call',
+  route: { method: 'POST', path: `${toolsPath}/open` },
+  permission: 'server.manage',
+  input: z.strictObject({ ...ofServer, tools: named }),
+  output: rulesView,
+  target: ({ tools, ...at }) => rulesTarget(at, tools),
+  async run({ server, tools }, at, ports) {
+    const change = tools.map(({ kind, name }) => ({ kind, name, audience: 'everyone' as const }));
+    const output = await changed(server, { named: change }, at, ports);
+    await noteEach('tool.open', server, tools, at, ports);
+    return output;
+  },
+});
+
+export const toolRemoveRule = organizationOperation({
+  name: 'tool.remove-rule',
+  doc: 'Remove the rules of tools, prompts, resources or templates, so that the default applies to them',
+  route: { method: 'POST', path: `${toolsPath}/rules/remove` },
+  permission: 'server.manage',
+  input: z.strictObject({ ...ofServer, tools: named }),
+  output: rulesView,
+  target: ({ tools, ...at }) => rulesTarget(at, tools),
+  async run({ server, tools }, at, ports) {
+    const change = tools.map(({ kind, name }) => ({ kind, name, audience: undefined }));
+    const output = await changed(server, { named: change }, at, ports);
+    await noteEach('tool.remove-rule', server, tools, at, ports);
+    return output;
+  },
+});
+
+const accessFields = {
+  access: z
+    .enum(['everyone', 'groups'])
+    .describe('Everyone who can use the server, or only groups'),
+  groupIds: z.array(ofGroup.groupId).max(mostGroups).default([]),
+};
+
+/** @throws {AdministrationRefusal} `invalid` when groups are given for everyone, or none for groups */
+function chosenAudience(
+  { access, groupIds }: z.output<z.ZodObject<typeof accessFields>>,
+  field: string,
+): Audience {
+  if (access === 'everyone' && groupIds.length > 0) {
+    throw invalidField(field, 'must be empty for everyone');
+  }
+  if (access === 'groups' && groupIds.length === 0) {
+    throw invalidField(field, 'must contain at least one group');
+  }
+  return access === 'everyone' ? access : new Set(groupIds);
+}
+
+const defaultKindField = z
+  .enum(defaultKinds)
+  .default('tool')
+  .describe('Resources and templates have one default');
+
+export const toolSetDefault = organizationOperation({
+  name: 'tool.set-default',
+  doc: 'Set who can use what the server will offer later; what it offers today and has no rule of its own keeps the previous default',
+  route: { method: 'PATCH', path: `${toolsPath}/default` },
+  permission: 'server.manage',
+  input: z.strictObject({ ...ofServer, kind: defaultKindField, ...accessFields }),
+  output: z
+    .object({ kind: z.enum(defaultKinds), audience: audienceView })
+    .meta({ id: 'ToolDefault' }),
+  target: ({ organization, server, kind, groupIds }) =>
+    `${groupIds.length > 0 ? `group:${groupIds.join(',')} ` : ''}kind:${kind} server:${organization}/${server}`,
+  async run({ server, kind, ...chosen }, at, ports) {
+    const audience = chosenAudience(chosen, 'groupIds');
+    await changed(server, { others: { [kind]: audience } }, at, ports);
+    const view = await audienceViews(at.organization.id, ports);
+    return { kind, audience: view(audience) };
+  },
+});
+
+/** A rule, or a default, that is not saved yet. */
+const plannedRule = z
+  .strictObject({
+    kind: kindField,
+    name: z.string().optional().describe('Omit it for the default of the kind'),
+    access: z.enum(['everyone', 'groups', 'default']),
+    groupIds: accessFields.groupIds,
+  })
+  .superRefine(({ kind, name, access }, context) => {
+    if (name !== undefined) return checkName({ kind, name }, context);
+    const isDefault = defaultKinds.some((one) => one === kind);
+    if (isDefault && access !== 'default') return;
+    const message = isDefault ? 'is needed for access by default' : 'is needed for a template';
+    context.addIssue({ code: 'custom', path: ['name'], message });
+  });
+
+/** A query sends the rules as JSON. */
+const plannedRules = z.preprocess((sent) => {
+  if (typeof sent !== 'string') return sent;
+  try {
+    const rules: unknown = JSON.parse(sent);
+    return Array.isArray(rules) ? Object.values(fromWire(rules)) : rules;
+  } catch (error) {
+    if (error instanceof SyntaxError) return sent;
+    throw error;
+  }
+}, z.array(plannedRule).min(1).max(mostAtOnce));
+
+function plannedChange(rules: z.output<typeof plannedRules>): ToolRulesChange {
+  const ofNames: { kind: PrimitiveKind; name: string; audience: Audience | undefined }[] = [];
+  const others: Partial<Record<(typeof defaultKinds)[number], Audience>> = {};
+  for (const [index, { kind, name, access, groupIds }] of rules.entries()) {
+    const field = `rules.${index}.groupIds`;
+    if (access === 'default') ofNames.push({ kind, name: name ?? '', audience: undefined });
+    else {
+      const audience = chosenAudience({ access, groupIds }, field);
+      if (name !== undefined) ofNames.push({ kind, name, audience });
+      else if (kind !== 'template') others[kind] = audience;
+    }
+  }
+  return { named: ofNames, others };
+}
+
+const affectedCallers = z
+  .object({
+    count: z.int(),
+    callers: z
+      .array(
+        z.object({
+          id: z.string(),
+          name: z.string().describe('An e-mail address, or the name of a key or client'),
+          email: z.string().nullable().describe('The person of a grant'),
+          count: z.int().describe('How many tools, prompts, resources and templates'),
+          items: z
+            .array(
+              z.object({
+                kind: z.enum(primitiveKinds),
+                name: z.string().describe('Empty for all resources without a rule of their own'),
+              }),
+            )
+            .describe(`The first ${shown.items}`),
+        }),
+      )
+      .describe(`The first ${shown.callers}`),
+  })
+  .meta({ id: 'AffectedCallers' });
+const affected = z.object({
+  people: affectedCallers,
+  keys: affectedCallers,
+  clients: affectedCallers,
+  grants: affectedCallers,
+});
+
+export const toolPreview = organizationOperation({
+  name: 'tool.preview',
+  doc: 'Preview which people, keys, clients and grants would gain and lose which tools, without changing anything',
+  route: { method: 'GET', path: `${toolsPath}/preview` },
+  permission: 'server.manage',
+  input: z.strictObject({ ...ofServer, rules: plannedRules.describe('As JSON in the query') }),
+  output: z.object({ gains: affected, loses: affected }).meta({ id: 'ToolPreview' }),
+  async run({ server: name, rules }, { organization }, ports) {
+    const server = await ownServer(organization.name, name, ports);
+    const groups = new Set((await listGroups(ports.db, organization.id)).map(({ id }) => id));
+    if (rules.some(({ groupIds }) => groupIds.some((id) => !groups.has(id)))) {
+      throw refused('unknown-group');
+    }
+    const now = ports.clock.now();
+    const found = await previewToolRules(ports.db, server, plannedChange(rules), now, shown);
+    const view = (of: 'gains' | 'loses') => {
+      const { people, keys, clients, grants } = found[of];
+      return {
+        people: toCallersView(people),
+        keys: toCallersView(keys),
+        clients: toCallersView(clients),
+        grants: toCallersView(grants),
+      };
+    };
+    return { gains: view('gains'), loses: view('loses') };
+  },
+});
+
+function toCallersView({ count, callers }: AffectedCallers): z.output<typeof affectedCallers> {
+  return {
+    count,
+    callers: callers.map(({ id, name, email = null, count: items_, items }) => ({
+      id,
+      name,
+      email,
+      count: items_,
+      items: items.map(({ kind, name: ofItem }) => ({ kind, name: ofItem })),
+    })),
+  };
+}
+
+/** The defaults of a server, and the audience of everything that has a rule of its own. */
+export function defaultViews(
+  { target: { rules = noToolRules } }: ServerRecord,
+  view: (audience: Audience) => AudienceView,
+) {
+  return {
+    tool: view(defaultAudience(rules, 'tool')),
+    prompt: view(defaultAudience(rules, 'prompt')),
+    resource: view(defaultAudience(rules, 'resource')),
+  };
+}
+
+export const toolRuleOperations: readonly Operation[] = [
+  toolRestrict,
+  toolOpen,
+  toolRemoveRule,
+  toolSetDefault,
+  toolPreview,
+];
