@@ -222,6 +222,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
       'audit',
       'oauth',
       'accounts',
+      'tools',
       'upstreams/credentials',
       'upstreams/tunnel',
       'nodes',
