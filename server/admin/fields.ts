@@ -90,6 +90,8 @@ export type FieldControl = {
       }
     /** Scopes, each in words. */
     | { readonly kind: 'scopes'; readonly chosen: readonly Scope[] }
+    /** What may be used of a server: everything, only tools that read, or some by name. */
+    | { readonly kind: 'tools' }
   );
 
 /**

@@ -4,17 +4,21 @@ import { strictJson, wanted } from 'latchkey-mcp/json';
 import { isObject } from 'latchkey-mcp/json-value';
 import { OAuthError } from './oauth-error.ts';
 
-const maxParameters = 64;
+const usualParameters = 64;
 
 /** A request's parameters by name. A parameter without a value is absent. RFC 6749 §3.2 */
 export type Form = ReadonlyMap<string, string>;
 
 /**
- * Parses an `application/x-www-form-urlencoded` body strictly: UTF-8, no NUL, no parameter twice.
+ * Parses an `application/x-www-form-urlencoded` body strictly: UTF-8, no NUL, no parameter twice, and at most `most` parameters.
  *
  * @throws {OAuthError} `invalid_request`
  */
-export function parseForm(contentType: string | undefined, body: Uint8Array): Form {
+export function parseForm(
+  contentType: string | undefined,
+  body: Uint8Array,
+  most = usualParameters,
+): Form {
   const mediaType = contentType?.split(';')[0]?.trim().toLowerCase();
   if (mediaType !== 'application/x-www-form-urlencoded') {
     throw new OAuthError(
@@ -25,7 +29,7 @@ export function parseForm(contentType: string | undefined, body: Uint8Array): Fo
   if (!isUtf8(body)) throw new OAuthError('invalid_request', 'the body is not UTF-8');
   const form = new Map<string, string>();
   const pairs = Buffer.from(body).toString('utf8').split('&').filter(Boolean);
-  if (pairs.length > maxParameters) throw new OAuthError('invalid_request', 'too many parameters');
+  if (pairs.length > most) throw new OAuthError('invalid_request', 'too many parameters');
   const seen = new Set<string>();
   for (const pair of pairs) {
     const equals = pair.indexOf('=');

@@ -50,6 +50,9 @@ function isTrusted(base: string): boolean {
 /** The longest form of most pages. */
 export const usualFormBytes = 16 * 1024;
 
+/** The most fields of a form of ours: boxes for tools and groups, of which only those that are checked are sent. */
+const mostFormFields = 2000;
+
 /**
  * The fields of a form that a page of ours sent to `person` or, without one, to this browser before sign-in. Every
  * request that changes something goes through here, or through `checkOrigin` and `checkToken`.
@@ -63,7 +66,7 @@ export function readPageForm(
   person: { readonly sessionToken: string } | undefined,
 ): Form {
   checkOrigin(request, base);
-  const form = parseForm(request.headers['content-type'], bodyOf(request));
+  const form = parseForm(request.headers['content-type'], bodyOf(request), mostFormFields);
   checkToken(request, form.get('csrf_token'), base, person);
   return form;
 }

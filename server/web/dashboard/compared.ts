@@ -1,6 +1,5 @@
 import { diffLines, diffWordsWithSpace } from 'diff';
 import { exactJson } from '#tools/exact-json';
-import { laidOutJson } from '#tools/tool-definition';
 import { html, type Html } from '#web/html';
 import { revealed } from '#web/invisible';
 
@@ -24,9 +23,6 @@ const mostWordEdits = 200;
 
 /** Of equal lines, as many are shown around each difference. */
 const shownAround = 3;
-
-/** Longer definitions are stored truncated, and a page with many of them must end. */
-const mostText = 32 * 1024;
 
 /** The lines of two texts. Texts with little in common stand beside each other line by line. */
 export function comparedLines(before: string, after: string): ComparedLine[] {
@@ -108,7 +104,7 @@ const partLabels = {
  */
 export function definitionParts(text: string): readonly DefinitionPart[] {
   const members = membersOf(text);
-  if (!members) return [{ name: '', label: 'Text', text: text.slice(0, mostText) }];
+  if (!members) return [{ name: '', label: 'Text', text }];
   const known: readonly string[] = Object.keys(partLabels);
   const place = (name: string) => (known.includes(name) ? known.indexOf(name) : known.length);
   return Object.entries(members)
@@ -116,7 +112,7 @@ export function definitionParts(text: string): readonly DefinitionPart[] {
     .map(([name, value]) => ({
       name,
       label: Object.entries(partLabels).find(([member]) => member === name)?.[1],
-      text: typeof value === 'string' ? value : laidOutJson(value, mostText),
+      text: typeof value === 'string' ? value : JSON.stringify(value, undefined, 2),
     }));
 }
 

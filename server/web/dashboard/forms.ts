@@ -4,6 +4,7 @@ import type { Operation } from '#admin/operation';
 import { AdministrationRefusal } from '#admin/refusal';
 import type { Form } from '#oauth/forms';
 import { allScopes, isScope, type Scope, scopeSentence, type ScopeSentence } from '#model/scopes';
+import { toolSelectionSchema } from '#model/tool-rights';
 import {
   checkboxes,
   errorOf,
@@ -15,6 +16,14 @@ import {
   type FieldError,
 } from '#web/forms';
 import { html, type Html } from '#web/html';
+import {
+  clientWords,
+  enteredTools,
+  selectionOf,
+  sentTools,
+  toolChoiceField,
+  type ToolChoiceHere,
+} from '#web/tool-choice';
 
 /** What was entered in a form, by the names of its controls. */
 export type Entered = Readonly<Record<string, EnteredValue>>;
@@ -26,6 +35,8 @@ export interface ControlHere {
   /** Added to the help that the field declares. */
   readonly note?: string | undefined;
   readonly choices?: readonly FieldChoice[];
+  /** What can be chosen of a server, for a control of that kind. */
+  readonly tools?: ToolChoiceHere;
   /** Shown before it. */
   readonly before?: Html;
 }
@@ -115,7 +126,8 @@ export function formFor(
       const rowHtml = (row: readonly [Control, ...Control[]]) => {
         const [{ name }] = row;
         const hasFocus = errors.length === 0 && name === focused;
-        return html`${here[name]?.before}${rowField(row, entered, { errors, hasFocus })}`;
+        const tools = here[name]?.tools;
+        return html`${here[name]?.before}${rowField(row, entered, { errors, hasFocus, tools })}`;
       };
       const parts = chunked(rows, ([{ control }]) => control.when?.part ?? '');
       return spaced(
@@ -222,12 +234,15 @@ function blankOf(control: FieldControl): EnteredValue {
       return false;
     case 'scopes':
       return control.chosen;
+    case 'tools':
+      return enteredTools({ type: 'all' });
   }
 }
 
 /** What a control shows of a value that is stored. */
 function enteredValueOf(control: FieldControl, value: unknown): EnteredValue {
   if (value === undefined) return blankOf(control);
+  if (control.kind === 'tools') return enteredTools(toolSelectionSchema.parse(value));
   if (control.kind === 'checkbox') return value === true;
   if (typeof value === 'string' || typeof value === 'number') return String(value);
   if (!Array.isArray(value)) return '';
@@ -243,6 +258,8 @@ function sentOf({ field, name, control }: Control, sent: Form): EnteredValue {
       return checkedValues(sent, name).filter(isScope);
     case 'checkboxes':
       return checkedValues(sent, name);
+    case 'tools':
+      return sentTools(sent, name);
     case 'checkbox':
       return sent.has(name);
     case 'radio': {
@@ -258,6 +275,7 @@ function sentOf({ field, name, control }: Control, sent: Form): EnteredValue {
 }
 
 function isEmpty(control: FieldControl, entered: EnteredValue): boolean {
+  if (control.kind === 'tools') return listOf(entered).length === 0;
   if (typeof entered !== 'string') return false;
   const choices = 'choices' in control ? control.choices : [];
   const isOmitted = choices.some((choice) => choice.value === entered && choice.isOmitted);
@@ -271,6 +289,7 @@ function isWanted({ when }: FieldControl, entered: Entered): boolean {
 }
 
 function inputValue(control: FieldControl, entered: EnteredValue): unknown {
+  if (control.kind === 'tools') return selectionOf(listOf(entered));
   if (typeof entered !== 'string') return entered;
   const text = textOf(control, entered);
   if (control.kind !== 'text' && control.kind !== 'textarea') return text;
@@ -342,7 +361,15 @@ function spaced(parts: readonly Html[]): Html {
 function rowField(
   row: readonly [Control, ...Control[]],
   entered: Entered,
-  { errors, hasFocus }: { readonly errors: readonly FieldError[]; readonly hasFocus: boolean },
+  {
+    errors,
+    hasFocus,
+    tools = { items: undefined, words: clientWords },
+  }: {
+    readonly errors: readonly FieldError[];
+    readonly hasFocus: boolean;
+    readonly tools?: ToolChoiceHere | undefined;
+  },
 ): Html {
   const [{ name, isOptional, control }] = row;
   const { label, help = '', optional = isOptional } = control;
@@ -365,10 +392,8 @@ function rowField(
       return selectField({ ...field, options: chosenOf(control.choices, [value]) });
     case 'radio':
       return radioButtons({ ...field, options: chosenOf(control.choices, [value]) });
-    case 'checkboxes': {
-      const chosen = Array.isArray(value) ? value : [];
-      return checkboxes({ ...field, options: chosenOf(control.choices, chosen) });
-    }
+    case 'checkboxes':
+      return checkboxes({ ...field, options: chosenOf(control.choices, listOf(value)) });
     case 'checkbox': {
       const { group } = control;
       const options = row.map((one) => ({
@@ -379,11 +404,15 @@ function rowField(
       }));
       return checkboxes({ name: group.name, legend: group.label, error, options });
     }
-    case 'scopes': {
-      const chosen = Array.isArray(value) ? value : [];
-      return checkboxes({ ...field, options: scopeOptions(chosen.filter(isScope)) });
-    }
+    case 'scopes':
+      return checkboxes({ ...field, options: scopeOptions(listOf(value).filter(isScope)) });
+    case 'tools':
+      return toolChoiceField({ ...field, ...tools, entered: listOf(value) });
   }
+}
+
+function listOf(value: EnteredValue): readonly string[] {
+  return typeof value === 'string' || typeof value === 'boolean' ? [] : value;
 }
 
 function attributesOf({

@@ -1,6 +1,7 @@
 import { dashboardStyle, tryStyle } from './dashboard.ts';
 import { plotStyle, tableStyle } from './tables.ts';
 import { styleTokens } from './tokens.ts';
+import { toolStyle } from './tools.ts';
 
 /** The one stylesheet of all pages. */
 export const stylesheet = `${styleTokens}
@@ -128,7 +129,7 @@ form.inline:not([hidden]) { gap: var(--space-3); }
 .codes ul { display: grid; grid-template-columns: repeat(auto-fill, minmax(190px, 1fr)); gap: var(--space-2) var(--space-4); width: 100%; padding: 0; list-style: none; }
 .actions { display: flex; flex-wrap: wrap; gap: var(--space-3); }
 .actions.even button { flex: 1; min-height: max(40px, var(--target)); font-size: var(--size-3); }
-${dashboardStyle}${tableStyle}${plotStyle}${tryStyle}
+${dashboardStyle}${tableStyle}${plotStyle}${tryStyle}${toolStyle}
 @media (max-width: 480px) {
   .top, main, .small { padding-left: var(--space-4); padding-right: var(--space-4); }
   main { padding-top: var(--space-6); }

@@ -107,3 +107,11 @@ describe('a JSON body', () => {
     );
   });
 });
+
+test('a form may have more parameters where its reader says so', () => {
+  const many = Array.from({ length: 100 }, (_, at) => `p${at}=1`).join('&');
+  const type = 'application/x-www-form-urlencoded';
+
+  expect(parseForm(type, Buffer.from(many), 100).size).toBe(100);
+  expect(() => parseForm(type, Buffer.from(many), 99)).toThrow('too many parameters');
+});

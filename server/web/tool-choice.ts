@@ -1,0 +1,239 @@
+// What a key, a client or a grant may use of a server, as a part of forms: everything, only tools that read, or chosen ones.
+
+import type { Form } from '#oauth/forms';
+import type { PrimitiveKind, ToolSelection } from '#model/tool-rights';
+import { errorText } from './forms.ts';
+import { html, type Html } from './html.ts';
+import { badge, type Badge } from './layout.ts';
+
+/** Something that can be chosen by its own name. */
+export interface Choosable {
+  readonly kind: PrimitiveKind;
+  readonly name: string;
+  readonly title?: string | undefined;
+  readonly badges?: readonly Badge[];
+}
+
+/** What was entered: the type of a selection, and for `chosen` the names behind their kinds: `tool:search`. */
+export type EnteredTools = readonly string[];
+
+/** The members of a selection. Resources and templates are one list. */
+const lists = { tool: 'tools', prompt: 'prompts', resource: 'resources' } as const;
+type ListedKind = keyof typeof lists;
+const listedKinds = ['tool', 'prompt', 'resource'] as const satisfies readonly ListedKind[];
+const types = ['all', 'read-only', 'chosen'] as const satisfies readonly ToolSelection['type'][];
+
+export function enteredTools(selection: ToolSelection): EnteredTools {
+  if (selection.type !== 'chosen') return [selection.type];
+  const names = listedKinds.flatMap((kind) =>
+    selection[lists[kind]].map((name) => `${kind}:${name}`),
+  );
+  return ['chosen', ...names];
+}
+
+/** What `toolChoiceField` sent. Nothing if the field was not on the page, so that no older page widens anything. */
+export function sentTools(form: Form, name: string): EnteredTools {
+  const type = types.find((one) => one === form.get(name));
+  if (type === undefined) return [];
+  return type === 'chosen' ? [type, ...sentNames(form, name)] : [type];
+}
+
+/** The names that were checked in `toolBoxes` or typed below them, whatever type is chosen. */
+export function sentNames(form: Form, name: string): string[] {
+  const checked = [...form.keys()].flatMap((field) => {
+    const [at, kind = '', ...rest] = field.split('.');
+    if (at !== name || !isListed(kind)) return [];
+    return `${kind}:${decodeURIComponent(rest.join('.'))}`;
+  });
+  const typed = listedKinds.flatMap((kind) =>
+    (form.get(`${name}-${kind}`) ?? '')
+      .split(/\r?\n/)
+      .map((line) => line.trim())
+      .filter((line) => line !== '')
+      .map((line) => `${kind}:${line}`),
+  );
+  return [...new Set([...checked, ...typed])];
+}
+
+function isListed(kind: string): kind is ListedKind {
+  return Object.hasOwn(lists, kind);
+}
+
+/** The selection that was entered, not checked yet. */
+export function selectionOf([type, ...names]: EnteredTools): ToolSelection {
+  if (type === 'read-only' || type === 'all') return { type };
+  const of = (kind: ListedKind) =>
+    names.flatMap((name) => (name.startsWith(`${kind}:`) ? [name.slice(kind.length + 1)] : []));
+  return { type: 'chosen', tools: of('tool'), prompts: of('prompt'), resources: of('resource') };
+}
+
+/** What a selection limits to, in a few words for a fact or a column. */
+export function selectionWords(selection: ToolSelection): string {
+  switch (selection.type) {
+    case 'all':
+      return 'All tools';
+    case 'read-only':
+      return 'Only tools that read';
+    case 'chosen': {
+      const { tools, prompts, resources } = selection;
+      const counts = [
+        ...countWords(tools.length, 'tool'),
+        ...countWords(prompts.length, 'prompt'),
+        ...countWords(resources.length, 'resource'),
+      ];
+      return counts.length === 0 ? 'Nothing' : `Only ${counts.join(', ')}`;
+    }
+  }
+}
+
+function countWords(count: number, noun: string): string[] {
+  if (count === 0) return [];
+  return [`${count} ${noun}${count === 1 ? '' : 's'}`];
+}
+
+/** What the choices mean on one page. */
+export interface ToolChoiceWords {
+  readonly all: { readonly text: string; readonly help: string };
+  readonly readOnly: { readonly text: string; readonly help: string };
+  readonly chosen: { readonly text: string; readonly help: string };
+}
+
+const readOnlyChoice = {
+  text: 'Only tools that read',
+  help: 'Tools that are annotated as read-only, once an administrator has accepted the annotation. Prompts and resources are only read anyway.',
+};
+
+/** For a key, which acts for no person. */
+export const keyWords: ToolChoiceWords = {
+  all: {
+    text: 'All tools',
+    help: 'Except tools that are restricted to groups: a key belongs to no group.',
+  },
+  readOnly: readOnlyChoice,
+  chosen: {
+    text: 'Chosen tools',
+    help: 'Nothing else, not even what the server offers later. To let this key use a tool that is restricted to groups, choose the tool here.',
+  },
+};
+
+/** For a client, which acts for people or for itself. */
+export const clientWords: ToolChoiceWords = {
+  all: {
+    text: 'All tools',
+    help: 'For a person, those that the person can use. On its own behalf, all except tools that are restricted to groups: a client belongs to no group.',
+  },
+  readOnly: readOnlyChoice,
+  chosen: {
+    text: 'Chosen tools',
+    help: 'Nothing else, not even what the server offers later. To let this client use a tool that is restricted to groups on its own behalf, choose the tool here.',
+  },
+};
+
+/** What differs between pages. */
+export interface ToolChoiceHere {
+  /** What the server is known to offer; `undefined` where the server is not known, and names are typed. */
+  readonly items: readonly Choosable[] | undefined;
+  readonly words: ToolChoiceWords;
+}
+
+interface ToolChoiceField extends ToolChoiceHere {
+  readonly name: string;
+  readonly legend: string;
+  readonly error?: string | undefined;
+  readonly entered: EnteredTools;
+}
+
+/** Three radio buttons, and boxes for the last of them. */
+export function toolChoiceField(field: ToolChoiceField): Html {
+  const { name, legend, error, entered, items, words } = field;
+  const options = [
+    { value: 'all', ...words.all },
+    { value: 'read-only', ...words.readOnly },
+    { value: 'chosen', ...words.chosen },
+  ];
+  return html`<fieldset class="options${error && ' wrong'}" id="${name}" tabindex="-1"${error && html` aria-describedby="${name}-error"`}>
+<legend>${legend}</legend>
+${errorText(name, error)}
+${options.map(
+  ({ value, text, help }) =>
+    html`<div class="option">
+<input type="radio" name="${name}" id="${name}-${value}" value="${value}" aria-describedby="${name}-${value}-help"${entered[0] === value && html` checked`}>
+<div>
+<label for="${name}-${value}">${text}</label>
+<p class="help" id="${name}-${value}-help">${help}</p>
+</div>
+</div>`,
+)}
+<div class="for-chosen">
+${items && toolBoxes({ name, items, entered })}
+${typedNames({ name, items, entered })}
+</div>
+</fieldset>`;
+}
+
+type Boxes = Pick<ToolChoiceField, 'name' | 'entered'> & { readonly items: readonly Choosable[] };
+
+const headings = [
+  { text: 'Tools', kinds: ['tool'] },
+  { text: 'Prompts', kinds: ['prompt'] },
+  { text: 'Resources', kinds: ['resource', 'template'] },
+] as const;
+
+/** A box for each thing that can be chosen, by kind. */
+export function toolBoxes({ name, items, entered }: Boxes): Html {
+  return html`${headings.map(({ text, kinds }) => {
+    const ofKinds = items.filter(({ kind }) => kinds.some((one) => one === kind));
+    if (ofKinds.length === 0) return undefined;
+    return html`<fieldset class="boxes">
+<legend>${text}</legend>
+<ul>
+${ofKinds.map((item, place) => box(item, `${name}-${kinds[0]}-${place}`, { name, entered }))}
+</ul>
+</fieldset>`;
+  })}`;
+}
+
+function box(item: Choosable, id: string, { name, entered }: Omit<Boxes, 'items'>): Html {
+  const { title, badges = [] } = item;
+  const kind = listedKindOf(item);
+  const isChosen = entered.includes(`${kind}:${item.name}`);
+  // Encoded, because browsers change line breaks in names, and pages replace characters that would reorder them.
+  return html`<li>
+<input type="checkbox" name="${name}.${kind}.${encodeURIComponent(item.name)}" id="${id}"${isChosen && html` checked`}>
+<label for="${id}"><code dir="auto">${item.name}</code>${title && title !== item.name && html` <span class="soft" dir="auto">${title}</span>`}</label>
+${badges.map(badge)}
+</li>`;
+}
+
+function listedKindOf({ kind }: Choosable): ListedKind {
+  return kind === 'template' ? 'resource' : kind;
+}
+
+/** Names that no box has: URIs of resources, and everything where the server is not known. */
+function typedNames({
+  name,
+  items,
+  entered,
+}: Pick<ToolChoiceField, 'name' | 'items' | 'entered'>): Html {
+  const boxed = new Set(items?.map((item) => `${listedKindOf(item)}:${item.name}`));
+  const others = entered.slice(1).filter((one) => !boxed.has(one));
+  const typed = [
+    { kind: 'tool', label: 'Other tools', alone: 'Tools' },
+    { kind: 'prompt', label: 'Other prompts', alone: 'Prompts' },
+    { kind: 'resource', label: 'Other resources', alone: 'Resources' },
+  ] as const;
+  return html`${typed.map(({ kind, label, alone }) => {
+    const lines = others.filter((one) => one.startsWith(`${kind}:`));
+    // A name that the server no longer lists stays visible, and removable.
+    if (items && kind !== 'resource' && lines.length === 0) return undefined;
+    const id = `${name}-${kind}`;
+    const text = lines.map((one) => one.slice(kind.length + 1)).join('\n');
+    const help = `${kind === 'resource' ? 'URIs' : 'Names'}, one on each line${items && kind !== 'resource' ? '. The server does not list them now.' : ''}`;
+    return html`<div class="field">
+<label for="${id}">${items ? label : alone} <span class="optional">(optional)</span></label>
+<textarea id="${id}" name="${id}" rows="2" class="code-like" spellcheck="false" aria-describedby="${id}-help" dir="auto">
+${text}</textarea>
+<p class="help" id="${id}-help">${help}</p>
+</div>`;
+  })}`;
+}
