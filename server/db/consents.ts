@@ -1,6 +1,6 @@
 import type { EpochSeconds } from '#model/clock';
 import type { Scope } from '#model/scopes';
-import type { AuthorizationRequest } from '#model/authorization-request';
+import type { AnswerTarget, AuthorizationRequest } from '#model/authorization-request';
 import { readScopes } from './columns.ts';
 import { transaction, type Db } from './transaction.ts';
 
@@ -98,7 +98,24 @@ const mostPending = 20;
 /** Stores a request until it is decided. A session has at most twenty: the oldest are deleted. */
 export async function insertPendingRequest(
   db: Db,
-  { idHash, sessionId, userId, request, shown, expiresAt }: PendingRequest,
+  { shown, ...pending }: PendingRequest,
+  now: EpochSeconds,
+): Promise<void> {
+  const displayed = { endpoint_id: shown.serverId, scopes: JSON.stringify(shown.scopes) };
+  await keepPending(db, pending, displayed, now);
+}
+
+/** The same for any kind of request; `displayed` has the columns that only one for one server has. */
+export async function keepPending(
+  db: Db,
+  {
+    idHash,
+    sessionId,
+    userId,
+    request,
+    expiresAt,
+  }: Omit<PendingRequest, 'request' | 'shown'> & { readonly request: AnswerTarget },
+  displayed: { readonly endpoint_id?: string; readonly scopes?: string },
   now: EpochSeconds,
 ): Promise<void> {
   await db.deleteFrom('authorization_request').where('expires_at', '<=', now).execute();
@@ -122,8 +139,7 @@ export async function insertPendingRequest(
       person_id: userId,
       client_id: request.clientId,
       request: JSON.stringify(request),
-      endpoint_id: shown.serverId,
-      scopes: JSON.stringify(shown.scopes),
+      ...displayed,
       expires_at: expiresAt,
     })
     .execute();
@@ -141,6 +157,8 @@ export async function takePendingRequest(
     .where('id_hash', '=', idHash)
     .where('session_id', '=', sessionId)
     .where('expires_at', '>', now)
+    // One for several servers has none here.
+    .where('endpoint_id', '<>', '')
     .returningAll()
     .executeTakeFirst();
   return (

@@ -211,35 +211,43 @@ export async function beginGrant(
 ): Promise<boolean> {
   return transaction(db, async (tx) => {
     if (!(await spendAuthorizationCode(tx, codeHash, grant.createdAt))) return false;
-    await tx
-      .insertInto('oauth_grant')
-      .values({
-        id: grant.id,
-        person_id: grant.userId,
-        client_id: grant.clientId,
-        endpoint_id: grant.serverId,
-        scopes: JSON.stringify(grant.scopes),
-        tool_selection: selectionText(grant.tools),
-        redirect_host: grant.redirectHost,
-        assistant: grant.assistant ?? null,
-        authenticated: grant.authenticated ? 1 : 0,
-        created_at: grant.createdAt,
-        expires_at: grant.expiresAt,
-        last_used_at: null,
-        revoked_at: null,
-      })
-      .execute();
-    await insertRefreshToken(tx, grant.id, refreshToken);
-    await tx
-      .deleteFrom('oauth_grant')
-      .where('expires_at', '<', grant.createdAt)
-      // A person's refusal does not expire.
-      .where((where) =>
-        where.or([where('is_by_assertion', '=', 0), where('revoked_at', 'is', null)]),
-      )
-      .execute();
+    await insertGrant(tx, grant);
+    await insertRefreshToken(tx, { grantId: grant.id }, refreshToken);
     return true;
   });
+}
+
+/** Inserts a grant and deletes expired ones. `bundleId` is that of grants under one refresh token. */
+export async function insertGrant(
+  tx: Db,
+  grant: Omit<Grant, 'revokedAt'>,
+  bundleId?: string,
+): Promise<void> {
+  await tx
+    .insertInto('oauth_grant')
+    .values({
+      id: grant.id,
+      person_id: grant.userId,
+      client_id: grant.clientId,
+      endpoint_id: grant.serverId,
+      scopes: JSON.stringify(grant.scopes),
+      tool_selection: selectionText(grant.tools),
+      redirect_host: grant.redirectHost,
+      assistant: grant.assistant ?? null,
+      authenticated: grant.authenticated ? 1 : 0,
+      created_at: grant.createdAt,
+      expires_at: grant.expiresAt,
+      last_used_at: null,
+      revoked_at: null,
+      bundle_id: bundleId ?? null,
+    })
+    .execute();
+  await tx
+    .deleteFrom('oauth_grant')
+    .where('expires_at', '<', grant.createdAt)
+    // A person's refusal does not expire.
+    .where((where) => where.or([where('is_by_assertion', '=', 0), where('revoked_at', 'is', null)]))
+    .execute();
 }
 
 /** Finds revoked and expired grants too. */
@@ -391,13 +399,15 @@ export async function spendRefreshToken(
       .set({ spent_at: now, successor_hash: successor.hash, sealed_successor: successor.sealed })
       .where('hash', '=', hash)
       .where('spent_at', 'is', null)
-      .returning('grant_id')
+      .returning(['grant_id', 'bundle_id'])
       .executeTakeFirst();
     if (spent) {
-      await insertRefreshToken(tx, spent.grant_id, successor);
+      const { grant_id: grantId, bundle_id: bundleId } = spent;
+      const owner = grantId === null ? { bundleId: bundleId ?? '' } : { grantId };
+      await insertRefreshToken(tx, owner, successor);
       await tx
         .deleteFrom('refresh_token')
-        .where('grant_id', '=', spent.grant_id)
+        .where(grantId === null ? 'bundle_id' : 'grant_id', '=', grantId ?? bundleId)
         .where('expires_at', '<', now)
         .execute();
       return { outcome: 'spent' };
@@ -417,16 +427,18 @@ export async function spendRefreshToken(
   });
 }
 
-async function insertRefreshToken(
+/** Inserts a refresh token of a grant or of a bundle. */
+export async function insertRefreshToken(
   db: Db,
-  grantId: string,
+  owner: { readonly grantId: string } | { readonly bundleId: string },
   { hash, expiresAt }: { hash: string; expiresAt: EpochSeconds },
 ): Promise<void> {
   await db
     .insertInto('refresh_token')
     .values({
       hash,
-      grant_id: grantId,
+      grant_id: 'grantId' in owner ? owner.grantId : null,
+      bundle_id: 'bundleId' in owner ? owner.bundleId : null,
       expires_at: expiresAt,
       spent_at: null,
       successor_hash: null,
@@ -454,7 +466,7 @@ function currentGrants(db: Db, now: EpochSeconds) {
 }
 
 /** Grants with the names of their client, server and organization. */
-function namedGrants(db: Db) {
+export function namedGrants(db: Db) {
   return db
     .selectFrom('oauth_grant')
     .innerJoin('oauth_client', 'oauth_client.id', 'oauth_grant.client_id')
@@ -478,7 +490,7 @@ type GrantRow = Selectable<Schema['oauth_grant']> & {
   server_title: string;
 };
 
-function readGrant(row: GrantRow): NamedGrant {
+export function readGrant(row: GrantRow): NamedGrant {
   return {
     id: row.id,
     userId: row.person_id,

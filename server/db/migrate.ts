@@ -16,6 +16,7 @@ import { up as scim } from './migrations/0012-scim.ts';
 import { up as providerLogouts } from './migrations/0013-provider-logouts.ts';
 import { up as auditRequest } from './migrations/0014-audit-request.ts';
 import { up as toolRights } from './migrations/0015-tool-rights.ts';
+import { up as grantBundles } from './migrations/0016-grant-bundles.ts';
 import { advisoryLock, isPostgres, transaction, type Db } from './transaction.ts';
 
 export interface Migration {
@@ -44,6 +45,7 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '0013-provider-logouts': { up: providerLogouts, isAdditive: true },
   '0014-audit-request': { up: auditRequest, isAdditive: true },
   '0015-tool-rights': { up: toolRights },
+  '0016-grant-bundles': { up: grantBundles },
 };
 
 /** The names in `kysely_migration` of a database with the newest schema, oldest first. */

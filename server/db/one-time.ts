@@ -165,6 +165,7 @@ export async function endSessionsAndLinks(db: Db): Promise<EndedCounts> {
         | 'provider_check',
     ) => Number((await tx.deleteFrom(table).executeTakeFirst()).numDeletedRows);
     await end('authorization_code');
+    await tx.deleteFrom('grant_bundle').where('redeemed_at', 'is', null).execute();
     await end('authorization_request');
     // The provider may have replaced them since, and would take their use for theft.
     await end('provider_check');

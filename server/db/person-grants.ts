@@ -45,6 +45,12 @@ export async function revokeGrantsOfPerson(
         )
         .execute();
     }
+    // One for several servers names none in a column.
+    await tx
+      .deleteFrom('authorization_request')
+      .where('person_id', '=', userId)
+      .where('endpoint_id', '=', '')
+      .execute();
     await tx
       .deleteFrom('oauth_grant')
       .where('person_id', '=', userId)

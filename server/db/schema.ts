@@ -241,6 +241,26 @@ export interface Schema extends CallTables, ProviderTables {
     /** 1 if an identity provider vouched for the person, who was not asked. */
     is_by_assertion: Generated<number>;
     provider_id: string | null;
+    /** Of one that a person gave together with others, under one refresh token. */
+    bundle_id: Generated<string | null>;
+  };
+  /** Grants at several servers, under one refresh token. */
+  grant_bundle: {
+    id: string;
+    person_id: string;
+    client_id: string;
+    /** 1 if its tokens may list the person's servers. */
+    lists_servers: number;
+    code_hash: string;
+    redirect_uri: string;
+    code_challenge: string;
+    code_expires_at: number;
+    /** When its code was redeemed; null before. */
+    redeemed_at: number | null;
+    /** 1 if its code was redeemed with client authentication. */
+    authenticated: Generated<number>;
+    expires_at: number | null;
+    revoked_at: number | null;
   };
   authorization_code: {
     hash: string;
@@ -256,10 +276,14 @@ export interface Schema extends CallTables, ProviderTables {
     assistant: string | null;
     expires_at: number;
     spent_at: number | null;
+    /** Of a row that is part of the code of a bundle. */
+    bundle_id: Generated<string | null>;
   };
+  /** Of a grant or of a bundle. */
   refresh_token: {
     hash: string;
-    grant_id: string;
+    grant_id: string | null;
+    bundle_id: string | null;
     expires_at: number;
     spent_at: number | null;
     successor_hash: string | null;

@@ -100,6 +100,35 @@ export async function replaceUpstreamConnection(
   });
 }
 
+/** Those of these servers whose upstream requires an account of each person, and has none that works for this one. */
+export async function listMissingAccounts(
+  db: Db,
+  userId: string,
+  serverIds: readonly string[],
+): Promise<string[]> {
+  if (serverIds.length === 0) return [];
+  const rows = await db
+    .selectFrom('target')
+    .innerJoin('upstream_access', 'upstream_access.id', 'target.upstream_access_id')
+    .select('target.endpoint_id')
+    .where('target.endpoint_id', 'in', [...serverIds])
+    .where('upstream_access.kind', '=', 'authorization_code')
+    .where((where) =>
+      where.not(
+        where.exists(
+          where
+            .selectFrom('upstream_connection')
+            .select('upstream_connection.id')
+            .whereRef('upstream_connection.access_id', '=', 'upstream_access.id')
+            .where('upstream_connection.person_id', '=', userId)
+            .where('upstream_connection.failed_at', 'is', null),
+        ),
+      ),
+    )
+    .execute();
+  return rows.map(({ endpoint_id: id }) => id);
+}
+
 /** Claims the renewal of this version's tokens until `until`. @returns `true` only for one caller in all processes */
 export async function claimUpstreamConnection(
   db: Db,

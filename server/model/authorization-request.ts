@@ -10,6 +10,17 @@ export interface AuthorizationRequest extends AnswerTarget {
   readonly assistant?: string | undefined;
 }
 
+/** A validated request for several servers at once. RFC 8707 §2 */
+export interface BundleRequest extends AnswerTarget, Omit<AuthorizationRequest, 'serverPath'> {
+  /** The servers that the client named, each as `{organization}/{server}`. May be empty if it asks for the list. */
+  readonly serverPaths: readonly string[];
+  /** Whether the client asks for the list of the person's servers, from which they choose. */
+  readonly listsServers: boolean;
+}
+
+/** The most servers that one authorization is for. */
+export const mostResources = 50;
+
 /** The client and redirect URI that receive the answer of the authorization endpoint. */
 export interface AnswerTarget {
   readonly clientId: string;
