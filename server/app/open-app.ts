@@ -3,12 +3,14 @@ import { active } from '#gateway/admission';
 import { isAllowedOrigin, idleConnections } from '#http/guards';
 import { serverSettingsRoutes } from '#http/server-settings-routes';
 import type { Log } from '#log/log';
+import { serverListUrl } from '#model/server-list';
 import { parseServerPath } from '#model/slug';
 import { acceptForwarded, Forwarder } from '#nodes/owner-socket';
 import type { AccessTokenClaims } from '#oauth/access-tokens';
 import { issuerKeys } from '#oauth/issuer-keys';
 import { AssertionLedger } from '#oauth/assertions';
 import { clientResolver } from '#oauth/client-documents';
+import { isListAdmitted } from '#oauth/server-list';
 import { fetchText } from '#outbound/guarded-fetch';
 import { socketAcceptor } from '#upstreams/tunnel/accept-socket';
 import { createApp, LatePages } from './http-app.ts';
@@ -95,13 +97,17 @@ function oauthPorts(options: ServeOptions, parts: AppParts): PagePorts & AppPort
     issuerKeys: issuerKeys({ guard, clock }),
     ledger: new AssertionLedger({ db: stores.db, clock }),
     providerSetup: administration.providerSetup,
-    isAdmitted: isAdmitted(base, stores),
+    isAdmitted: isAdmitted({ base, clock }, stores),
   };
 }
 
 /** Whether the endpoint that a token is for would admit it, by the same query as the gateway's. */
-function isAdmitted(base: string, { admissions }: Stores) {
+function isAdmitted({ base, clock }: Pick<ServeOptions, 'base' | 'clock'>, stores: Stores) {
+  const { admissions, db } = stores;
   return async (claims: AccessTokenClaims): Promise<boolean> => {
+    if (claims.audience === serverListUrl(base)) {
+      return isListAdmitted(claims, { base, db, clock });
+    }
     const { id: tokenId, clientId, grantId, subject: userId, audience } = claims;
     const at = parseServerPath(audience.slice(`${base}/mcp/`.length));
     const grant = grantId === undefined ? undefined : { id: grantId, userId };

@@ -1,7 +1,7 @@
 import type { BundleRequest } from '#model/authorization-request';
 import type { EpochSeconds } from '#model/clock';
 import type { Scope } from '#model/scopes';
-import { readScopes } from './columns.ts';
+import { readScopes, readSelection, selectionText } from './columns.ts';
 import { keepPending, type PendingRequest } from './consents.ts';
 import {
   insertGrant,
@@ -38,7 +38,7 @@ export interface GrantBundle {
 }
 
 /** What a code allows at one server. */
-export type BundlePart = Pick<AuthorizationCode, 'grantId' | 'serverId' | 'scopes'>;
+export type BundlePart = Pick<AuthorizationCode, 'grantId' | 'serverId' | 'scopes' | 'tools'>;
 
 /** The authorization code of a bundle. */
 export interface BundleCode extends Omit<
@@ -97,13 +97,14 @@ export async function insertBundleCode(
       revoked_at: null,
     })
     .execute();
-  const rows = parts.map(({ grantId, serverId, scopes }) => ({
+  const rows = parts.map(({ grantId, serverId, scopes, tools }) => ({
     // The hash of no code: this row is redeemed with those beside it.
     hash: `part of a bundle: ${grantId}`,
     grant_id: grantId,
     ...owner,
     endpoint_id: serverId,
     scopes: JSON.stringify(scopes),
+    tool_selection: selectionText(tools),
     ...proof,
     assistant: assistant ?? null,
     expires_at: code.expiresAt,
@@ -125,7 +126,7 @@ export async function findBundleCode(db: Db, hash: string): Promise<IssuedBundle
     .selectFrom('authorization_code')
     .innerJoin('endpoint', 'endpoint.id', 'authorization_code.endpoint_id')
     .innerJoin('organization', 'organization.id', 'endpoint.organization_id')
-    .select(['authorization_code.grant_id', 'endpoint_id', 'scopes', 'assistant'])
+    .select(['authorization_code.grant_id', 'endpoint_id', 'scopes', 'tool_selection', 'assistant'])
     .select(['organization.name as organization', 'endpoint.name as server'])
     .where('bundle_id', '=', row.id)
     .where('organization.disabled_at', 'is', null)
@@ -148,6 +149,7 @@ export async function findBundleCode(db: Db, hash: string): Promise<IssuedBundle
       serverId: part.endpoint_id,
       serverPath: `${part.organization}/${part.server}`,
       scopes: readScopes(part.scopes),
+      tools: readSelection(part.tool_selection),
       assistant: part.assistant ?? undefined,
     })),
   };

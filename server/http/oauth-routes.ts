@@ -14,12 +14,16 @@ import {
   authorizationServerMetadata,
   type MetadataOptions,
   protectedResourceMetadata,
+  serverListMetadata,
+  serverListMetadataUrl,
 } from '#oauth/metadata';
 import { parseJsonObject } from '#oauth/forms';
 import { OAuthError } from '#oauth/oauth-error';
 import { registrationEndpoint, type RegistrationEndpointPorts } from '#oauth/registration';
 import { revocationEndpoint, type RevocationEndpointPorts } from '#oauth/revocation';
+import { serverList, type ServerListPorts } from '#oauth/server-list';
 import type { SigningKeys } from '#oauth/signing-keys';
+import { serverListPath } from '#model/server-list';
 import { isSlug } from '#model/slug';
 import { upstreamClientDocument } from '#upstreams/credentials/authorization-client';
 import { oauthErrorAnswer } from './error-answers.ts';
@@ -37,6 +41,7 @@ export interface OAuthRoutesOptions extends TokenAnswerOptions, MetadataOptions 
   readonly ports: TokenAnswerOptions['ports'] &
     Omit<RevocationEndpointPorts, 'source'> &
     IntrospectionEndpointPorts &
+    ServerListPorts &
     UserinfoEndpointPorts;
 }
 
@@ -76,8 +81,22 @@ export function oauthRoutes(app: FastifyInstance, options: OAuthRoutesOptions): 
     return { error: 'invalid_token', error_description: 'no valid access token of a person' };
   });
 
+  app.get(serverListPath, { exposeHeadRoute: false }, async (request, reply) => {
+    void reply.header('Cache-Control', 'no-store');
+    const { authorization } = request.headers;
+    const list = await serverList(authorization, ports);
+    if (list) return list;
+    const invalid = authorization === undefined ? '' : 'error="invalid_token", ';
+    const metadata = `resource_metadata="${serverListMetadataUrl(base)}"`;
+    void reply.code(401).header('WWW-Authenticate', `Bearer ${invalid}${metadata}`);
+    return { error: 'invalid_token', error_description: 'no valid access token for this list' };
+  });
+
   publicDocument(app, '/.well-known/oauth-authorization-server', () =>
     authorizationServerMetadata(base, options),
+  );
+  publicDocument(app, new URL(serverListMetadataUrl(base)).pathname, () =>
+    serverListMetadata(base),
   );
   publicDocument(app, '/.well-known/jwks.json', () => keys.jwks);
   app.get('/oauth/clients/latchkey.json', async (_request, reply) => {

@@ -14,9 +14,12 @@ export interface AccessTokenClaims {
   readonly id: string;
   readonly subject: string;
   readonly clientId: string;
-  /** `grant_id`, a private claim: the grant of a person. Absent when the client acts on its own behalf. */
+  /**
+   * `grant_id`, a private claim: the grant of a person, or the bundle of grants if the token is for the list of servers. Absent when
+   * the client acts on its own behalf.
+   */
   readonly grantId?: string | undefined;
-  /** Exactly one MCP endpoint URL. */
+  /** Exactly one MCP endpoint URL, or that of the list of servers. */
   readonly audience: string;
   readonly scopes: readonly Scope[];
   /**

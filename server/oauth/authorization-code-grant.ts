@@ -1,5 +1,3 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
-
 import { insertAuditEvent } from '#db/audit';
 import type { OAuthClient } from '#db/clients';
 import {
@@ -10,7 +8,9 @@ import {
   type AuthorizationCode,
 } from '#db/grants';
 import { transaction } from '#db/transaction';
+import { bundleCodeGrant } from './bundle-grants.ts';
 import type { IdentifiedClient } from './client-authentication.ts';
+import { invalidCode as refused, provesChallenge } from './code-proof.ts';
 import { OAuthError } from './oauth-error.ts';
 import { notPermittedWords, permittedScopes } from './permitted-scopes.ts';
 import { redirectPlace } from './redirect-uris.ts';
@@ -42,7 +42,7 @@ export async function authorizationCodeGrant(
   if (presented === undefined) throw new OAuthError('invalid_request', 'code is missing');
   if (!isWellFormedSecret('code_', presented)) throw refused('unknown code');
   const code = await findAuthorizationCode(db, hashSecret(presented));
-  if (!code) throw refused('unknown code');
+  if (!code) return bundleCodeGrant({ client, authenticated }, form, ports);
   if (code.spentAt !== undefined) throw await reused(code, client, ports);
   if (code.clientId !== client.id) throw refused('issued to another client');
   if (code.expiresAt <= clock.now()) throw refused('expired');
@@ -100,20 +100,4 @@ async function reused(
     });
   });
   return refused('already used');
-}
-
-function refused(why: string): OAuthError {
-  return new OAuthError('invalid_grant', `invalid authorization code: ${why}`);
-}
-
-/** At least 32 characters rather than the 43 of RFC 7636, because the recipe in our documentation produces fewer. */
-const verifierPattern = /^[\w.~-]{32,128}$/;
-
-/** Whether an S256 challenge was derived from this code verifier. RFC 7636 §4.6 */
-export function provesChallenge(verifier: string | undefined, challenge: string): boolean {
-  if (verifier === undefined || !verifierPattern.test(verifier)) return false;
-  const made = createHash('sha256').update(verifier).digest('base64url');
-  return (
-    made.length === challenge.length && timingSafeEqual(Buffer.from(made), Buffer.from(challenge))
-  );
 }

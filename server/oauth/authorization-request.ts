@@ -5,7 +5,13 @@ import { decode } from './forms.ts';
 import { OAuthError } from './oauth-error.ts';
 import { matchesRedirectUri } from './redirect-uris.ts';
 import { requestedScopes } from './permitted-scopes.ts';
-import type { AuthorizationRequest, AnswerTarget } from '#model/authorization-request';
+import {
+  mostResources,
+  type AnswerTarget,
+  type AuthorizationRequest,
+  type BundleRequest,
+} from '#model/authorization-request';
+import { serverListUrl } from '#model/server-list';
 import { withoutOpenIdScopes, withoutUnobtainableScopes } from '#model/scopes';
 
 const s256Challenge = /^[\w-]{43}$/;
@@ -17,7 +23,9 @@ export type AuthorizationOutcome =
   | { readonly outcome: 'sign-in' }
   /** Everything else that is wrong with the request. */
   | ErrorAnswer
-  | { readonly outcome: 'request'; readonly request: AuthorizationRequest };
+  | { readonly outcome: 'request'; readonly request: AuthorizationRequest }
+  /** For several servers, or for those that the person chooses. */
+  | { readonly outcome: 'bundle'; readonly request: BundleRequest };
 
 export interface AuthorizationRequestPorts {
   readonly base: string;
@@ -45,8 +53,10 @@ export async function authorizationRequest(
     const redirectUri = checkedRedirectUri(asked, client);
     if (client.serverId === undefined && userId === undefined) return { outcome: 'sign-in' };
     target = answerTarget(client, redirectUri, asked, ports.base);
-    const question = checked(asked, client, ports.base);
-    return { outcome: 'request', request: { ...target, ...question } };
+    const { resource, ...question } = checked(asked, client, ports.base);
+    return 'serverPath' in resource
+      ? { outcome: 'request', request: { ...target, ...resource, ...question } }
+      : { outcome: 'bundle', request: { ...target, ...resource, ...question } };
   } catch (refusal) {
     if (!(refusal instanceof OAuthError)) throw refusal;
     if (!target) return { outcome: 'page', refusal };
@@ -76,11 +86,18 @@ function answerTarget(
   return { clientId: id, clientName: name, isSelfRegistered, redirectUri, state };
 }
 
+/** What the tokens are for. */
+type RequestedResource =
+  | Pick<AuthorizationRequest, 'serverPath'>
+  | Pick<BundleRequest, 'serverPaths' | 'listsServers'>;
+
 function checked(
   { parameters, resources }: AuthorizationQuery,
   client: OAuthClient,
   base: string,
-): Omit<AuthorizationRequest, keyof AnswerTarget> {
+): Omit<AuthorizationRequest, keyof AnswerTarget | 'serverPath'> & {
+  readonly resource: RequestedResource;
+} {
   const refuse = (...words: ConstructorParameters<typeof OAuthError>) => {
     throw new OAuthError(...words);
   };
@@ -103,9 +120,12 @@ function checked(
     client.serverId === undefined ? withoutUnobtainableScopes(asked, client.scopes) : asked,
     client.scopes,
   );
-  const serverPath = requestedServer(resources, client, base);
+  const resource =
+    client.serverId === undefined && isBundle(resources, base)
+      ? requestedServers(resources, base)
+      : { serverPath: requestedServer(resources, client, base) };
   return {
-    serverPath,
+    resource,
     scopes,
     codeChallenge,
     assistant: claimedAssistant(parameters, client, base),
@@ -139,10 +159,33 @@ function requestedServer(
     throw new OAuthError('invalid_target', `this client is for ${own}`);
   }
   if (resource === undefined) throw new OAuthError('invalid_target', 'resource is missing');
+  return serverPathOf(resource, base);
+}
+
+function serverPathOf(resource: string, base: string): string {
   const start = `${base}/mcp/`;
   const path = resource.startsWith(start) ? resource.slice(start.length) : '';
   if (parseServerPath(path)) return path;
   throw new OAuthError('invalid_target', `resource must be ${start}ORGANIZATION/SERVER`);
+}
+
+/** Whether a request is for more than one server, or for those that the person chooses. */
+function isBundle(resources: readonly string[], base: string): boolean {
+  return resources.length > 1 || resources.includes(serverListUrl(base));
+}
+
+/** The servers that a client names, and whether it asks for the list of all that the person may use. RFC 8707 §2 */
+function requestedServers(
+  resources: readonly string[],
+  base: string,
+): Pick<BundleRequest, 'serverPaths' | 'listsServers'> {
+  const list = serverListUrl(base);
+  const named = resources.filter((resource) => resource !== list);
+  if (named.length > mostResources) {
+    throw new OAuthError('invalid_target', `request at most ${mostResources} servers`);
+  }
+  const serverPaths = named.map((resource) => serverPathOf(resource, base));
+  return { serverPaths, listsServers: resources.includes(list) };
 }
 
 const maxQueryLength = 16_384;

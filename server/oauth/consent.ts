@@ -30,7 +30,8 @@ import type { ToolSelection } from '#model/tool-rights';
 import { hashSecret, randomBase62, mintSecret } from '#secrets/secrets';
 import { grantLifeSeconds } from './token-response.ts';
 
-const pendingLifeSeconds = 1800;
+/** How long a consent page may be answered. */
+export const pendingLifeSeconds = 1800;
 
 /** What requesting consent and deciding about it need. */
 export interface ConsentContext extends ClientContext {
@@ -236,15 +237,15 @@ export async function decideConsent(
  * A code is issued only while its session cannot end: whoever ends sessions and then deletes the codes of the person waits for
  * the code, and deletes it.
  */
-function handedOver(location: string | undefined) {
+export function handedOver(location: string | undefined) {
   return location === undefined
     ? ({ outcome: 'signed-out' } as const)
     : ({ outcome: 'redirect', location } as const);
 }
 
-function rightsChange(
+export function rightsChange(
   found: ConsentTermsOutcome,
-  shown: PendingRequest['shown'],
+  shown: { readonly serverId: string; readonly scopes: readonly Scope[] },
 ): RightsChange | undefined {
   if (found.outcome !== 'terms') return found.outcome;
   if (found.terms.serverId !== shown.serverId) return 'replaced';
@@ -270,13 +271,13 @@ async function remember(
 type Noted = Pick<AuditEvent, 'actor' | 'action' | 'outcome'> &
   Partial<Pick<AuditEvent, 'organization' | 'target'>>;
 
-async function note(event: Noted, { db, clock, source }: ConsentContext): Promise<void> {
+export async function note(event: Noted, { db, clock, source }: ConsentContext): Promise<void> {
   const unknown = { organization: undefined, target: undefined };
   await insertAuditEvent(db, { ...unknown, ...source, ...event, at: clock.now() });
 }
 
-const everything: ToolSelection = { type: 'all' };
-const codeLifeSeconds = 60;
+export const everything: ToolSelection = { type: 'all' };
+export const codeLifeSeconds = 60;
 
 /**
  * Issues an authorization code for a grant. Returns the redirect URI that carries it. RFC 6749 §4.1.2, RFC 9207 §2

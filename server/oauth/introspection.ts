@@ -1,4 +1,5 @@
 import type { OAuthClient } from '#db/clients';
+import { findBundleToken, listBundledGrants } from '#db/grant-bundles';
 import { findRefreshToken, findGrant } from '#db/grants';
 import { findUser } from '#db/people';
 import type { Db } from '#db/transaction';
@@ -7,7 +8,9 @@ import { identifyClient, provedClient, type ClientContext } from './client-authe
 import type { Form } from './forms.ts';
 import { OAuthError } from './oauth-error.ts';
 import { permittedScopes } from './permitted-scopes.ts';
-import { formatScopes } from '#model/scopes';
+import { isOwnComputer } from './redirect-uris.ts';
+import { formatScopes, type Scope } from '#model/scopes';
+import { serverListUrl } from '#model/server-list';
 import { hashSecret, isWellFormedSecret } from '#secrets/secrets';
 
 export interface IntrospectionEndpointPorts extends ClientContext {
@@ -17,7 +20,7 @@ export interface IntrospectionEndpointPorts extends ClientContext {
   readonly isAdmitted: (claims: AccessTokenClaims) => Promise<boolean>;
 }
 
-type Introspection = Readonly<Record<string, string | number | boolean>>;
+type Introspection = Readonly<Record<string, string | number | boolean | readonly string[]>>;
 
 const inactive: Introspection = { active: false };
 
@@ -58,7 +61,7 @@ async function accessToken(
     sub: claims.subject,
     aud: claims.audience,
     client_id: clientId,
-    scope: formatScopes(claims.scopes),
+    ...(claims.scopes.length > 0 && { scope: formatScopes(claims.scopes) }),
     iat: claims.issuedAt,
     exp: claims.expiresAt,
     jti: claims.id,
@@ -72,7 +75,8 @@ async function refreshToken(
 ): Promise<Introspection> {
   const { base, db, clock } = ports;
   const found = await findRefreshToken(db, hashSecret(token));
-  if (!found || found.grant.clientId !== client.id || found.spentAt !== undefined) return inactive;
+  if (!found) return bundleToken(token, client, ports);
+  if (found.grant.clientId !== client.id || found.spentAt !== undefined) return inactive;
   const expiresAt = Math.min(found.expiresAt, found.grant.expiresAt);
   if (found.isSuspended || client.isSuspended) return inactive;
   if (found.grant.revokedAt !== undefined || expiresAt <= clock.now()) return inactive;
@@ -88,6 +92,39 @@ async function refreshToken(
   };
 }
 
+/** A refresh token for several servers: `aud` has those that it is still for, `scope` what is permitted at any of them. */
+async function bundleToken(
+  token: string,
+  client: OAuthClient,
+  { base, db, clock }: IntrospectionEndpointPorts,
+): Promise<Introspection> {
+  const found = await findBundleToken(db, hashSecret(token));
+  if (!found || found.bundle.clientId !== client.id || found.spentAt !== undefined) return inactive;
+  const { bundle } = found;
+  const expiresAt = Math.min(found.expiresAt, bundle.expiresAt);
+  if (client.isSuspended || bundle.revokedAt !== undefined || expiresAt <= clock.now())
+    return inactive;
+  const audience: string[] = [];
+  const scopes = new Set<Scope>();
+  for (const grant of await listBundledGrants(db, bundle.id)) {
+    const permitted = await permittedScopes(grant.scopes, { ...grant, client }, { db });
+    if (permitted.outcome !== 'permitted' || grant.isSuspended) continue;
+    audience.push(`${base}/mcp/${grant.serverPath}`);
+    for (const scope of permitted.scopes) scopes.add(scope);
+  }
+  if (audience.length === 0) return inactive;
+  if (bundle.listsServers) audience.push(serverListUrl(base));
+  return {
+    active: true,
+    iss: base,
+    sub: bundle.userId,
+    aud: audience,
+    client_id: client.id,
+    scope: formatScopes(scopes),
+    exp: expiresAt,
+  };
+}
+
 export interface UserinfoEndpointPorts {
   readonly tokens: AccessTokens;
   readonly db: Db;
@@ -99,8 +136,6 @@ export interface Userinfo {
   readonly sub: string;
   readonly email?: string;
 }
-
-const ownComputer = new Set(['127.0.0.1', '[::1]', 'localhost']);
 
 /**
  * `GET /api/oauth/userinfo`: the person who granted this access token. A program on the person's own computer also
@@ -120,9 +155,11 @@ export async function userinfoEndpoint(
   const { claims } = verdict;
   if (!(await isAdmitted(claims))) return undefined;
   const [grant, user] = await Promise.all([
-    findGrant(db, verdict.claims.grantId),
+    findGrant(db, verdict.claims.grantId).then(
+      async (one) => one ?? (await listBundledGrants(db, claims.grantId ?? ''))[0],
+    ),
     findUser(db, claims.subject),
   ]);
   if (!grant || !user) return undefined;
-  return { sub: user.id, ...(ownComputer.has(grant.redirectHost) && { email: user.email }) };
+  return { sub: user.id, ...(isOwnComputer(grant.redirectHost) && { email: user.email }) };
 }

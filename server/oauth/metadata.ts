@@ -2,6 +2,7 @@ import { assertionAlgorithms } from './client-authentication.ts';
 import { grantTypes } from './grants.ts';
 import { identityAssertionProfile } from './identity-assertion-grant.ts';
 import { allScopes, ordinaryScopes } from '#model/scopes';
+import { serverListPath, serverListUrl } from '#model/server-list';
 
 /** How applications that no administrator created become clients. */
 export interface MetadataOptions {
@@ -38,8 +39,15 @@ export function authorizationServerMetadata(
     authorization_grant_profiles_supported: [identityAssertionProfile],
     code_challenge_methods_supported: ['S256'],
     authorization_response_iss_parameter_supported: true,
+    // Which servers there are, only people who signed in learn. RFC 9728 §4
+    protected_resources: [serverListUrl(base)],
     ...(announcesClientDocuments && { client_id_metadata_document_supported: true }),
   };
+}
+
+/** The URL of the metadata of the list of a person's servers. RFC 9728 §3.1 */
+export function serverListMetadataUrl(base: string): string {
+  return `${base}/.well-known/oauth-protected-resource${serverListPath}`;
 }
 
 /** The URL of the metadata of the resource at `{organization}/{server}`. RFC 9728 §3.1 */
@@ -52,8 +60,17 @@ export function protectedResourceMetadataUrl(base: string, serverPath: string): 
  * reveal which servers exist. RFC 9728 §2
  */
 export function protectedResourceMetadata(base: string, serverPath: string): object {
+  return resourceMetadata(base, `${base}/mcp/${serverPath}`);
+}
+
+/** `/.well-known/oauth-protected-resource/api/my/servers`. Its scopes are those at the servers that the person chooses. */
+export function serverListMetadata(base: string): object {
+  return resourceMetadata(base, serverListUrl(base));
+}
+
+function resourceMetadata(base: string, resource: string): object {
   return {
-    resource: `${base}/mcp/${serverPath}`,
+    resource,
     authorization_servers: [base],
     scopes_supported: ordinaryScopes,
     bearer_methods_supported: ['header'],

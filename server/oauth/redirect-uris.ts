@@ -25,6 +25,11 @@ export function checkRedirectUri(text: string): string | undefined {
   return undefined;
 }
 
+/** Whether a host of a redirect URI is the person's own computer, so that a program there gets the answer. */
+export function isOwnComputer(host: string): boolean {
+  return loopbackHosts.has(host);
+}
+
 /**
  * Whether a host can appear in a source list of a content security policy. The policy of the consent page names the
  * redirect target, and a comma or a semicolon in it would start another policy or directive.

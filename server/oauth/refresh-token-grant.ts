@@ -1,29 +1,25 @@
-import { hkdfSync } from 'node:crypto';
-
 import { insertAuditEvent } from '#db/audit';
-import { findRefreshToken, revokeGrant, spendRefreshToken, type NamedGrant } from '#db/grants';
+import { findRefreshToken, revokeGrant, type NamedGrant } from '#db/grants';
 import { transaction } from '#db/transaction';
+import { bundleRefresh } from './bundle-grants.ts';
 import { notAuthenticated, type IdentifiedClient } from './client-authentication.ts';
-import { masterKey } from '#secrets/master-key';
 import { OAuthError } from './oauth-error.ts';
 import { notPermittedWords, permittedScopes, requestedScopes } from './permitted-scopes.ts';
 import { withoutOpenIdScopes } from '#model/scopes';
 import { suspended, type Suspension } from '#model/suspension';
-import { hashSecret, isWellFormedSecret, mintSecret } from '#secrets/secrets';
+import { hashSecret, isWellFormedSecret } from '#secrets/secrets';
+import { invalidRefreshToken as refused, successorOf } from './refresh-successors.ts';
 import {
-  idleLifeSeconds,
   grantedToken,
   type GrantContext,
   type Issued,
   type TokenRequest,
 } from './token-response.ts';
 
-const graceSeconds = 30;
-
 /**
  * Exchanges a refresh token for its successor.
  *
- * Within `graceSeconds` of the first use the same successor is returned again, because responses get lost. After that
+ * Within 30 seconds of the first use the same successor is returned again, because responses get lost. After that
  * a second use means that the token was stolen. Because the thief and the client cannot be distinguished, every token of
  * the grant is revoked.
  *
@@ -43,7 +39,7 @@ export async function refreshTokenGrant(
   }
   if (!isWellFormedSecret('rt_', presented)) throw refused('unknown token');
   const found = await findRefreshToken(db, hashSecret(presented));
-  if (!found) throw refused('unknown token');
+  if (!found) return bundleRefresh({ client, authenticated }, { form, presented }, ports);
   const { grant } = found;
   if (grant.clientId !== client.id) throw refused('issued to another client');
   if (grant.authenticated && !authenticated) throw notAuthenticated();
@@ -63,23 +59,8 @@ export async function refreshTokenGrant(
   if (scopes.length === 0)
     throw new OAuthError('invalid_scope', 'the person cannot grant these scopes');
 
-  const successor = mintSecret('rt_');
-  const spending = await spendRefreshToken(
-    db,
-    found.hash,
-    {
-      hash: hashSecret(successor),
-      sealed: sealSuccessor(successor, presented),
-      expiresAt: clock.now() + idleLifeSeconds,
-    },
-    clock.now(),
-  );
-  if (spending.outcome === 'spent') {
-    return grantedToken(grant, { scopes, refreshToken: successor }, ports);
-  }
-  if (clock.now() - spending.at > graceSeconds) throw await replayed(grant, ports);
-  if (spending.successorUsed) throw refused('its successor was already used');
-  const refreshToken = openSuccessor(spending.sealedSuccessor, presented);
+  const refreshToken = await successorOf(presented, ports);
+  if (refreshToken === undefined) throw await replayed(grant, ports);
   return grantedToken(grant, { scopes, refreshToken }, ports);
 }
 
@@ -105,27 +86,4 @@ async function replayed(
 /** The token is not spent: it is valid again when the setting is changed back. */
 function suspendedGrant(by: Suspension): OAuthError {
   return new OAuthError('invalid_grant', suspended(by));
-}
-
-function refused(why: string): OAuthError {
-  return new OAuthError('invalid_grant', `invalid refresh token: ${why}`);
-}
-
-const purpose = 'refresh token successor';
-
-/**
- * Encrypts the successor under a key derived from its refresh token, so that only the holder of that token can read
- * it.
- */
-export function sealSuccessor(successor: string, refreshToken: string): string {
-  return keyOf(refreshToken).seal(purpose, successor);
-}
-
-export function openSuccessor(sealed: string, refreshToken: string): string {
-  return keyOf(refreshToken).open(purpose, sealed);
-}
-
-/** RFC 5869. The token has 178 random bits, so it needs no salt. */
-function keyOf(refreshToken: string) {
-  return masterKey(new Uint8Array(hkdfSync('sha256', refreshToken, '', purpose, 32)));
 }

@@ -9,6 +9,7 @@ import {
   setGrantTools,
   type NamedGrant,
 } from '#db/grants';
+import { findBundle, findBundleOfGrant, findBundleToken, revokeBundle } from '#db/grant-bundles';
 import { revokeAccessToken } from '#db/revoked-tokens';
 import { type Db, transaction } from '#db/transaction';
 import type { ToolSelection } from '#model/tool-rights';
@@ -21,6 +22,7 @@ import {
 } from './client-authentication.ts';
 import type { Form } from './forms.ts';
 import { OAuthError } from './oauth-error.ts';
+import { serverListUrl } from '#model/server-list';
 import { hashSecret, isWellFormedSecret } from '#secrets/secrets';
 
 export interface RevocationEndpointPorts extends ClientContext {
@@ -54,10 +56,12 @@ export async function revocationEndpoint(
 async function revokeFamily(
   refreshToken: string,
   { client, authenticated }: IdentifiedClient,
-  { db, clock, source }: RevocationEndpointPorts,
+  ports: RevocationEndpointPorts,
 ): Promise<void> {
+  const { db, clock, source } = ports;
   const found = await findRefreshToken(db, hashSecret(refreshToken));
-  if (!found || found.grant.clientId !== client.id) return;
+  if (!found) return revokeWholeBundle(refreshToken, { client, authenticated }, ports);
+  if (found.grant.clientId !== client.id) return;
   if (found.grant.authenticated && !authenticated) throw notAuthenticated();
   await transaction(db, async (tx) => {
     if (!(await revokeGrant(tx, found.grant.id, clock.now()))) return;
@@ -73,6 +77,35 @@ async function revokeFamily(
   });
 }
 
+/** Revokes the grants at all servers that a refresh token is for. */
+async function revokeWholeBundle(
+  refreshToken: string,
+  { client, authenticated }: IdentifiedClient,
+  { db, clock, source }: RevocationEndpointPorts,
+): Promise<void> {
+  const found = await findBundleToken(db, hashSecret(refreshToken));
+  if (!found || found.bundle.clientId !== client.id) return;
+  if (found.bundle.authenticated && !authenticated) throw notAuthenticated();
+  await transaction(db, async (tx) => {
+    const revoked = await revokeBundle(tx, found.bundle.id, clock.now());
+    for (const { id, organization } of revoked ?? []) {
+      await insertAuditEvent(tx, {
+        at: clock.now(),
+        actor: `client:${client.id}`,
+        organization,
+        action: 'grant.revoke',
+        target: id,
+        ...source,
+        outcome: 'done',
+      });
+    }
+  });
+}
+
+/**
+ * One of a bundle takes the grant at its server with it, as RFC 7009 §2.1 permits: nothing else would end access there alone, because
+ * the refresh token is also for other servers.
+ */
 async function revokeJwt(
   token: string,
   { client, authenticated }: IdentifiedClient,
@@ -80,20 +113,29 @@ async function revokeJwt(
 ): Promise<void> {
   const verdict = await tokens.verify(token);
   const claims = verdict.outcome === 'valid' ? verdict.claims : undefined;
-  const grant = claims?.grantId === undefined ? undefined : await findGrant(db, claims.grantId);
+  const grantId = claims?.grantId;
+  const isList = claims?.audience === serverListUrl(base);
+  const bundle =
+    grantId === undefined
+      ? undefined
+      : isList
+        ? await findBundle(db, grantId)
+        : await findBundleOfGrant(db, grantId);
+  const grant = bundle ?? (grantId === undefined ? undefined : await findGrant(db, grantId));
   // A confidential client that did not authenticate is treated as unknown.
   const isPublic = grant !== undefined && !grant.authenticated;
   if (!authenticated && claims?.clientId === client.id && !isPublic) throw notAuthenticated();
   if (claims?.clientId !== client.id) return;
-  const serverPath = claims.audience.slice(`${base}/mcp/`.length);
+  const serverPath = isList ? undefined : claims.audience.slice(`${base}/mcp/`.length);
   await transaction(db, async (tx) => {
-    if (!(await revokeAccessToken(tx, claims, clock.now()))) return;
+    const endsGrant = bundle && !isList && (await revokeGrant(tx, grantId ?? '', clock.now()));
+    if (!(await revokeAccessToken(tx, claims, clock.now())) && !endsGrant) return;
     await insertAuditEvent(tx, {
       at: clock.now(),
       actor: `client:${client.id}`,
-      organization: serverPath.split('/')[0],
-      action: 'access-token.revoke',
-      target: serverPath,
+      organization: serverPath?.split('/')[0],
+      action: endsGrant ? 'grant.revoke' : 'access-token.revoke',
+      target: endsGrant ? grantId : (serverPath ?? claims.audience),
       ...source,
       outcome: 'done',
     });

@@ -24,7 +24,8 @@ export interface TokenResponse {
   readonly token_type: 'Bearer' | 'DPoP' | 'N_A';
   /** In seconds. */
   readonly expires_in: number;
-  readonly scope: string;
+  /** Absent for the list of servers, which needs none. */
+  readonly scope?: string;
   readonly refresh_token?: string;
   /** What the token is, if it was exchanged for another. */
   readonly issued_token_type?: string;

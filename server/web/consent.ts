@@ -2,20 +2,35 @@ import { takeRawBodies } from '#http/body';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { storedSentence } from '#model/call-contents';
 import type { EpochSeconds } from '#model/clock';
+import type { Form } from '#oauth/forms';
 import { listOpenMemberships } from '#db/people';
-import { type AnswerTarget, type AuthorizationRequest } from '#model/authorization-request';
+import type { AuthorizationRequest } from '#model/authorization-request';
 import { authorizationRequest } from '#oauth/authorization-request';
+import {
+  askBundle,
+  type BundleConsentOutcome,
+  type BundleQuestion,
+  decideBundle,
+} from '#oauth/bundle-consent';
 import {
   askConsent,
   type ConsentContext,
   type ConsentQuestion,
   decideConsent,
-  type RightsChange,
 } from '#oauth/consent';
 import { OAuthError } from '#oauth/oauth-error';
-import type { notPermittedWords } from '#oauth/permitted-scopes';
-import { isPrivateScheme, isSourceHost, redirectPlace } from '#oauth/redirect-uris';
+import { isPrivateScheme, isSourceHost } from '#oauth/redirect-uris';
 import { scopeSentence, type ScopeSentence } from '#model/scopes';
+import { bundleConsentPage, type BundlePageData, chosenServers } from './bundle-consent.ts';
+import {
+  decidedPage,
+  noServersPage,
+  notPermittedPage,
+  refusedRequestPage,
+  rightsChangedPage,
+  secondFactorPage,
+  withWayBack,
+} from './consent-errors.ts';
 import { hiddenField, postForm } from './forms.ts';
 import { displayName, html, type Html } from './html.ts';
 import { companySignInPath, type Frame, isLongHeading, layout } from './layout.ts';
@@ -160,10 +175,19 @@ async function showConsent(
     return sendPage(reply, errorPage, page, { status: 400, ...(person && { person }) });
   }
   const back = encodeURIComponent(request.url);
-  if (asked.outcome === 'sign-in' || !person || (await isElsewhere(person, asked, ports))) {
+  const context = { ...ports, source: visitOf(request) };
+  if (asked.outcome === 'bundle' && person) {
+    const outcome = await askBundle(asked.request, sessionOf(person), context);
+    return showBundle(reply, { outcome, person, back: request.url });
+  }
+  if (
+    asked.outcome === 'sign-in' ||
+    asked.outcome === 'bundle' ||
+    !person ||
+    (await isElsewhere(person, asked, ports))
+  ) {
     return reply.redirect(`/sign-in?next=${back}`, 303);
   }
-  const context = { ...ports, source: visitOf(request) };
   const consent = await askConsent(asked.request, sessionOf(person), context);
   const forbidden = (page: ErrorPageData) =>
     sendPage(reply, errorPage, page, { status: 403, person });
@@ -212,6 +236,7 @@ async function carryOutDecision(
   const person = await currentMemberOf(base, ports)(request);
   const form = readPageForm(request, base, person);
   if (!person) return reply.redirect('/sign-in', 303);
+  if (form.has('back')) return carryOutChoice(request, reply, { form, person, base, ports });
   const decision = { requestId: form.get('request'), allow: form.get('decision') === 'allow' };
   const context = { ...ports, source: visitOf(request) };
   const decided = await decideConsent(decision, sessionOf(person), context);
@@ -224,6 +249,99 @@ async function carryOutDecision(
   if (decided.outcome === 'refused') return forbidden(decidedPage());
   const at = { email: person.user.email, serverPath: decided.target.serverPath };
   return forbidden(withWayBack(rightsChangedPage(decided.why, at), decided));
+}
+
+/** Shows the page on which a person chooses servers, or why there is nothing to choose. */
+function showBundle(
+  reply: FastifyReply,
+  {
+    outcome: asked,
+    person,
+    back,
+  }: {
+    readonly outcome: BundleConsentOutcome;
+    readonly person: CurrentMember;
+    readonly back: string;
+  },
+): FastifyReply {
+  if (asked.outcome === 'ask') {
+    const { question } = asked;
+    const data = bundlePageData(question, person, back);
+    const formAction = formActionOf(question.request.redirectUri);
+    const status = question.problem === undefined ? 200 : 422;
+    return sendPage(reply, bundleConsentPage, data, { person, formAction, status });
+  }
+  const onward = encodeURIComponent(back);
+  const sso = asked.refused.find(({ why }) => why === 'single-sign-on');
+  if (sso) {
+    const [organization = ''] = sso.serverPath.split('/');
+    return reply.redirect(`${companySignInPath}?organization=${organization}&next=${onward}`, 303);
+  }
+  // A session that is limited to one organization may not open those that were asked for.
+  if (person.session.through) return reply.redirect(`/sign-in?next=${onward}`, 303);
+  const { email } = person.user;
+  const [first] = asked.refused;
+  const page = !first
+    ? noServersPage(email)
+    : first.why === 'second-factor' || first.why === 'single-sign-on'
+      ? secondFactorPage(first.serverPath)
+      : notPermittedPage(first.why, { email, serverPath: first.serverPath });
+  if (asked.answer.outcome === 'refused') {
+    return sendPage(reply, errorPage, withWayBack(page, asked.answer), { status: 403, person });
+  }
+  const next = { text: 'Return to the application', href: asked.answer.location };
+  return sendPage(reply, errorPage, { ...page, next }, { status: 403, person });
+}
+
+async function carryOutChoice(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { form, person, base, ports }: ConsentRoutesOptions & { form: Form; person: CurrentMember },
+): Promise<FastifyReply> {
+  const decision = {
+    requestId: form.get('request'),
+    allow: form.get('decision') === 'allow',
+    chosen: chosenServers(form),
+  };
+  const context = { ...ports, source: visitOf(request) };
+  const decided = await decideBundle(decision, sessionOf(person), context);
+  switch (decided.outcome) {
+    case 'redirect':
+      return handOver(request, reply, decided.location, { base, ports });
+    case 'signed-out':
+      return reply.redirect('/sign-in', 303);
+    case 'ask':
+    case 'nothing':
+      return showBundle(reply, {
+        outcome: decided,
+        person,
+        back: form.get('back') ?? '/',
+      });
+    case 'refused':
+      return sendPage(reply, errorPage, decidedPage(), { status: 403, person });
+    case 'changed': {
+      const at = { email: person.user.email, serverPath: decided.serverPath };
+      const page = withWayBack(rightsChangedPage(decided.why, at), decided);
+      return sendPage(reply, errorPage, page, { status: 403, person });
+    }
+  }
+}
+
+function bundlePageData(
+  question: BundleQuestion,
+  { user }: CurrentMember,
+  back: string,
+): BundlePageData {
+  const { request, place } = question;
+  const names = namesToShow(request);
+  return {
+    ...names,
+    isClaimed: request.isSelfRegistered || request.assistant !== undefined,
+    destination: destination(place, names.name),
+    question,
+    email: user.email,
+    back,
+  };
 }
 
 /**
@@ -271,107 +389,4 @@ function pageData(
 function formActionOf(redirectUri: string): string {
   const { protocol, origin, hostname } = new URL(redirectUri);
   return !isPrivateScheme(protocol) && isSourceHost(hostname) ? origin : protocol;
-}
-
-/** The page for an invalid authorization request. Of what the client controls, it shows a host name at most. */
-function refusedRequestPage({ message, unreachableHost: host }: OAuthError): ErrorPageData {
-  if (host !== undefined) {
-    const text =
-      'The application describes itself there, so this server does not know it, and nothing was allowed. If this server has no access to the internet, ask its operator to start it with --no-client-metadata-documents and --dynamic-registration, then start again from the application. Otherwise, try again in a minute.';
-    return { heading: `This server cannot reach ${host}`, text, next: undefined };
-  }
-  const text = `An application sent you here with an invalid request: ${message}. Nothing was allowed. Start again from the application. If this happens again, contact its developer.`;
-  return { heading: 'This request is not valid', text, next: undefined };
-}
-
-/** The request that a person was asked about. */
-interface AskedAt {
-  readonly email: string;
-  /** `{organization}/{server}` */
-  readonly serverPath: string;
-}
-
-/** The page for a member, or someone who is not, who cannot grant anything there. */
-function notPermittedPage(
-  why: keyof typeof notPermittedWords,
-  { email, serverPath }: AskedAt,
-): ErrorPageData {
-  const [organization = ''] = serverPath.split('/');
-  switch (why) {
-    case 'stranger': {
-      const text = `You are signed in as ${email}, and this account cannot use ${serverPath}. Ask an owner of the organization to add you. Or sign in with a different account and start again from the application.`;
-      return { heading: 'This account has no access', text, next: undefined };
-    }
-    case 'closed': {
-      const text = `The organization ${organization} accepts only applications that its administrators created, and this one registered itself. Ask an administrator to create an OAuth client for it.`;
-      return { heading: 'This application is not accepted', text, next: undefined };
-    }
-    case 'proxy-closed': {
-      const text = `The organization ${organization} does not let its members connect Latchkey’s own proxy. Ask an owner to turn that on in the settings of the organization.`;
-      return { heading: 'Latchkey’s proxy is turned off', text, next: undefined };
-    }
-    case 'nothing': {
-      const text = `You are signed in as ${email}, and your role in ${organization} does not allow anything that the application requested. Ask an owner or an admin to change your role, then start again from the application.`;
-      return { heading: 'Your role does not allow this', text, next: undefined };
-    }
-  }
-}
-
-/**
- * The same page with a link back to the application that reports the error. If the application registered itself, the
- * page names it as a claim and shows where the link leads.
- */
-function withWayBack(
-  page: ErrorPageData,
-  { target, location }: { readonly target: AnswerTarget; readonly location: string },
-): ErrorPageData {
-  if (!target.isSelfRegistered) {
-    return { ...page, next: { text: 'Return to the application', href: location } };
-  }
-  const { host } = redirectPlace(target.redirectUri);
-  const note = `The application calls itself “${displayName(target.clientName)}” and named ${host} as its address. Anyone can choose both. Return there only if you know this address and started from that application.`;
-  return { ...page, note, next: { text: `Return to ${host}`, href: location } };
-}
-
-/** The page for a member who signed in with fewer factors than the organization requires. */
-function secondFactorPage(serverPath: string): ErrorPageData {
-  const [organization] = serverPath.split('/');
-  const text = `The organization ${organization} requires a second factor before you can allow anything. Set up an authenticator app or a passkey on your account page and sign in with it, then start again from the application.`;
-  const next = { text: 'Go to your account', href: '/account#second-factor' };
-  return { heading: 'Second factor required', text, next };
-}
-
-/** The page for a person who allowed the request after their rights had changed. */
-function rightsChangedPage(why: RightsChange, at: AskedAt): ErrorPageData {
-  const heading = 'Your permissions changed, and nothing was allowed';
-  const text = `What you can allow changed while the page was open. ${changedText(why, at)}`;
-  return { heading, text, next: undefined };
-}
-
-function changedText(why: RightsChange, at: AskedAt): string {
-  const { serverPath } = at;
-  switch (why) {
-    case 'less':
-      return `At ${serverPath}, the permissions you can give are now fewer than those on the page. Start again from the application to see which ones are left.`;
-    case 'replaced':
-      return `The server ${serverPath} was removed, and another server has its name now. Start again from the application if you want to connect to that one.`;
-    case 'second-factor':
-      return secondFactorPage(serverPath).text;
-    case 'single-sign-on': {
-      const [organization] = serverPath.split('/');
-      return `The organization ${organization} now requires single sign-on. Start again from the application, and sign in with your work account.`;
-    }
-    case 'stranger':
-    case 'closed':
-    case 'proxy-closed':
-    case 'nothing':
-      return notPermittedPage(why, at).text;
-  }
-}
-
-/** The page for a decision that comes twice, late, or from another browser. */
-function decidedPage(): ErrorPageData {
-  const text =
-    'You already answered this request, or it is too old, or it was opened in another browser. Start again from the application.';
-  return { heading: 'Nothing was allowed', text, next: undefined };
 }

@@ -60,6 +60,7 @@ await onEachDatabase('grant bundles', ({ open }) => {
     const none = { jwks: undefined, secretHash: undefined, secretHint: undefined };
     const made = { id: clientId, name: 'Claude', serverId: undefined, redirectUris: [] };
     await insertClient(stores.db, { ...made, scopes: [...scopes], createdAt: now, ...none });
+    const tools = { type: 'read-only' } as const;
     const code = {
       hash: randomUUID(),
       bundleId: `bundle_${randomUUID()}`,
@@ -72,7 +73,7 @@ await onEachDatabase('grant bundles', ({ open }) => {
       expiresAt: now + 60,
     };
     const parts = serverIds.map((serverId) => {
-      return { grantId: `grant_${randomUUID()}`, serverId, scopes: [...scopes] };
+      return { grantId: `grant_${randomUUID()}`, serverId, scopes: [...scopes], tools };
     });
     await insertBundleCode(stores.db, code, parts, now);
     const begin = async () => {
@@ -87,6 +88,7 @@ await onEachDatabase('grant bundles', ({ open }) => {
       };
       const grants = parts.map(({ grantId, serverId }) => ({
         id: grantId,
+        tools,
         userId: id,
         clientId,
         serverId,

@@ -184,7 +184,7 @@ export async function authorizationServer(): Promise<AuthorizationServer> {
   return made;
 }
 
-function signedIn({ access_token, refresh_token = '', scope }: TokenResponse): SignedIn {
+function signedIn({ access_token, refresh_token = '', scope = '' }: TokenResponse): SignedIn {
   return { accessToken: access_token, refreshToken: refresh_token, scope };
 }
 

@@ -1,0 +1,141 @@
+import { storedSentence } from '#model/call-contents';
+import { mostResources } from '#model/authorization-request';
+import { scopeSentence, type Scope } from '#model/scopes';
+import type {
+  BundleChoice,
+  BundleProblem,
+  BundleQuestion,
+  BundleRefusal,
+} from '#oauth/bundle-consent';
+import type { Form } from '#oauth/forms';
+import { checkboxes, errorSummary, hiddenField, postForm } from './forms.ts';
+import { displayName, html, type Html } from './html.ts';
+import { isLongHeading, layout, type Frame } from './layout.ts';
+import { titleText } from './titles.ts';
+
+export interface BundlePageData {
+  /** The application, and through which other one it asks. */
+  readonly name: string;
+  readonly via: string;
+  /** Whether the application chose the name itself. */
+  readonly isClaimed: boolean;
+  /** Where the answer goes. */
+  readonly destination: Html;
+  readonly question: BundleQuestion;
+  readonly email: string;
+  /** The path of the request, for people who sign in with a different account. */
+  readonly back: string;
+}
+
+const field = 'server';
+
+/** The servers that are ticked on a page that was sent. */
+export function chosenServers(form: Form): ReadonlySet<string> {
+  const start = `${field}.`;
+  const ids = [...form.keys()].filter((name) => name.startsWith(start));
+  return new Set(ids.map((name) => name.slice(start.length)));
+}
+
+/** Asks a person which servers an application may use. */
+export function bundleConsentPage(data: BundlePageData, frame: Frame): Html {
+  const { name, via, isClaimed, question, email, back } = data;
+  const { choices, refused, request, requestId, problem } = question;
+  const isLong = isLongHeading(`Connect ${name}${via} to your servers?`);
+  const until = new Date(question.until * 1000);
+  const scopes = scopesAnywhere(choices);
+  const errors = problem === undefined ? [] : [{ field, message: problems[problem] }];
+  const legend = 'Servers that it may use';
+  const options = choices.map((choice) => optionOf(choice, scopes));
+  const form = html`${hiddenField('request', requestId)}
+${hiddenField('back', back)}
+${errorSummary(errors)}
+${checkboxes({ name: field, legend, options, ...(errors[0] && { error: errors[0].message }) })}
+${refused.length > 0 && notNow(refused)}
+${scopeList(scopes)}
+${request.listsServers && html`<p class="help">It also sees which other servers of these organizations you may use, so that it can tell you about them. It cannot use them unless you choose them here.</p>`}
+<p>It acts as <strong dir="auto">${email}</strong> until <time datetime="${until.toISOString()}">${until.toUTCString().slice(5, 16)}</time>, unless you withdraw access earlier on <a href="/account">your account page</a>, for one server or for all.</p>
+<div class="actions even"><button class="primary" name="decision" value="allow">Allow</button> <button name="decision" value="deny">Deny</button></div>`;
+  const signOut = html`${hiddenField('next', back)}
+<p class="help">Not you? <button class="quiet">Sign in with a different account</button></p>`;
+  const content = html`<div>
+<h1${isLong && html` class="long"`}>Connect <bdi>${name}</bdi>${via} to your servers?</h1>
+${isClaimed && html`<p class="help">The application gave this name; Latchkey cannot verify it.</p>`}
+</div>
+${data.destination}
+${postForm(frame, { action: '/oauth/consent', novalidate: true }, form)}
+${postForm(frame, { action: '/sign-out' }, signOut)}`;
+  return layout({ title: `Connect ${name}${via}?`, width: 'form' }, frame, content);
+}
+
+const problems: Readonly<Record<BundleProblem, string>> = {
+  'none-chosen': 'Choose at least one server, or deny.',
+  'too-many': `Choose at most ${mostResources} servers.`,
+};
+
+function scopesAnywhere(choices: readonly BundleChoice[]): Scope[] {
+  return [...new Set(choices.flatMap(({ terms }) => terms.scopes))];
+}
+
+function optionOf(
+  { serverPath, terms, description, needsAccount, isTicked }: BundleChoice,
+  anywhere: readonly Scope[],
+) {
+  const [organization = '', server = ''] = serverPath.split('/');
+  const organizationTitle = titleText({ name: organization, title: terms.titles.organization });
+  const here = terms.scopes.map((scope) => lowered(scopeSentence(scope).text));
+  const sentences = [
+    `${organizationTitle} (${serverPath}).`,
+    ended(displayName(description, 240)),
+    needsAccount &&
+      'It needs your own account there: your assistant tells you how to connect it at the first call.',
+    terms.scopes.length < anywhere.length && `Your role allows here only: ${here.join('; ')}.`,
+    storedSentence(organizationTitle, terms.contents),
+  ];
+  return {
+    value: terms.serverId,
+    text: titleText({ name: server, title: terms.titles.server }),
+    help: sentences.filter(Boolean).join(' '),
+    isChosen: isTicked,
+  };
+}
+
+function ended(text: string): string {
+  return text === '' || /[.!?]$/.test(text) ? text : `${text}.`;
+}
+
+function lowered(text: string): string {
+  return `${text.charAt(0).toLowerCase()}${text.slice(1)}`;
+}
+
+function scopeList(scopes: readonly Scope[]): Html {
+  return html`<section class="group" aria-labelledby="scopes-heading">
+<h2 id="scopes-heading">At each of them, it will be able to</h2>
+<ul class="rows">
+${scopes.map((scope) => {
+  const { text, risk } = scopeSentence(scope);
+  return html`<li>
+<div>${text}${risk && html`<p class="help">${risk}</p>`}</div>
+${risk && html`<span class="badge care">Sensitive</span>`}
+</li>`;
+})}
+</ul>
+</section>`;
+}
+
+const reasons: Readonly<Record<BundleRefusal['why'], string>> = {
+  stranger: 'it does not exist, or you have no access to it',
+  closed: 'its organization accepts only applications that its administrators created',
+  'proxy-closed': 'its organization does not let members connect Latchkey’s own proxy',
+  nothing: 'your role there allows nothing that the application requests',
+  'second-factor': 'its organization requires a second factor: set one up on your account page',
+  'single-sign-on': 'its organization requires that you sign in with your work account',
+};
+
+function notNow(refused: readonly BundleRefusal[]): Html {
+  return html`<section class="group" aria-labelledby="refused-heading">
+<h2 id="refused-heading">You cannot choose now</h2>
+<ul class="rows">
+${refused.map(({ serverPath, why }) => html`<li><div><code>${serverPath}</code><p class="help">${reasons[why]}.</p></div></li>`)}
+</ul>
+</section>`;
+}
