@@ -4,6 +4,7 @@ import { hashSecret } from '#secrets/secrets';
 import {
   findInvitation,
   acceptInvitation,
+  joinedGroups,
   type Invitation,
   type InvitationResult,
   type Invitee,
@@ -40,21 +41,26 @@ export async function join(
   { db: database, clock }: JoinPorts,
 ): Promise<Exclude<InvitationResult, 'invalid' | 'deactivated'>> {
   return transaction(database, async (db) => {
-    const { id, organization, role } = await openInvitation(linkToken, { db, clock });
+    const { id, organization, role, groupIds } = await openInvitation(linkToken, { db, clock });
     const result = await acceptInvitation(db, hashSecret(linkToken), invitee, clock.now());
     if (result === 'invalid') throw new AccountRefusal('link_expired');
     if (result === 'deactivated') throw new AccountRefusal('deactivated');
     if (result !== 'done') return result;
-    await insertAuditEvent(db, {
-      at: clock.now(),
-      actor: `user:${invitee.id}`,
-      organization,
-      action: 'invitation.take',
-      target: `invitation:${id} ${role}`,
-      address,
-      requestId,
-      outcome: 'done',
-    });
+    const note = (action: string, target: string) =>
+      insertAuditEvent(db, {
+        at: clock.now(),
+        actor: `user:${invitee.id}`,
+        organization,
+        action,
+        target,
+        address,
+        requestId,
+        outcome: 'done',
+      });
+    await note('invitation.take', `invitation:${id} ${role}`);
+    for (const groupId of await joinedGroups(db, groupIds, invitee.id)) {
+      await note('group.join', `group:${groupId}`);
+    }
     return 'done';
   });
 }

@@ -37,6 +37,8 @@ interface OperationFacts<Input extends z.ZodObject, Output extends z.ZodObject> 
   readonly doc: string;
   /** `undefined` for an operation that only commands offer. A GET only reads. */
   readonly route?: OperationRoute;
+  /** Whether it only reads although its route is a POST, because its input is too long for a URL. */
+  readonly onlyReads?: boolean;
   readonly input: Input;
   readonly output: Output;
   /** The target in the audit log: `client:client_…`. `output` is set after the operation succeeded. */
@@ -250,7 +252,7 @@ export async function perform<Input extends z.ZodObject, Output extends z.ZodObj
     return operation.ahead(data, at, ports);
   };
   try {
-    if (operation.route?.method === 'GET') return await act(ports);
+    if (operation.route?.method === 'GET' || operation.onlyReads) return await act(ports);
     const answers = await ahead();
     return await transaction(ports.db, async (db) => {
       await requireActive(actor, { db, clock: ports.clock });

@@ -12,7 +12,7 @@ import { serverSetGroups } from '#admin/server-access';
 import { assertionCommands } from '#admin/identity-assertions';
 import { workloadCommands } from '#admin/workloads';
 import { providerCommands } from '#admin/identity-provider-commands';
-import { invitationCommands } from '#admin/invitations';
+import { invitationCommands } from '#admin/invitation-commands';
 import { keyCommands } from '#admin/keys';
 import { leaverCommands } from '#admin/leavers';
 import { organizationCommands } from '#admin/organizations';

@@ -11,7 +11,7 @@ import type { Schema } from './schema.ts';
 import { transaction, type Db } from './transaction.ts';
 
 /**
- * An open invitation to an organization. It can be accepted once by anyone with its link, as long as its author could
+ * An invitation to an organization. Until it expires, anyone with one of its links can accept it, once, as long as its author could
  * still create it.
  */
 export interface Invitation {
@@ -23,7 +23,9 @@ export interface Invitation {
   readonly organizationTitle: string;
   readonly role: Role;
   readonly groupIds: readonly string[];
-  /** The author's note on whom it is for. Not compared with the person who accepts it. */
+  /** The address that it is for. Not compared with that of the person who accepts it. */
+  readonly email?: string | undefined;
+  /** The author's note on whom it is for. */
   readonly note: string;
   /** The actor who created it. */
   readonly createdBy: string;
@@ -50,27 +52,128 @@ export type Invitee =
       readonly identity?: { readonly issuer: string; readonly subject: string } | undefined;
     });
 
-export async function insertInvitation(
+export type NewInvitation = Omit<Invitation, 'organization' | 'organizationTitle'> & {
+  readonly tokenHash: string;
+};
+
+/** How long an expired invitation is listed, so that it can be renewed. */
+export const expiredForSeconds = 30 * 86_400;
+const rowsAStatement = 200;
+
+export async function insertInvitation(db: Db, invitation: NewInvitation): Promise<void> {
+  await insertInvitations(db, [invitation], invitation.createdAt);
+}
+
+/** Adds invitations. Those that expired long ago are deleted. */
+export async function insertInvitations(
   db: Db,
-  invitation: Omit<Invitation, 'organization' | 'organizationTitle'> & {
-    readonly tokenHash: string;
-  },
+  invitations: readonly NewInvitation[],
+  now: EpochSeconds,
 ): Promise<void> {
-  await db.deleteFrom('invitation').where('expires_at', '<=', invitation.createdAt).execute();
   await db
-    .insertInto('invitation')
-    .values({
-      id: invitation.id,
-      token_hash: invitation.tokenHash,
-      organization_id: invitation.organizationId,
-      role: invitation.role,
-      group_ids: JSON.stringify(invitation.groupIds),
-      note: invitation.note,
-      created_by: invitation.createdBy,
-      created_at: invitation.createdAt,
-      expires_at: invitation.expiresAt,
-    })
+    .deleteFrom('invitation')
+    .where('expires_at', '<=', now - expiredForSeconds)
     .execute();
+  const rows = invitations.map((invitation) => ({
+    id: invitation.id,
+    token_hash: invitation.tokenHash,
+    organization_id: invitation.organizationId,
+    role: invitation.role,
+    group_ids: JSON.stringify(invitation.groupIds),
+    email: invitation.email ?? null,
+    note: invitation.note,
+    created_by: invitation.createdBy,
+    created_at: invitation.createdAt,
+    expires_at: invitation.expiresAt,
+  }));
+  for (let from = 0; from < rows.length; from += rowsAStatement) {
+    const some = rows.slice(from, from + rowsAStatement);
+    await db.insertInto('invitation').values(some).execute();
+  }
+}
+
+/** Those of the addresses, as `emailKey` makes them, that members of the organization have. */
+export async function membersAmong(
+  db: Db,
+  organizationId: string,
+  keys: readonly string[],
+): Promise<string[]> {
+  if (keys.length === 0) return [];
+  const rows = await db
+    .selectFrom('membership')
+    .innerJoin('person', 'person.id', 'membership.person_id')
+    .select('person.email_key')
+    .where('membership.organization_id', '=', organizationId)
+    .where('person.email_key', 'in', keys)
+    .execute();
+  return rows.map(({ email_key: key }) => key);
+}
+
+/** How many invitations of an organization are stored, pending and expired. */
+export async function countInvitations(db: Db, organizationId: string): Promise<number> {
+  const { count } = await db
+    .selectFrom('invitation')
+    .select(({ fn }) => fn.countAll<number | string>().as('count'))
+    .where('organization_id', '=', organizationId)
+    .executeTakeFirstOrThrow();
+  return Number(count);
+}
+
+/** The number of earlier links of an invitation that stay valid. */
+const mostEarlierLinks = 3;
+
+/**
+ * Gives an invitation a new link and a new expiry, and makes this actor its author. Its earlier links stay valid if `keepsLinks`.
+ *
+ * @returns `false` when the organization has no such invitation
+ */
+export async function renewInvitation(
+  tx: Db,
+  organizationId: string,
+  id: string,
+  renewed: {
+    readonly tokenHash: string;
+    readonly keepsLinks: boolean;
+    readonly createdBy: string;
+    readonly createdAt: EpochSeconds;
+    readonly expiresAt: EpochSeconds;
+  },
+): Promise<boolean> {
+  const before = await tx
+    .selectFrom('invitation')
+    .select('token_hash')
+    .where('organization_id', '=', organizationId)
+    .where('id', '=', id)
+    .executeTakeFirst();
+  if (!before) return false;
+  if (renewed.keepsLinks) {
+    const { token_hash } = before;
+    const link = { token_hash, invitation_id: id, created_at: renewed.createdAt };
+    await tx.insertInto('invitation_link').values(link).execute();
+  }
+  const kept = tx
+    .selectFrom('invitation_link')
+    .select('token_hash')
+    .where('invitation_id', '=', id)
+    .orderBy('created_at', 'desc')
+    .orderBy('token_hash')
+    .limit(renewed.keepsLinks ? mostEarlierLinks : 0);
+  await tx
+    .deleteFrom('invitation_link')
+    .where('invitation_id', '=', id)
+    .where('token_hash', 'not in', kept)
+    .execute();
+  await tx
+    .updateTable('invitation')
+    .set({
+      token_hash: renewed.tokenHash,
+      created_by: renewed.createdBy,
+      created_at: renewed.createdAt,
+      expires_at: renewed.expiresAt,
+    })
+    .where('id', '=', id)
+    .execute();
+  return true;
 }
 
 /** The invitation of an active link. The link stays active. */
@@ -79,8 +182,21 @@ export async function findInvitation(
   tokenHash: string,
   now: EpochSeconds,
 ): Promise<Invitation | undefined> {
-  const row = await selectActive(db, now)
-    .where('invitation.token_hash', '=', tokenHash)
+  const row = await selectActive(db)
+    .where('invitation.expires_at', '>', now)
+    .where((where) =>
+      where.or([
+        where('invitation.token_hash', '=', tokenHash),
+        where(
+          'invitation.id',
+          'in',
+          where
+            .selectFrom('invitation_link')
+            .select('invitation_id')
+            .where('token_hash', '=', tokenHash),
+        ),
+      ]),
+    )
     .executeTakeFirst();
   return row && readInvitation(row);
 }
@@ -138,18 +254,38 @@ export async function acceptInvitation(
   });
 }
 
-/** The open invitations of an organization, newest first. */
+/** The invitations of an organization whose author could still create them, newest first: the pending ones, or also those that expired lately. */
 export async function listInvitations(
   db: Db,
   organizationId: string,
   now: EpochSeconds,
+  which: 'pending' | 'all' = 'pending',
 ): Promise<Invitation[]> {
-  const rows = await selectActive(db, now)
+  const after = which === 'pending' ? now : now - expiredForSeconds;
+  const rows = await selectActive(db)
     .where('invitation.organization_id', '=', organizationId)
+    .where('invitation.expires_at', '>', after)
     .orderBy('invitation.created_at', 'desc')
     .orderBy('invitation.id')
     .execute();
   return rows.map(readInvitation);
+}
+
+/** Those of the groups that the person was added to by hand, as accepting an invitation does. */
+export async function joinedGroups(
+  db: Db,
+  groupIds: readonly string[],
+  userId: string,
+): Promise<string[]> {
+  if (groupIds.length === 0) return [];
+  const rows = await db
+    .selectFrom('group_member')
+    .select('group_id')
+    .where('group_id', 'in', groupIds)
+    .where('person_id', '=', userId)
+    .orderBy('group_id')
+    .execute();
+  return rows.map(({ group_id: id }) => id);
 }
 
 /** @returns `false` when the organization has no such invitation */
@@ -177,15 +313,14 @@ const isAuthorEntitled = sql<boolean>`(
       and invitation.created_by = 'user:' || author.person_id
       and (author.role = 'owner' or (author.role = 'admin' and invitation.role <> 'owner'))))`;
 
-function selectActive(db: Db, now: EpochSeconds) {
+function selectActive(db: Db) {
   return db
     .selectFrom('invitation')
     .innerJoin('organization', 'organization.id', 'invitation.organization_id')
     .selectAll('invitation')
     .select(['organization.name as organization', 'organization.title as organization_title'])
     .where('organization.disabled_at', 'is', null)
-    .where(isAuthorEntitled)
-    .where('invitation.expires_at', '>', now);
+    .where(isAuthorEntitled);
 }
 
 /** @returns `false`, without any change, when the e-mail address is taken */
@@ -221,6 +356,7 @@ function readInvitation(
     organizationTitle: row.organization_title,
     role: row.role,
     groupIds: readStrings(row.group_ids),
+    email: row.email ?? undefined,
     note: row.note,
     createdBy: row.created_by,
     createdAt: row.created_at,

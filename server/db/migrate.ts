@@ -17,6 +17,7 @@ import { up as providerLogouts } from './migrations/0013-provider-logouts.ts';
 import { up as auditRequest } from './migrations/0014-audit-request.ts';
 import { up as toolRights } from './migrations/0015-tool-rights.ts';
 import { up as grantBundles } from './migrations/0016-grant-bundles.ts';
+import { up as people } from './migrations/0018-people.ts';
 import { advisoryLock, isPostgres, transaction, type Db } from './transaction.ts';
 
 export interface Migration {
@@ -46,6 +47,7 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '0014-audit-request': { up: auditRequest, isAdditive: true },
   '0015-tool-rights': { up: toolRights },
   '0016-grant-bundles': { up: grantBundles },
+  '0018-people': { up: people, isAdditive: true },
 };
 
 /** The names in `kysely_migration` of a database with the newest schema, oldest first. */

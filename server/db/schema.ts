@@ -1,10 +1,11 @@
 import type { Generated } from 'kysely';
 
 import type { CallTables } from './call-tables.ts';
+import type { InvitationTables } from './invitation-tables.ts';
 import type { ProviderTables } from './provider-tables.ts';
 
 /** The types of all tables. Times are seconds since 1970; booleans are 0 or 1; lists are JSON text. */
-export interface Schema extends CallTables, ProviderTables {
+export interface Schema extends CallTables, InvitationTables, ProviderTables {
   organization: {
     id: string;
     name: string;
@@ -383,17 +384,6 @@ export interface Schema extends CallTables, ProviderTables {
     changed_at: number;
   };
   scim_group_member: { group_id: string; organization_id: string; scim_user_id: string };
-  invitation: {
-    id: string;
-    token_hash: string;
-    organization_id: string;
-    role: string;
-    group_ids: string;
-    note: string;
-    created_by: string;
-    created_at: number;
-    expires_at: number;
-  };
   totp: {
     person_id: string;
     sealed_secret: string;

@@ -211,18 +211,19 @@ interface InvitationInput {
 async function sendInvitation(
   request: PageRequest,
   reply: FastifyReply,
-  { email = '', password, errors = [] }: InvitationInput,
+  { email, password, errors = [] }: InvitationInput,
   { base, people }: PeopleRoutesOptions,
 ) {
   const { linkToken = '' } = request.params;
-  const { organization, organizationTitle, role } = await openInvitation(linkToken, people);
+  const invitation = await openInvitation(linkToken, people);
+  const { organization, organizationTitle, role } = invitation;
   const person = await currentPersonOf(base, people)(request);
   const data = {
     action: `/invitation/${linkToken}`,
     organization: { name: organization, title: organizationTitle },
     role,
     signedInAs: person?.user.email,
-    email,
+    email: email ?? invitation.email ?? '',
     password,
     provider: people.identityProvider?.name,
     errors,

@@ -15,6 +15,8 @@ export type Cell =
       readonly badges?: readonly Badge[];
       /** More about the row, on a line below its name. */
       readonly note?: string | undefined;
+      /** A box that selects the row for the form with this id. */
+      readonly check?: { readonly form: string; readonly name: string; readonly label: string };
     }
   /** An organization or a server, with a link if there is one. */
   | {
@@ -144,11 +146,14 @@ const longestWord = 40;
 function cell(content: Cell, now: EpochSeconds): Html {
   switch (content.kind) {
     case 'name': {
-      const { text, href, badges = [], note } = content;
+      const { text, href, badges = [], note, check } = content;
       const name = href
         ? html`<a href="${href}" dir="auto">${text}</a>`
         : html`<span dir="auto">${text}</span>`;
-      return html`${name}${badges.map((one) => html` ${badge(one)}`)}${note && html`<p class="note" dir="auto">${note}</p>`}`;
+      const box =
+        check &&
+        html`<input class="check" type="checkbox" form="${check.form}" name="${check.name}" value="yes" aria-label="${check.label}"> `;
+      return html`${box}${name}${badges.map((one) => html` ${badge(one)}`)}${note && html`<p class="note" dir="auto">${note}</p>`}`;
     }
     case 'title': {
       const { of, href, badges = [] } = content;

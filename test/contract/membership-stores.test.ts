@@ -42,6 +42,9 @@ import {
   listInvitations,
   revokeInvitation,
   acceptInvitation,
+  countInvitations,
+  insertInvitations,
+  renewInvitation,
 } from '#server/db/invitations';
 import {
   insertTotp,
@@ -359,6 +362,53 @@ await onEachDatabase('memberships and groups', ({ open }) => {
     expect(await findPasswordHash(stores.db, id)).toBe('hash');
     expect(await findUserIdByIdentity(stores.db, issuer, id)).toBe(id);
     expect(await roleOf(id)).toBe('member');
+  });
+
+  test('a renewed invitation keeps its three latest earlier links, and accepting it by one ends all of them', async () => {
+    const id = `invitation_${randomUUID()}`;
+    const made = { id, organizationId: org, createdAt: now, role: 'viewer' } as const;
+    const offer = { groupIds: [], note: '', createdBy: 'operator', expiresAt: now + 9 };
+    const hashes = Array.from({ length: 6 }, () => randomUUID());
+    const [first = '', ...later] = hashes;
+    await insertInvitation(stores.db, { ...made, ...offer, tokenHash: first });
+    const renew = (tokenHash: string, createdAt: number, organizationId = org) => {
+      const renewed = { tokenHash, createdAt, createdBy: 'user:dana', expiresAt: now + 99 };
+      return renewInvitation(stores.db, organizationId, id, { ...renewed, keepsLinks: true });
+    };
+    for (const [index, tokenHash] of later.entries()) await renew(tokenHash, now + index);
+    const foreign = await renew(randomUUID(), now + 9, 'org_x');
+    const owner = await person('owner');
+    const by = { created_by: `user:${owner}` };
+    await stores.db.updateTable('invitation').set(by).where('id', '=', id).execute();
+    const open = async () =>
+      Promise.all(
+        hashes.map(async (hash) => Boolean(await findInvitation(stores.db, hash, now + 9))),
+      );
+
+    const before = await open();
+    const guest = await person('member', 'org_x');
+    const taken = await acceptInvitation(stores.db, later[2] ?? '', { id: guest }, now + 9);
+
+    expect(foreign).toBe(false);
+    expect(before).toEqual([false, false, true, true, true, true]);
+    expect(taken).toBe('done');
+    expect(await open()).toEqual(hashes.map(() => false));
+  });
+
+  test('an expired invitation is listed for thirty days, and only as such', async () => {
+    const id = `invitation_${randomUUID()}`;
+    const made = { id, organizationId: org, createdAt: now, role: 'viewer' } as const;
+    const offer = { groupIds: [], note: '', createdBy: 'operator', expiresAt: now + 9 };
+    await insertInvitation(stores.db, { ...made, ...offer, tokenHash: randomUUID() });
+    const listed = async (at: number, which: 'pending' | 'all') =>
+      (await listInvitations(stores.db, org, at, which)).map((one) => one.id);
+    const month = 30 * 86_400;
+
+    expect(await listed(now + 9, 'pending')).toEqual([]);
+    expect(await listed(now + 8 + month, 'all')).toEqual([id]);
+    expect(await listed(now + 9 + month, 'all')).toEqual([]);
+    await insertInvitations(stores.db, [], now + 9 + month);
+    expect(await countInvitations(stores.db, org)).toBe(0);
   });
 
   test('an invitation is revoked by its own organization only, and existing members stay', async () => {

@@ -258,6 +258,11 @@ async function administration(ask: Ask, { personalToken }: FilledData): Promise<
   await act('people', `${acme}/people`);
   await act('groups', `${acme}/groups`);
   await act('invitations', `${acme}/invitations`);
+  const list = 'email,role\npeggy@example.com,viewer\npeggy@example.com';
+  await act('check a list of people', `${acme}/invitations/preview`, 'POST', { list });
+  await act('invite them', `${acme}/invitations/import`, 'POST', { list });
+  const faulty = { list: 'peggy@example.com,boss\nnobody' };
+  await act('a faulty list', `${acme}/invitations/import`, 'POST', faulty);
   await act('create a group', `${acme}/groups`, 'POST', { name: 'made' });
   await act('create it again', `${acme}/groups`, 'POST', { name: 'made' });
   await act('update a server', `${acme}/servers/library`, 'PATCH', { title: 'Books' });

@@ -89,6 +89,8 @@ export async function fillServer(
   const invited = await run(`${invitation} --group finance --note Peggy`);
   await run('invitation create acme --role viewer');
   await run('invitation list acme');
+  await run('invitation renew acme --all-pending --base-url https://latchkey.example.com');
+  await run('invitation renew acme');
   await run(`invitation revoke acme ${found(id('invitation'), invited)}`);
   await run('invitation revoke acme invitation_0000000000000000');
 

@@ -53,6 +53,8 @@ export const dashboardScenes: Scene = async ({ dana, furnished, album }) => {
     'agent-rotate': '/agents/berlin/rotate',
     groups: '/groups',
     invite: '/people/invite',
+    'invite-several': '/people/invite-several',
+    invitations: '/people/invitations',
     'usage-server': '/usage?by=server&range=1h',
     'usage-key': `/usage?by=key&of=${keyId}`,
     'audit-filter-none': '/audit?actor=nobody@example.com&outcome=refused',

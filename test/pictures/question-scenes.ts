@@ -35,7 +35,7 @@ export const questionScenes: Scene = async ({ dana, furnished, album }) => {
   for (const end of ['sign-out', 'reset-second-factor', 'make-owner', 'remove']) {
     await ask(`person-${end}`, person, `/${end}`);
   }
-  await ask('invitation-revoke', '/people', '/revoke');
+  await ask('invitation-revoke', '/people/invitations', '/revoke');
   await ask('consent-withdraw', '/consents', '/withdraw');
   await open('/servers/library/delete');
   await album.take(page, 'question-as-page');

@@ -1,22 +1,237 @@
 import { groupList } from '#admin/groups';
-import { invitationCreate } from '#admin/invitations';
+import {
+  invitationCreate,
+  invitationList,
+  invitationRead,
+  invitationRenew,
+  invitationRevoke,
+  type InvitationView,
+} from '#admin/invitations';
 import { roleChoices } from '#admin/people';
+import { csrfField, hiddenField, postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
-import { dashboardPath, layout, pageHeading, type Frame } from '#web/layout';
+import {
+  dashboardPath,
+  layout,
+  type Link,
+  pageHeading,
+  statusNotice,
+  type Tabs,
+  tabNavigation,
+  type Frame,
+} from '#web/layout';
 import { secretPanel, type OneTimeSecret } from '#web/one-time-secret';
+import { queryChoice, seeOther } from '#web/page-request';
+import { dataTable, listFilter, type ListFrame, pager, type Table, timeCell } from '#web/tables';
 import { formRoutes, type FormRoutes } from './form-routes.ts';
-import { formFor } from './forms.ts';
-import type { DashboardGuard } from './guard.ts';
+import { checkedValues, formFor } from './forms.ts';
+import type { DashboardGuard, DashboardVisit, FormHandler, PageHandler } from './guard.ts';
+import { linksPage } from './invitation-links.ts';
+import { listQuery } from './lists.ts';
 import { sendDashboardPage } from './page.ts';
+import { peopleTabs } from './people.ts';
+import { counted, questionRoutes, type Question } from './questions.ts';
 
 const needs = 'people.manage';
 
-/** `/people/invite`: creates a one-time link and shows it once. */
+/** `/people/invitations`: those that were not accepted. `/people/invite`: creates a one-time link and shows it once. */
 export function invitationRoutes(guard: DashboardGuard): void {
+  guard.get('/people/invitations', needs, showInvitations);
+  guard.post('/people/invitations/renew', needs, renew);
+  questionRoutes(guard, '/people/invitations/:invitationId/revoke', needs, revocation);
   formRoutes(guard, '/people/invite', needs, newInvitation);
 }
 
 const homeOf = (organization: string) => `${dashboardPath(organization)}/people`;
+
+/** The page with the invitations of an organization. */
+export function invitationsPath(organization: string): string {
+  return `${homeOf(organization)}/invitations`;
+}
+
+const notices: Readonly<Record<string, string>> = {
+  revoked: 'Invitation revoked. Its links no longer work.',
+  none: 'Select the invitations to renew first.',
+};
+
+const showInvitations: PageHandler = async (visit, request, reply, { ports }) => {
+  const { organization, perform } = visit;
+  const path = invitationsPath(organization);
+  const query = listQuery(request, {
+    states: [
+      { value: '', text: 'All' },
+      { value: 'pending', text: 'Pending' },
+      { value: 'expired', text: 'Expired' },
+    ],
+    columns: [
+      { text: 'For', sort: 'recipient' },
+      { text: 'Role' },
+      { text: 'Groups' },
+      { text: 'Created', sort: 'created_at' },
+      { text: 'Expires', sort: 'expires_at' },
+      { text: 'Actions' },
+    ],
+    usual: { sort: 'created_at', order: 'desc' },
+  });
+  const { items, total } = await perform(invitationList, query.input);
+  const expired = await perform(invitationList, { status: 'expired', limit: 1 });
+  const now = ports.clock.now();
+  const action = { text: 'Invite people', href: `${homeOf(organization)}/invite-several` };
+  const data = {
+    action,
+    tabs: peopleTabs(visit, 'invitations'),
+    notice: queryChoice(request, 'done', notices),
+    list: query.frame(total),
+    isSearchable: !query.isWhole || items.length > 0,
+    table: {
+      caption: 'Invitations',
+      columns: query.columns,
+      rows: await invitationRows(visit, items),
+      empty: query.isWhole
+        ? { text: 'No invitations. People you invite appear here until they join.', action }
+        : { text: 'No invitations match.' },
+      now,
+    },
+    renewal: `${path}/renew`,
+    expired: expired.total,
+  };
+  const crumbs = [{ text: 'People', href: homeOf(organization) }, { text: 'Invitations' }];
+  return sendDashboardPage(reply, visit, invitationsPage, data, { crumbs });
+};
+
+/** Whom an invitation is for, in words. */
+export function recipientWords({ email, note }: Pick<InvitationView, 'email' | 'note'>): string {
+  return email ?? (note || 'Anyone with the link');
+}
+
+async function invitationRows(
+  { organization, perform }: DashboardVisit,
+  items: readonly InvitationView[],
+): Promise<Table['rows']> {
+  const isGrouped = items.some(({ groupIds }) => groupIds.length > 0);
+  const groups = isGrouped ? await perform(groupList) : undefined;
+  const nameOf = new Map(groups?.items.map(({ id, name }) => [id, name]));
+  const path = invitationsPath(organization);
+  return items.map((invitation) => {
+    const { id, email, note, role, groupIds, createdAt, expiresAt, status } = invitation;
+    const recipient = recipientWords(invitation);
+    return {
+      id,
+      cells: [
+        {
+          kind: 'name',
+          text: recipient,
+          check: { form: 'renewal', name: `invitation.${id}`, label: `Select ${recipient}` },
+          badges: status === 'expired' ? [{ text: 'Expired', tone: 'care' }] : [],
+          note: email === null ? undefined : note,
+        },
+        { kind: 'text', text: role },
+        {
+          kind: 'text',
+          text: groupIds.flatMap((group) => nameOf.get(group) ?? []).join(', '),
+        },
+        timeCell(createdAt),
+        timeCell(expiresAt),
+        {
+          kind: 'actions',
+          actions: [
+            {
+              text: 'Revoke',
+              href: `${path}/${id}/revoke`,
+              of: `the invitation for ${recipient}`,
+              danger: true,
+            },
+          ],
+        },
+      ],
+    };
+  });
+}
+
+interface InvitationsPageData {
+  readonly action: Link;
+  readonly tabs: Tabs;
+  readonly notice: string | undefined;
+  readonly list: ListFrame;
+  readonly isSearchable: boolean;
+  readonly table: Table;
+  /** Where the forms that renew are posted. */
+  readonly renewal: string;
+  /** How many expired. */
+  readonly expired: number;
+}
+
+function invitationsPage(data: InvitationsPageData, frame: Frame): Html {
+  const { action, tabs, list, table, renewal, expired } = data;
+  const lead =
+    'People who have not joined yet. An invitation expires after seven days and can be renewed for another 30.';
+  const all = html`${hiddenField('all', 'expired')}<button>Renew all expired (${expired})</button>`;
+  const content = html`${pageHeading({ heading: 'Invitations', lead, action })}
+${tabNavigation(tabs)}
+${statusNotice(data.notice)}
+${data.isSearchable && listFilter(list)}
+${dataTable(table)}
+${
+  table.rows.length > 0 &&
+  html`<div class="actions">
+<form id="renewal" method="post" action="${renewal}">
+${csrfField(frame)}
+<button>Renew selected</button>
+</form>
+${expired > 0 && postForm(frame, { action: renewal }, all)}
+</div>
+<p class="help">Renewing shows new links and starts another seven days. Earlier links of pending invitations stay valid.</p>`
+}
+${pager(list)}`;
+  return layout({ title: 'Invitations', width: 'table' }, frame, content);
+}
+
+const renew: FormHandler = async (visit, sent, _request, reply, { base }) => {
+  const { organization, perform } = visit;
+  const home = invitationsPath(organization);
+  const invitationIds = checkedValues(sent, 'invitation');
+  const isAll = sent.get('all') === 'expired';
+  if (!isAll && invitationIds.length === 0) return seeOther(reply, `${home}?done=none`);
+  const { items } = await perform(invitationRenew, isAll ? { all: 'expired' } : { invitationIds });
+  const data = {
+    heading: `${counted(items.length, 'invitation')} renewed`,
+    lead: 'Send each person their link in a private message. It works once and expires after seven days.',
+    links: items.map((one) => ({
+      recipient: recipientWords(one),
+      role: one.role,
+      link: base + one.path,
+    })),
+    skipped: [],
+    done: home,
+  };
+  const crumbs = [
+    { text: 'People', href: homeOf(organization) },
+    { text: 'Invitations', href: home },
+    { text: 'Links' },
+  ];
+  return sendDashboardPage(reply, visit, linksPage, data, { crumbs });
+};
+
+const revocation: Question = {
+  async ask({ organization, perform }, { params: { invitationId = '' } }) {
+    const invitation = await perform(invitationRead, { invitationId });
+    const home = invitationsPath(organization);
+    return {
+      heading: `Revoke the invitation for ${recipientWords(invitation)}?`,
+      consequences: ['Its links stop working immediately. This cannot be undone.'],
+      verb: 'Revoke invitation',
+      cancel: home,
+      crumbs: [
+        { text: 'People', href: homeOf(organization) },
+        { text: 'Invitations', href: home },
+      ],
+    };
+  },
+  async act({ organization, perform }, { params: { invitationId = '' } }) {
+    await perform(invitationRevoke, { invitationId });
+    return `${invitationsPath(organization)}?done=revoked`;
+  },
+};
 
 const newInvitation: FormRoutes = {
   form: formFor(invitationCreate, ['note']),
@@ -47,9 +262,9 @@ const newInvitation: FormRoutes = {
       secret: base + made.path,
       beside: [],
       keep: 'Send the link to the person, or keep it until you do.',
-      done: homeOf(organization),
+      done: invitationsPath(organization),
     };
-    const crumbs = [{ text: 'People', href: secret.done }, { text: 'Invitation link' }];
+    const crumbs = [{ text: 'People', href: homeOf(organization) }, { text: 'Invitation link' }];
     return sendDashboardPage(reply, visit, invitedPage, { secret }, { crumbs });
   },
 };

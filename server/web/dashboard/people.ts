@@ -1,7 +1,5 @@
 import type { Role } from '#model/roles';
 import type { FieldChoice } from '#admin/fields';
-import { groupList } from '#admin/groups';
-import { invitationList, invitationRevoke } from '#admin/invitations';
 import { type Operation } from '#admin/operation';
 import {
   ownershipTransfer,
@@ -16,7 +14,6 @@ import {
   sessionsEnd,
 } from '#admin/people';
 import { personPseudonymize } from '#admin/pseudonyms';
-import { notFound } from '#admin/refusal';
 import type { EpochSeconds } from '#model/clock';
 import { postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
@@ -37,7 +34,7 @@ import { formFor } from './forms.ts';
 import type { DashboardGuard, DashboardVisit, FormHandler, PageHandler } from './guard.ts';
 import { queryCache, type QueryCache } from './live.ts';
 import { sendDashboardPage } from './page.ts';
-import type { DashboardOptions, DashboardPorts } from './ports.ts';
+import type { DashboardOptions } from './ports.ts';
 import {
   pseudonymConsequences,
   pseudonymDone,
@@ -46,10 +43,9 @@ import {
 } from './pseudonym-question.ts';
 import { questionRoutes, type Question } from './questions.ts';
 
-/** `/people`: the members of an organization, its pending invitations, and for each member their role and other actions. */
+/** `/people`: the members of an organization, and for each member their role and other actions. */
 export function peopleRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
   guard.get('/people', toRead, showPeople(queryCache(ports.changes)));
-  questionRoutes(guard, '/people/invitations/:invitationId/revoke', toManage, invitationRevocation);
   guard.get('/people/:userId', toRead, showPerson);
   guard.post('/people/:userId/role', toManage, changeRole);
   for (const asked of personQuestions) {
@@ -63,7 +59,6 @@ const toManage = 'people.manage';
 const notices = {
   removed: 'Member removed. Their consents in this organization are withdrawn.',
   role: 'Role changed. The change takes effect on the next request.',
-  revoked: 'Invitation revoked. Its link no longer works.',
 };
 
 const showPeople =
@@ -101,78 +96,21 @@ const showPeople =
       empty: { text: 'No members match.' },
       now: ports.clock.now(),
     };
-    const mayInvite = may('people.manage');
     const data = {
       lead: 'The members of this organization and their roles. A changed role takes effect on the next request.',
-      action: mayInvite ? { text: 'Invite person', href: `${path}/invite` } : undefined,
+      action: may('people.manage')
+        ? { text: 'Invite people', href: `${path}/invite-several` }
+        : undefined,
       tabs: peopleTabs(visit, 'people'),
       notice: queryChoice(request, 'done', notices),
       filter: { path, text },
       people,
       next: next === null ? undefined : `${path}?${query.toString()}`,
-      invitations: mayInvite ? await invitationsOf(visit, ports) : undefined,
     };
     return sendDashboardPage(reply, visit, peoplePage, data, { crumbs: [{ text: 'People' }] });
   };
 
-async function invitationsOf(
-  { organization, perform }: DashboardVisit,
-  ports: DashboardPorts,
-): Promise<Table> {
-  const { items } = await perform(invitationList);
-  const isGrouped = items.some(({ groupIds }) => groupIds.length > 0);
-  const groups = isGrouped ? await perform(groupList) : undefined;
-  const nameOf = new Map(groups?.items.map(({ id, name }) => [id, name]));
-  const path = `${dashboardPath(organization)}/people/invitations`;
-  return {
-    caption: 'Pending invitations',
-    columns: ['For', 'Role', 'Groups', 'Created', 'Expires', 'Actions'].map((text) => ({ text })),
-    rows: items.map(({ id, note, role, groupIds, createdAt, expiresAt }) => ({
-      id,
-      cells: [
-        { kind: 'name', text: note || 'Anyone with the link' },
-        { kind: 'text', text: role },
-        { kind: 'text', text: groupIds.map((group) => nameOf.get(group) ?? '').join(', ') },
-        timeCell(createdAt),
-        { kind: 'text', text: new Date(expiresAt * 1000).toISOString().slice(0, 10) },
-        {
-          kind: 'actions',
-          actions: [
-            {
-              text: 'Revoke',
-              href: `${path}/${id}/revoke`,
-              of: `the invitation for ${note || 'anyone with the link'}`,
-              danger: true,
-            },
-          ],
-        },
-      ],
-    })),
-    empty: { text: 'No pending invitations. People you invite appear here until they join.' },
-    now: ports.clock.now(),
-  };
-}
-
-const invitationRevocation: Question = {
-  async ask({ organization, perform }, { params: { invitationId = '' } }) {
-    const { items } = await perform(invitationList);
-    const invitation = items.find(({ id }) => id === invitationId);
-    if (!invitation) throw notFound('invitation');
-    return {
-      heading: `Revoke the invitation for ${invitation.note || 'anyone with the link'}?`,
-      consequences: ['The link stops working immediately. This cannot be undone.'],
-      verb: 'Revoke invitation',
-      cancel: `${dashboardPath(organization)}/people`,
-      crumbs: [{ text: 'People', href: `${dashboardPath(organization)}/people` }],
-    };
-  },
-  async act({ organization, perform }, { params: { invitationId = '' } }) {
-    await perform(invitationRevoke, { invitationId });
-    return `${dashboardPath(organization)}/people?done=revoked`;
-  },
-};
-
-/** The requested people, and the pending invitations. */
+/** The requested people. */
 interface PeoplePageData {
   readonly lead: string;
   readonly action: Link | undefined;
@@ -182,13 +120,11 @@ interface PeoplePageData {
   readonly people: Table;
   /** The next page of the list. */
   readonly next: string | undefined;
-  /** The pending invitations; `undefined` for people who may not see them. */
-  readonly invitations: Table | undefined;
 }
 
-/** The people of an organization, and its pending invitations. */
+/** The people of an organization. */
 function peoplePage(data: PeoplePageData, frame: Frame): Html {
-  const { lead, action, tabs, filter, people, next, invitations } = data;
+  const { lead, action, tabs, filter, people, next } = data;
   const content = html`${pageHeading({ heading: 'People', lead, action })}
 ${tabNavigation(tabs)}
 ${statusNotice(data.notice)}
@@ -198,14 +134,7 @@ ${statusNotice(data.notice)}
 <button>Apply</button>
 </form>
 ${dataTable(people)}
-${next && html`<nav class="pager" aria-label="Pages"><a class="button" rel="next" href="${next}">Next</a></nav>`}
-${
-  invitations &&
-  html`<section class="section" aria-labelledby="invitations-heading">
-<h2 id="invitations-heading">Pending invitations</h2>
-${dataTable(invitations)}
-</section>`
-}`;
+${next && html`<nav class="pager" aria-label="Pages"><a class="button" rel="next" href="${next}">Next</a></nav>`}`;
   return layout({ title: 'People', width: 'table' }, frame, content);
 }
 
@@ -459,13 +388,22 @@ ${questions.map(
 /** The tabs of the pages about people. */
 export function peopleTabs(
   { organization, may }: DashboardVisit,
-  here: 'people' | 'consents' | 'ownerless',
+  here: 'people' | 'invitations' | 'consents' | 'ownerless',
 ) {
   const home = dashboardPath(organization);
   return {
     label: 'People',
     entries: [
       { text: 'Members', href: `${home}/people`, isHere: here === 'people' },
+      ...(may('people.manage')
+        ? [
+            {
+              text: 'Invitations',
+              href: `${home}/people/invitations`,
+              isHere: here === 'invitations',
+            },
+          ]
+        : []),
       ...(may('grants.read')
         ? [{ text: 'Consents', href: `${home}/consents`, isHere: here === 'consents' }]
         : []),

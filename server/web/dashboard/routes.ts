@@ -15,6 +15,7 @@ import { consentRoutes } from './consents.ts';
 import { groupRoutes } from './groups.ts';
 import { dashboardGuards, type NavigationEntry } from './guard.ts';
 import { invitationRoutes } from './invitations.ts';
+import { inviteSeveralRoutes } from './invite-several.ts';
 import { keyRoutes } from './keys.ts';
 import { liveRoutes, LiveStreams } from './live.ts';
 import { nodeRoutes } from './nodes.ts';
@@ -65,7 +66,7 @@ export const navigation: readonly NavigationEntry[] = [
   {
     text: 'People',
     path: '/people',
-    routes: [peopleRoutes, invitationRoutes, consentRoutes, ownerlessRoutes],
+    routes: [peopleRoutes, invitationRoutes, inviteSeveralRoutes, consentRoutes, ownerlessRoutes],
   },
   { text: 'Groups', path: '/groups', routes: [groupRoutes] },
   { text: 'Usage', path: '/usage', routes: [usageRoutes] },
@@ -80,7 +81,8 @@ export const navigation: readonly NavigationEntry[] = [
   { text: 'Settings', path: '/settings', routes: [settingsRoutes, webhookRoutes] },
 ];
 
-const maxFormBytes = 128 * 1024;
+/** A list of a thousand people to invite, percent-encoded, fits. */
+const maxFormBytes = 512 * 1024;
 
 /** Registers all pages of the dashboard: those of organizations, nodes and personal tokens. */
 export function dashboardRoutes(app: FastifyInstance, options: DashboardOptions): void {

@@ -96,7 +96,7 @@ await suite('browser', 'people, groups and audit log in a browser', () => {
       const hidden = await viewer.goto(dashboard('/audit'));
       const people = await viewer.goto(dashboard('/people'));
       expect([used?.status(), hidden?.status(), people?.status()]).toEqual([410, 403, 403]);
-      expect(await viewer.getByText('Invite person').count()).toBe(0);
+      expect(await viewer.getByText('Invite people').count()).toBe(0);
 
       await viewer.goto(dashboard('/servers'));
       const seen = await viewer.getByRole('main').getByRole('link').allTextContents();

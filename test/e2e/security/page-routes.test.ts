@@ -109,6 +109,8 @@ const dashboardForms = [
   '/servers/:server/tools/rule',
   '/servers/:server/tools/visibility',
   '/people/invite',
+  '/people/invite-several',
+  '/people/invitations/renew',
   '/people/needs-owner/:resourceId',
   '/people/invitations/:invitationId/revoke',
   '/people/:userId/role',

@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 
@@ -5,6 +6,7 @@ import { insertAuditEvent } from '#server/db/audit';
 import { findServer } from '#server/db/servers';
 import { administrationWithServer, type Administration } from '#support/administration';
 import { connectProxy } from '#support/made-records';
+import { temporaryFolder } from '#support/temporary-folder';
 
 const made = z.object({ id: z.string() });
 const link = z.object({ id: z.string(), link: z.string() });
@@ -128,6 +130,41 @@ test('an invitation is a link that is shown once, listed without it, and revoked
   expect(listed.join('\n')).not.toContain(invitation.link.slice(-32));
   await admin.run('invitation', 'revoke', 'acme', invitation.id);
   expect(await admin.json('invitation', 'list', 'acme')).toEqual([]);
+});
+
+test('everyone in a file is invited, after a preview that invites no one, and renewed', async () => {
+  await using admin = await withPeople();
+  await using folder = await temporaryFolder();
+  const file = `${folder.path}/people.csv`;
+  writeFileSync(file, 'email,role\nzoe@example.com,viewer\nyan@example.com\neli@example.com');
+  const words = ['acme', '--role', 'member', '--from', file] as const;
+
+  const preview = await admin.json('invitation', 'create', ...words, '--preview');
+  const before = await admin.json('invitation', 'list', 'acme');
+  const invited = await admin.json('invitation', 'create', ...words);
+  const renewed = await admin.json('invitation', 'renew', 'acme', '--all-pending');
+
+  const eli = { email: 'eli@example.com', role: null, status: 'skipped: a member already' };
+  const shown = expect.stringMatching(/^http:\/\/127\.0\.0\.1:8787\/invitation\/[\w-]{32}$/);
+  expect(preview).toMatchObject([
+    { email: 'zoe@example.com', role: 'viewer', status: 'would be invited', link: null },
+    { email: 'yan@example.com', role: 'member', status: 'would be invited', link: null },
+    eli,
+  ]);
+  expect(before).toEqual([]);
+  expect(invited).toMatchObject([
+    { email: 'zoe@example.com', status: 'invited', link: shown },
+    { email: 'yan@example.com', status: 'invited', link: shown },
+    eli,
+  ]);
+  expect(renewed).toHaveLength(2);
+  await expect(admin.run('invitation', 'renew', 'acme')).rejects.toThrow('--all-expired');
+  writeFileSync(file, 'nobody');
+  await expect(admin.run('invitation', 'create', ...words)).rejects.toThrow(
+    'list line 1: “nobody” is not an e-mail address',
+  );
+  const missing = [...words.slice(0, 4), `${file}.missing`];
+  await expect(admin.run('invitation', 'create', ...missing)).rejects.toThrow('(ENOENT)');
 });
 
 test('an organization requires a second factor, and refuses unknown applications', async () => {

@@ -2,11 +2,13 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { HashingQueue } from '#server/accounts/hashing-queue';
 import { csrfToken } from '#server/accounts/sessions';
+import { insertGroup } from '#server/db/groups';
 import { insertInvitation } from '#server/db/invitations';
 import { insertLink } from '#server/db/one-time';
 import { deleteUser, listUsers } from '#server/db/people';
 import { hashSecret } from '#server/secrets/secrets';
 import { cookieName } from '#server/web/page-request';
+import { newestEvents } from '#support/newest-events';
 import { pageApp, type PageApp } from '#support/page-app';
 
 const password = 'correct horse battery staple';
@@ -41,6 +43,45 @@ test('an invited person who is signed in with another account returns to the inv
 
   expect(await signOut('/invitation/one')).toBe('/invitation/one');
   expect(await signOut('/invitation/one')).toBe('/sign-in?done=signed-out');
+});
+
+test('an invited person finds their address entered, and joins the groups of the invitation', async () => {
+  const { stores, clock, base } = app.server;
+  const createdAt = clock.now();
+  await insertGroup(stores.db, {
+    id: 'group_sales',
+    organizationId: 'org_acme',
+    name: 'Sales',
+    createdAt,
+  });
+  const invitation = {
+    id: 'invitation_zoe',
+    organizationId: 'org_acme',
+    role: 'member',
+    groupIds: ['group_sales', 'group_gone'],
+    email: 'zoe@example.com',
+    note: '',
+    createdBy: 'operator',
+    createdAt,
+    expiresAt: createdAt + 60,
+  } as const;
+  await insertInvitation(stores.db, { ...invitation, tokenHash: hashSecret('of-zoe') });
+  const token = randomBytes(24).toString('base64url');
+  const cookie = `${cookieName('latchkey-browser', base)}=${token}`;
+  const typed = { email: 'zoe@example.com', password, repeated: password };
+  const body = new URLSearchParams({ csrf_token: csrfToken(token), ...typed }).toString();
+
+  const page = await app.get('/invitation/of-zoe', '');
+  const { status } = await app.post({ path: '/invitation/of-zoe/account', cookie, body });
+
+  expect(page.text).toMatch(/<input id="email"[^>]* value="zoe@example\.com"/);
+  expect(status).toBe(303);
+  const events = await newestEvents(stores.db, 3);
+  expect(events.map(({ action, target }) => [action, target])).toContainEqual([
+    'group.join',
+    'group:group_sales',
+  ]);
+  expect(events.filter(({ target }) => target?.includes('gone'))).toEqual([]);
 });
 
 test('the sign-in page says that no one can sign in yet, until someone can', async () => {

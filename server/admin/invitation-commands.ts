@@ -1,0 +1,146 @@
+import { readFileSync } from 'node:fs';
+
+import { checkBaseUrl } from '#config/base-url';
+import { baseUrl, json } from '#config/option';
+import type { Input } from '#config/read-options';
+import { CommandError, UsageError } from '#config/usage-error';
+import { roles } from '#model/roles';
+import { administer, command, type CommandPorts, listCommand, type Command } from './command.ts';
+import { findGroups } from './groups.ts';
+import {
+  invitationCreate,
+  invitationImport,
+  invitationList,
+  invitationPreview,
+  invitationRenew,
+  invitationRevoke,
+} from './invitations.ts';
+import { organizationArgument, organizationIn, textArgument } from './positionals.ts';
+import { type Cell, printMade, printRows } from './print.ts';
+
+const createCommand: Command = {
+  words: 'invitation create',
+  positionals: ['ORG'],
+  options: [
+    { name: 'role', value: 'ROLE', required: true, doc: `one of ${roles.join(', ')}` },
+    { name: 'group', value: 'GROUP', repeated: true, doc: 'a group that the person joins' },
+    { name: 'note', value: 'N', doc: 'the intended recipient' },
+    { name: 'email', value: 'EMAIL', doc: 'the address of the intended recipient' },
+    {
+      name: 'from',
+      value: 'FILE',
+      doc: 'invite everyone in a file instead: addresses, or CSV with the columns email, role and groups; --role and --group are for people without any there',
+    },
+    { name: 'preview', doc: 'with --from: only check the file, and print what would happen' },
+    baseUrl,
+    json,
+  ],
+  doc: 'create a link that lets one person join within seven days, or one for everyone in a file',
+  async run(input, ports) {
+    const base = checkBaseUrl(input.must('base-url'));
+    const organization = input.positionals[0] ?? '';
+    const groupIds = await findGroups(organization, input.list('group'), ports);
+    const usual = { organization, role: input.must('role'), groupIds };
+    const file = input.text('from');
+    if (file !== undefined) return inviteListed(file, usual, { base, input }, ports);
+    if (input.flag('preview')) throw new UsageError('--preview needs --from');
+    const email = input.text('email');
+    const wanted = { ...usual, note: input.text('note') ?? '', ...(email && { email }) };
+    const { id, role, expiresAt, path } = await administer(invitationCreate, wanted, ports);
+    const facts = { id, role, expires_at: expiresAt, link: base + path };
+    printMade(facts, { json: input.flag('json'), secret: 'link', out: ports.out });
+  },
+};
+
+/** Invites everyone in a file, or says what that would do. People who are skipped have no link. */
+async function inviteListed(
+  file: string,
+  usual: { readonly organization: string },
+  { base, input }: { readonly base: string; readonly input: Input },
+  ports: CommandPorts,
+): Promise<void> {
+  for (const name of ['note', 'email']) {
+    if (input.text(name) !== undefined) throw new UsageError(`--${name} is not for --from`);
+  }
+  const wanted = { ...usual, list: textOf(file) };
+  const isPreview = input.flag('preview');
+  const { items, skipped } = isPreview
+    ? await administer(invitationPreview, wanted, ports)
+    : await administer(invitationImport, wanted, ports);
+  const rows: Record<string, Cell>[] = items.map((one) => ({
+    email: one.email,
+    role: one.role,
+    status: isPreview ? 'would be invited' : 'invited',
+    link: 'path' in one ? base + one.path : null,
+  }));
+  for (const { email, why } of skipped) {
+    rows.push({ email, role: null, status: skipWords[why], link: null });
+  }
+  printRows(rows, { json: input.flag('json'), empty: 'no one to invite', out: ports.out });
+  if (!isPreview && items.length > 0) {
+    ports.tell('hint: store the links now; they are not shown again');
+  }
+}
+
+const skipWords = {
+  member: 'skipped: a member already',
+  invited: 'skipped: invited already',
+  repeated: 'skipped: earlier in the file',
+} as const;
+
+function textOf(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (cause) {
+    const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown reason';
+    throw new CommandError(`--from: ${file} cannot be read (${code})`, undefined, { cause });
+  }
+}
+
+const renewCommand: Command = {
+  words: 'invitation renew',
+  positionals: ['ORG'],
+  options: [
+    { name: 'id', value: 'ID', repeated: true, doc: 'an invitation to renew' },
+    { name: 'all-expired', doc: 'renew all that expired in the last 30 days' },
+    { name: 'all-pending', doc: 'renew all that were not accepted yet' },
+    baseUrl,
+    json,
+  ],
+  doc: 'give invitations a new link and seven more days; earlier links of pending ones stay valid',
+  async run(input, ports) {
+    const base = checkBaseUrl(input.must('base-url'));
+    const invitationIds = input.list('id');
+    const all = (['expired', 'pending'] as const).filter((one) => input.flag(`all-${one}`));
+    if ((invitationIds.length > 0 ? 1 : 0) + all.length !== 1) {
+      throw new UsageError('give --id, --all-expired or --all-pending');
+    }
+    const organization = input.positionals[0] ?? '';
+    const wanted = all[0] ? { organization, all: all[0] } : { organization, invitationIds };
+    const { items } = await administer(invitationRenew, wanted, ports);
+    const rows = items.map(({ id, email, note, role, expiresAt, path }) => {
+      return { id, email, note, role, expires_at: expiresAt, link: base + path };
+    });
+    printRows(rows, { json: input.flag('json'), empty: '', out: ports.out });
+    ports.tell('hint: store the links now; they are not shown again');
+  },
+};
+
+export const invitationCommands: readonly Command[] = [
+  createCommand,
+  listCommand(invitationList, {
+    words: 'invitation list',
+    positionals: [organizationArgument],
+    doc: 'list the invitations that were not accepted: the pending ones, and those that expired lately',
+    prints: ['id', 'email', 'role', 'note', 'status', 'createdBy', 'createdAt', 'expiresAt'],
+    empty: (given) =>
+      `no invitations: latchkey-server invitation create ${organizationIn(given)} --role member`,
+  }),
+  renewCommand,
+  command(invitationRevoke, {
+    words: 'invitation revoke',
+    positionals: [organizationArgument, textArgument('ID', 'invitationId')],
+    doc: 'revoke an invitation; its links stop working',
+    prints: ['id', { revoked_at: (_, { now }) => now }],
+  }),
+];
