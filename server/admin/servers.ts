@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { findAgentByName, listAgentNames } from '#db/agents';
-import { countServerDependents, deleteServer, insertServer, listServers } from '#db/servers';
+import { countServerDependents } from '#db/server-dependents';
+import { deleteServer, insertServer, listServers } from '#db/servers';
 import { type ServerRecord } from '#model/endpoints';
 import { newTargetId, randomBase62 } from '#secrets/secrets';
 import {

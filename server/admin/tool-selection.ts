@@ -2,7 +2,7 @@ import { z } from 'zod';
 
 import { UsageError } from '#config/usage-error';
 import type { ToolSelection } from '#model/tool-rights';
-import { longestName } from '#tools/tool-definition';
+import { longestName } from '#tools/definition';
 import { surfaces } from './fields.ts';
 
 const longestUriBytes = 2000;

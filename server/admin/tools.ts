@@ -2,13 +2,13 @@ import { z } from 'zod';
 
 import { AdministrationRefusal } from './refusal.ts';
 import { fields } from './fields.ts';
-import { organizationOperation, type Operation } from './operation.ts';
+import { actorName, organizationOperation, type Operation } from './operation.ts';
 import { ofServer, ownServer, serverPath } from './paths.ts';
-import { acceptToolDefinitions, listToolDefinitions, type KnownTool } from '#db/tool-definitions';
+import { acceptToolDefinitions, listToolDefinitions, type KnownDefinition } from '#db/definitions';
 import { json } from '#config/option';
 import { CommandError } from '#config/usage-error';
 import { administer, listCommand, type Command } from './command.ts';
-import { longestName } from '#tools/tool-definition';
+import { longestName } from '#tools/definition';
 import { placeOf, serverArgument } from './positionals.ts';
 import { printMade } from './print.ts';
 
@@ -63,9 +63,10 @@ export const toolAccept = organizationOperation({
   output: z.object({ accepted: z.array(z.string()) }),
   target: ({ organization, server, tools }) =>
     `tool:${organization}/${server}/${tools.map(({ name }) => name).join(',')}`,
-  async run({ server: name, tools }, { organization }, ports) {
+  async run({ server: name, tools }, { organization, actor }, ports) {
     const { target } = await ownServer(organization.name, name, ports);
-    const accepted = await acceptToolDefinitions(ports.db, target.id, tools, ports.clock.now());
+    const decision = { by: actorName(actor), at: ports.clock.now() };
+    const accepted = await acceptToolDefinitions(ports.db, target.id, tools, decision);
     if (accepted.length > 0) return { accepted };
     throw new AdministrationRefusal(
       'conflict',
@@ -74,10 +75,10 @@ export const toolAccept = organizationOperation({
   },
 });
 
-function toToolView({ name, accepted, acceptedAt, seen, changedAt }: KnownTool): ToolView {
+function toToolView({ name, accepted, acceptedAt, seen, changedAt }: KnownDefinition): ToolView {
   const changed =
     seen && changedAt !== undefined ? { seen: seen.text, digest: seen.digest, changedAt } : null;
-  return { name, accepted: accepted.text, acceptedAt, changed };
+  return { name, accepted: accepted?.text ?? '', acceptedAt: acceptedAt ?? 0, changed };
 }
 
 export const toolOperations: readonly Operation[] = [toolList, toolAccept];

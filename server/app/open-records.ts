@@ -11,7 +11,7 @@ import { findContentSettings, insertContents } from '#db/call-contents';
 import { callsATransaction, writeCalls } from '#db/calls';
 import { updateLastUses } from '#db/last-uses';
 import { deleteOldRollups, listCountedNames, recordCalls } from '#db/rollups';
-import { findListedTools } from '#db/tool-definitions';
+import { findListedTools } from '#db/definitions';
 import { findCallNames, findOrganizationNames } from '#db/subject-names';
 import type { Db } from '#db/transaction';
 import { ContentMemory } from '#model/call-contents';

@@ -16,7 +16,8 @@ import { SharedPresence } from '#nodes/shared-presence';
 import type { OutboundGuard } from '#outbound/checked-addresses';
 import type { AccessTokens } from '#oauth/access-tokens';
 import type { MasterKey } from '#secrets/master-key';
-import { pinnedTools, type PinnedToolsPorts, ToolWatch } from '#tools/tool-pinning';
+import { DefinitionWatch } from '#tools/definition-watch';
+import { pinnedDefinitions, type PinningPorts } from '#tools/pinning';
 import type { CredentialedTarget } from '#upstreams/credentials/access';
 import { authorizationStep, UpstreamAuthorizations } from '#upstreams/credentials/authorization';
 import { fixedHeaderStep, type FixedHeaderOptions } from '#upstreams/credentials/fixed-headers';
@@ -31,7 +32,7 @@ import { openUpstream, type UpstreamResources } from '#upstreams/open-upstream';
 import { takesCredentials, upstreamLocation } from '#model/upstream-kinds';
 import { type ProbedUpstream, UpstreamHealth } from '#upstreams/health';
 import { HttpPools } from '#upstreams/http';
-import { inspect, type Inspected, type Inspection } from '#upstreams/inspect';
+import { inspect, type Inspected, type Inspection, mostTools } from '#upstreams/inspect';
 import { StdioCommands, type StdioCommandSettings } from '#upstreams/stdio';
 
 export interface UpstreamOptions {
@@ -114,7 +115,7 @@ export async function openUpstreams(
     stdio: (path, owner) => stdio.upstreamOf(path, callerName(owner)),
   };
   const skills = await openSkills(options, closers);
-  const watch = new ToolWatch({ ...stores, clock });
+  const watch = new DefinitionWatch({ ...stores, clock });
   const fixedHeaders: FixedHeaderOptions = {
     noteRefused: (...refused) => noteHeadersRefused(stores.db, ...refused),
     sealing: masterKey,
@@ -135,8 +136,7 @@ export async function openUpstreams(
     onError: (err) => log.error({ err }, 'servers not probed'),
   });
   closers.push(() => health.close());
-  const failed = (err: unknown) => log.error({ err }, 'list of tools not looked at');
-  const pinTools = pinnedTools({ watch, failed });
+  const failed = (err: unknown) => log.error({ err }, 'definitions not compared');
   const left = (owner: string) => {
     const caller = callerName(owner);
     agents.endCaller(caller);
@@ -154,8 +154,7 @@ export async function openUpstreams(
       ),
     inspectTools: toolInspection(routes, clock, { health, left, watch, failed }),
     endedTokens: () => authorizations.takeEnded(),
-    pinned: async (answer, target, method) =>
-      method === 'tools/list' ? pinTools(answer, target) : answer,
+    pinned: pinnedDefinitions({ watch, failed }),
     upstreamOf: callUpstreams(routes),
     left,
   };
@@ -237,7 +236,7 @@ async function inspectOnce(
 function toolInspection(
   routes: Routes,
   clock: Clock,
-  { health, left, watch, failed }: Pick<OpenUpstreams, 'health' | 'left'> & PinnedToolsPorts,
+  { health, left, watch, failed }: Pick<OpenUpstreams, 'health' | 'left'> & PinningPorts,
 ): OpenUpstreams['inspectTools'] {
   return async ({ id, target }, userId) => {
     const owner = `${probeName} ${target.id} ${userId}`;
@@ -247,7 +246,10 @@ function toolInspection(
       const inspection = await inspectOnce({ upstream, name, place }, clock);
       await health.learn(id, inspection);
       const { tools } = inspection.outcome === 'connected' ? inspection : {};
-      if (tools) await watch.look(target, tools).catch(failed);
+      if (tools) {
+        const isLast = tools.length < mostTools;
+        await watch.look(target, { kind: 'tool', definitions: tools, isLast }).catch(failed);
+      }
       return inspection;
     } finally {
       left(owner);

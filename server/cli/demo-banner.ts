@@ -1,5 +1,6 @@
 import { findOrganization } from '#db/organizations';
-import { countServerDependents, findServer } from '#db/servers';
+import { countServerDependents } from '#db/server-dependents';
+import { findServer } from '#db/servers';
 import { clientCreate } from '#admin/clients';
 import { keyCreate } from '#admin/keys';
 import { organizationCreate } from '#admin/organizations';

@@ -1,7 +1,7 @@
 import { GatheredBytes } from 'latchkey-mcp/gathered-bytes';
 import { z } from 'zod';
 import type { GatewayAnswer, GatewayRequest } from '#gateway/request';
-import { laidOutJson } from '#tools/tool-definition';
+import { laidOutJson } from '#tools/definition';
 
 const maxAnswerBytes = 1024 * 1024;
 const timeoutMs = 30_000;

@@ -66,6 +66,10 @@ export interface Schema extends CallTables, InvitationTables, ProviderTables {
     offered: Generated<string>;
     /** JSON: the hidden tools that a credential of its MCP endpoint hid and may show again. */
     hidden_by_credential: Generated<string>;
+    /** JSON: the kinds of definitions of which a whole list was read. */
+    listed_kinds: Generated<string>;
+    /** Counts the changes of what lists are compared with. */
+    definitions_revision: Generated<number>;
     /** JSON: what is stored of the arguments and results of its calls; null if that was never chosen. */
     call_contents: Generated<string | null>;
   };
@@ -76,7 +80,7 @@ export interface Schema extends CallTables, InvitationTables, ProviderTables {
     /** Null, like the other accepted values, until it is accepted for the first time. */
     accepted_digest: string | null;
     accepted_text: string | null;
-    /** JSON: the annotations of a tool that an administrator accepted. */
+    /** JSON: the annotations of a tool, with the accepted definition; null if they are not known. */
     accepted_annotations: Generated<string | null>;
     accepted_at: number | null;
     /** The actor who accepted it; null if it was offered without a review. */
@@ -85,6 +89,10 @@ export interface Schema extends CallTables, InvitationTables, ProviderTables {
     seen_text: string | null;
     seen_annotations: Generated<string | null>;
     changed_at: number | null;
+    /** What an administrator rejected last, until a definition is accepted. */
+    rejected_digest: Generated<string | null>;
+    rejected_at: Generated<number | null>;
+    rejected_by: Generated<string | null>;
     /** When it was last listed, to the day. */
     listed_at: number;
     /** JSON: what administrators say instead of the server. */

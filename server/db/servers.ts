@@ -16,11 +16,12 @@ import {
   upstreamColumns,
   type UpstreamKind,
 } from '#model/upstream-kinds';
+import { lockTools, renewClosedTools } from './offered.ts';
 import { preparedQuery } from './prepared-query.ts';
 import { readContentSettings } from './call-contents.ts';
 import { containsText, readStrings } from './columns.ts';
 import type { Schema } from './schema.ts';
-import { lockTools, renewClosedTools } from './tool-definitions.ts';
+
 import type { ServerRecord, Target } from '#model/endpoints';
 import { readAccessRules, readOffered } from '#model/tool-rights';
 import { isPostgres, transaction, type Db } from './transaction.ts';
@@ -34,6 +35,10 @@ export interface NewServer {
   readonly title?: string;
   readonly description?: string;
   readonly instructions?: string;
+  /** Default: `offer`. */
+  readonly newTools?: Target['newTools'];
+  /** Default: `flag`. */
+  readonly changedTools?: Target['changedTools'];
   readonly createdAt: EpochSeconds;
 }
 
@@ -47,7 +52,7 @@ export interface ServerQuery extends PageQuery<'name' | 'createdAt'> {
 /** A change to a server. Omitted members keep their value. */
 export interface ServerChange extends Partial<
   Pick<ServerRecord, 'title' | 'description' | 'instructions'> &
-    Pick<Target, 'hiddenTools' | 'changedTools' | 'upstream'>
+    Pick<Target, 'hiddenTools' | 'changedTools' | 'newTools' | 'upstream'>
 > {
   /** `null` removes all limits. */
   readonly limits?: ServerLimits | null;
@@ -55,19 +60,12 @@ export interface ServerChange extends Partial<
   readonly disabledAt?: EpochSeconds | null;
 }
 
-/** The active credentials that stop working when a server is deleted. */
-export interface ServerDependents {
-  readonly activeKeys: number;
-  readonly activeClients: number;
-  /** Active grants of people to applications. */
-  readonly activeGrants: number;
-}
-
 /** @returns `false` when the organization has a server of that name */
 export async function insertServer(
   db: Db,
   { id, targetId, organizationId, name, upstream, createdAt, ...words }: NewServer,
 ): Promise<boolean> {
+  const { newTools = 'offer', changedTools = 'flag' } = words;
   return transaction(db, async (tx) => {
     const { numInsertedOrUpdatedRows } = await tx
       .insertInto('endpoint')
@@ -87,8 +85,15 @@ export async function insertServer(
     if (numInsertedOrUpdatedRows !== 1n) return false;
     await tx
       .insertInto('target')
-      .values({ id: targetId, endpoint_id: id, ...columnsOf(upstream) })
+      .values({
+        id: targetId,
+        endpoint_id: id,
+        ...columnsOf(upstream),
+        new_tools: newTools,
+        changed_tools: changedTools,
+      })
       .execute();
+    if (newTools === 'review') await renewClosedTools(tx, targetId);
     return true;
   });
 }
@@ -225,15 +230,16 @@ export async function updateServer(
   change: ServerChange,
   revision?: number,
 ): Promise<boolean> {
-  const { hiddenTools, changedTools, upstream } = change;
-  if (!hiddenTools && !changedTools && !upstream) {
+  const { hiddenTools, changedTools, newTools, upstream } = change;
+  const isPolicy = changedTools !== undefined || newTools !== undefined;
+  if (!hiddenTools && !isPolicy && !upstream) {
     return updateEndpoint(db, serverId, change, revision);
   }
   return transaction(db, async (tx) => {
     // In this order, as everything else that locks several of them: tools, endpoint, target.
     const targetId = await findTargetId(tx, serverId);
     if (targetId === undefined) return false;
-    if (changedTools) await lockTools(tx, targetId);
+    if (isPolicy) await lockTools(tx, targetId);
     if (!(await updateEndpoint(tx, serverId, change, revision))) return false;
     const before = upstream && (await lockUpstream(tx, targetId));
     // Tokens were issued for one location. They, and the identity of callers, must not be sent to another one.
@@ -243,12 +249,13 @@ export async function updateServer(
       .set({
         ...(hiddenTools && { hidden_tools: JSON.stringify(hiddenTools) }),
         ...(changedTools && { changed_tools: changedTools }),
+        ...(newTools && { new_tools: newTools }),
         ...(upstream && columnsOf(upstream)),
         ...(isElsewhere && { upstream_access_id: null, upstream_forwards_caller: 0 }),
       })
       .where('id', '=', targetId)
       .execute();
-    if (changedTools) await renewClosedTools(tx, targetId);
+    if (isPolicy) await renewClosedTools(tx, targetId);
     return true;
   });
 }
@@ -334,44 +341,6 @@ export async function deleteServer(db: Db, serverId: string): Promise<boolean> {
       .executeTakeFirst();
     return numDeletedRows === 1n;
   });
-}
-
-export async function countServerDependents(
-  db: Db,
-  serverId: string,
-  now: EpochSeconds,
-): Promise<ServerDependents> {
-  const row = await db
-    .selectNoFrom((select) => [
-      select
-        .selectFrom('api_key')
-        .select(({ fn }) => fn.countAll<number | string>().as('n'))
-        .where('endpoint_id', '=', serverId)
-        .where('revoked_at', 'is', null)
-        .where((where) =>
-          where.or([where('expires_at', 'is', null), where('expires_at', '>', now)]),
-        )
-        .as('keys'),
-      select
-        .selectFrom('oauth_client')
-        .select(({ fn }) => fn.countAll<number | string>().as('n'))
-        .where('endpoint_id', '=', serverId)
-        .where('revoked_at', 'is', null)
-        .as('clients'),
-      select
-        .selectFrom('oauth_grant')
-        .select(({ fn }) => fn.countAll<number | string>().as('n'))
-        .where('endpoint_id', '=', serverId)
-        .where('revoked_at', 'is', null)
-        .where('expires_at', '>', now)
-        .as('grants'),
-    ])
-    .executeTakeFirstOrThrow();
-  return {
-    activeKeys: Number(row.keys),
-    activeClients: Number(row.clients),
-    activeGrants: Number(row.grants),
-  };
 }
 
 /** A condition that a server belongs to an organization. The database evaluates it once per query, not for each row. */

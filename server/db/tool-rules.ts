@@ -11,7 +11,7 @@ import {
 } from '#model/tool-rights';
 import { lockGroups } from './groups.ts';
 import { areGroupsOf } from './server-access.ts';
-import { lockTools, renewClosedTools } from './tool-definitions.ts';
+import { lockTools, renewClosedTools } from './offered.ts';
 import { transaction, type Db } from './transaction.ts';
 
 /** Something that a server offers, by its own name: a tool, a prompt, a resource by its URI, or a template. */

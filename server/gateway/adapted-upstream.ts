@@ -2,8 +2,25 @@ import type { Era } from 'latchkey-mcp/headers';
 import type { Admission } from './admission.ts';
 import type { GiveUp } from './body-memory.ts';
 import type { AdaptedCall, Call } from './call.ts';
-import { type GatewayParts, pinnedMethods } from './gateway-parts.ts';
+import { presentingMethods } from './filters.ts';
+import type { GatewayParts } from './gateway-parts.ts';
+import { endFailedHandshake } from './answers.ts';
 import { messageIn, type Upstream, type UpstreamAnswer, type UpstreamRequest } from './upstream.ts';
+
+/** The lists whose elements are compared with the accepted definitions. */
+const pinnedLists: ReadonlySet<string> = new Set([
+  'tools/list',
+  'prompts/list',
+  'resources/templates/list',
+]);
+
+/** The method and id of a request for a list whose elements are compared with the accepted definitions. */
+export function asksForDefinitions(
+  request: UpstreamRequest,
+): { readonly method: string; readonly id: string | undefined } | undefined {
+  const { method = '', id } = messageIn(request)?.envelope ?? {};
+  return pinnedLists.has(method) ? { method, id } : undefined;
+}
 
 /**
  * The upstream of a call for a caller of one era: requests pass the adapters, and what the adapters send passes
@@ -28,7 +45,23 @@ export class AdaptedUpstream implements Upstream, AdaptedCall {
   }
 
   send(request: UpstreamRequest): Promise<UpstreamAnswer> {
-    return this.#parts.ports.eras.send(this.#era, request, this);
+    const answer = this.#parts.ports.eras.send(this.#era, request, this);
+    const { kind, method = '', id } = messageIn(request)?.envelope ?? {};
+    if (kind !== 'request' || !presentingMethods.has(method)) return answer;
+    // Here, because the adapters answer some of them from an older handshake.
+    return answer.then((introduction) => this.#introduced(introduction, { method, id }));
+  }
+
+  async #introduced(
+    answer: UpstreamAnswer,
+    request: { readonly method: string; readonly id: string | undefined },
+  ): Promise<UpstreamAnswer> {
+    try {
+      return await this.#parts.ports.pinned(answer, this.target, request);
+    } catch (error) {
+      await endFailedHandshake(this.upstream, answer);
+      throw error;
+    }
   }
 }
 
@@ -66,9 +99,8 @@ class DirectUpstream implements Upstream {
 
   #pinned(request: UpstreamRequest): Promise<UpstreamAnswer> {
     const answer = this.#upstream.send(request);
-    const asked = messageIn(request)?.envelope.method;
-    const method = pinnedMethods.find((pinned) => pinned === asked);
-    if (!method) return answer;
-    return answer.then((made) => this.#parts.ports.pinned(made, this.#target, method));
+    const asked = asksForDefinitions(request);
+    if (!asked) return answer;
+    return answer.then((list) => this.#parts.ports.pinned(list, this.#target, asked));
   }
 }

@@ -29,11 +29,14 @@ export interface GatewayPorts extends AdmitPorts, MeteringPorts {
    * calls that share an admission, which is made anew when anything it depends on has changed.
    */
   readonly upstreamOf: (target: Target, owner: string, admission: Admission) => Upstream;
-  /** Compares what a model reads of a server with the accepted definitions, and leaves out what must not be shown. */
+  /**
+   * Compares the definitions in an answer with the accepted ones, leaves out what must not be shown, and corrects what administrators
+   * corrected.
+   */
   readonly pinned: (
     answer: UpstreamAnswer,
     target: Target,
-    method: PinnedMethod,
+    request: { readonly method: string; readonly id: string | undefined },
   ) => Promise<UpstreamAnswer>;
   /** Called once an owner has lost access, to end what is stored for them besides sessions. */
   readonly left: (owner: string) => void;
@@ -59,17 +62,6 @@ export interface GatewayPorts extends AdmitPorts, MeteringPorts {
   /** Absent where no other node shares the database. */
   readonly nodes?: OtherNodes | undefined;
 }
-
-/** Methods whose answers contain definitions: lists, and instructions. */
-export const pinnedMethods = [
-  'initialize',
-  'server/discover',
-  'tools/list',
-  'prompts/list',
-  'resources/list',
-  'resources/templates/list',
-] as const;
-export type PinnedMethod = (typeof pinnedMethods)[number];
 
 /** What the steps of the pipeline work with. */
 export interface GatewayParts extends Failing {

@@ -4,7 +4,6 @@ import { type Scan, isError, scanMessage } from 'latchkey-mcp/message';
 import type { PrimitiveKind, ToolRights } from '#model/tool-rights';
 import type { Filter } from './filters.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
-import { messageIn, type UpstreamRequest } from './upstream.ts';
 
 /** A list of what a server offers. */
 interface ListShape {
@@ -275,9 +274,4 @@ export function messageWithout(
 export function messageWithoutTools(message: Buffer, hidden: readonly string[]): Buffer {
   const isHidden = new Set(hidden);
   return messageWithout(message, 'tools/list', (name) => isHidden.has(name));
-}
-
-/** Whether a request to an upstream asks for a list of tools. */
-export function asksForTools(request: UpstreamRequest): boolean {
-  return messageIn(request)?.envelope.method === 'tools/list';
 }

@@ -9,8 +9,8 @@ import { forwardPlain, type LinkAsked, type PlainLinks } from '#gateway/plain-ca
 import { toolsIn } from '#gateway/tool-list';
 import { type Upstream, type UpstreamAnswer, UpstreamError } from '#gateway/upstream';
 import { OutboundError } from '#outbound/checked-addresses';
-import { type ToolDefinition } from '#db/tool-definitions';
-import { toolDefinition } from '#tools/tool-definition';
+import type { Definition } from '#model/definitions';
+import { toolDefinition } from '#tools/definition';
 import { exactJson } from '#tools/exact-json';
 import { isTlsError } from './http.ts';
 
@@ -32,7 +32,7 @@ export interface ToolDescription {
   readonly isReadOnly: boolean;
 }
 
-export interface OfferedTool extends ToolDefinition, ToolDescription {}
+export interface OfferedTool extends Definition, ToolDescription {}
 
 /** Reads what people see of a tool. Members that are missing or of another type are empty. */
 export function describedTool(tool: unknown): ToolDescription | undefined {
@@ -65,8 +65,9 @@ export interface Inspected extends LinkAsked {
   readonly wantsTools: boolean;
 }
 
-const mostPages = 10;
-const mostTools = 1000;
+const mostPages = 100;
+/** How many tools an inspection lists. */
+export const mostTools = 10_000;
 const mostBytes = 4 * 1024 * 1024;
 
 /**

@@ -16,13 +16,8 @@ import {
 } from '#server/db/clients';
 import { insertAgent } from '#server/db/agents';
 import { findKey, insertKey, listKeys, revokeKey } from '#server/db/keys';
-import {
-  countServerDependents,
-  deleteServer,
-  findServer,
-  listServers,
-  updateServer,
-} from '#server/db/servers';
+import { deleteServer, findServer, listServers, updateServer } from '#server/db/servers';
+import { countServerDependents } from '#server/db/server-dependents';
 import { madeAt, makeOrganization, makeServer, newClient, newKey } from '#support/made-records';
 import { insertUser, deleteUser } from '#server/db/people';
 import {

@@ -33,11 +33,8 @@ import {
 import { recordCalls, sumCalls } from '#server/db/rollups';
 import { findServer, insertServer, updateServer } from '#server/db/servers';
 import { insertSession } from '#server/db/sessions';
-import {
-  listToolDefinitions,
-  noteToolDefinitions,
-  type ToolDefinition,
-} from '#server/db/tool-definitions';
+import { acceptDefinitions, listToolDefinitions, rejectDefinitions } from '#server/db/definitions';
+import type { Definition } from '#server/model/definitions';
 import { isPostgres, transaction, type Db } from '#server/db/transaction';
 import {
   claimPendingEvent,
@@ -46,8 +43,9 @@ import {
   markDelivered,
 } from '#server/db/webhooks';
 import { onEachDatabase, type TestDatabase, postgres } from '#support/databases';
+import { noteTools } from '#support/listed-tools';
 import { suite } from '#support/suite';
-import { toolDefinition } from '#server/tools/tool-definition';
+import { toolDefinition } from '#server/tools/definition';
 
 const now = 1_800_000_000;
 const scopes = ['mcp:tools:read'] as const;
@@ -369,7 +367,7 @@ await onEachDatabase('eight at the same time', ({ open }) => {
     expect(await listPendingWebhooks(db)).toEqual([]);
   });
 
-  const tool = (name: string, description: string): ToolDefinition => {
+  const tool = (name: string, description: string): Definition => {
     const made = toolDefinition({ name, description, inputSchema: { type: 'object' } });
     if (!made) throw new Error('no tool');
     return made;
@@ -377,7 +375,7 @@ await onEachDatabase('eight at the same time', ({ open }) => {
 
   test('109: a new tool, listed by each with another definition, is accepted once and differs at all others', async () => {
     const found = await each(async (db, place) =>
-      noteToolDefinitions(db, 'target_1', [tool('new', `Definition ${place}.`)], now),
+      noteTools(db, 'target_1', [tool('new', `Definition ${place}.`)], now),
     );
 
     const differing = found.map((one) => one.differing.length);
@@ -391,15 +389,61 @@ await onEachDatabase('eight at the same time', ({ open }) => {
     const { db } = database;
     const names = connections.map((_, place) => `changed-${place}`);
     const before = names.map((name) => tool(name, 'Before.'));
-    await noteToolDefinitions(db, 'target_1', before, now);
+    await noteTools(db, 'target_1', before, now);
     await updateServer(db, 'srv_1', { changedTools: 'withhold' });
 
     await each(async (one, place) =>
-      noteToolDefinitions(one, 'target_1', [tool(names[place] ?? '', 'After.')], now),
+      noteTools(one, 'target_1', [tool(names[place] ?? '', 'After.')], now),
     );
 
     const withheld = (await findServer(db, 'acme', 'sales'))?.target.offered.withheld.tool;
     expect([...(withheld ?? [])]).toEqual(expect.arrayContaining(names));
+  });
+
+  test('a new tool that waits for review, listed by each with another definition, is accepted as it was listed last', async () => {
+    const { db } = database;
+    await updateServer(db, 'srv_1', { newTools: 'review' });
+    const listed = connections.map((_, place) => tool('waiting', `Definition ${place}.`));
+    const found = await each(async (one, place) =>
+      noteTools(one, 'target_1', [listed[place] ?? tool('', '')], now),
+    );
+    const read = listed.map(({ name, digest }) => ({ kind: 'tool', name, digest }) as const);
+    const accepted = await each(async (one, place) =>
+      acceptDefinitions(one, 'target_1', read.slice(place, place + 1), {
+        by: `user:${place}`,
+        at: now,
+      }),
+    );
+    const known = await listToolDefinitions(db, 'target_1');
+    const digest = known.find(({ name }) => name === 'waiting')?.accepted?.digest;
+    const offered = (await findServer(db, 'acme', 'sales'))?.target.offered;
+
+    expect(found.map(({ withheld }) => withheld)).toEqual(connections.map(() => ['waiting']));
+    expect(accepted.flat()).toEqual([{ kind: 'tool', name: 'waiting', digest }]);
+    expect(offered?.withheld.tool?.has('waiting')).toBe(false);
+    expect(offered?.open.tool?.has('waiting')).toBe(true);
+  });
+
+  test('a tool that is accepted, rejected and listed at the same time is closed exactly if its last definition is not accepted', async () => {
+    const { db } = database;
+    for (const round of [1, 2, 3]) {
+      const name = `contested-${round}`;
+      const [good, evil] = [tool(name, 'Good.'), tool(name, 'Evil.')];
+      const decision = { by: 'user:user_dana', at: now };
+      await updateServer(db, 'srv_1', { newTools: 'offer', changedTools: 'withhold' });
+      for (const one of [good, evil]) await noteTools(db, 'target_1', [one], now);
+      const read = [{ kind: 'tool', name, digest: evil.digest } as const];
+      await each(async (one, place) => {
+        if (place % 4 === 0) return acceptDefinitions(one, 'target_1', read, decision);
+        if (place % 4 === 1) return rejectDefinitions(one, 'target_1', read, decision);
+        return noteTools(one, 'target_1', [place % 4 === 2 ? good : evil], now);
+      });
+      const known = await listToolDefinitions(db, 'target_1');
+      const seen = known.find((one) => one.name === name)?.seen;
+      const withheld = (await findServer(db, 'acme', 'sales'))?.target.offered.withheld.tool;
+
+      expect(withheld?.has(name) ?? false).toBe(seen !== undefined);
+    }
   });
 
   test('counts of calls and last uses that are written concurrently add up, in any order', async () => {

@@ -24,7 +24,7 @@ import { insertUser } from '#server/db/people';
 import { insertScimToken } from '#server/db/scim-tokens';
 import { findServer } from '#server/db/servers';
 import { type ServerRecord } from '#server/model/endpoints';
-import { noteToolDefinitions } from '#server/db/tool-definitions';
+import { noteTools } from './listed-tools.ts';
 import { replaceUpstreamAccess } from '#server/db/upstream-access';
 import { replaceUpstreamConnection } from '#server/db/upstream-connections';
 import { type ApiAnswer, pageApp, type PageApp } from './page-app.ts';
@@ -184,7 +184,7 @@ export async function adminApi(): Promise<AdminApi> {
       .execute();
     await connect(place.id, server, userId);
     for (const digest of ['accepted', 'another'])
-      await noteToolDefinitions(
+      await noteTools(
         stores.db,
         server.target.id,
         [{ name: 'echo', digest, text: '{}' }],

@@ -20,12 +20,13 @@ export async function makeServer(
   {
     organization = 'acme',
     upstream = { kind: 'demo' },
-  }: { organization?: string; upstream?: NewServer['upstream'] } = {},
+    ...policies
+  }: { organization?: string } & Partial<Pick<NewServer, 'upstream' | 'newTools'>> = {},
 ) {
   await makeOrganization(connection, organization);
   const owner = `org_${organization}`;
   const ids = { id: `srv_${name}`, targetId: `target_${name}`, organizationId: owner };
-  await insertServer(connection.db, { ...ids, name, upstream, createdAt: madeAt });
+  await insertServer(connection.db, { ...ids, ...policies, name, upstream, createdAt: madeAt });
 }
 
 export function newClient(but: Partial<NewOAuthClient> = {}): NewOAuthClient {

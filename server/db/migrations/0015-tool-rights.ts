@@ -39,6 +39,10 @@ const statements = [
   `alter table target drop column open_tools`,
   // The hidden tools that an MCP credential hid and may show again.
   `alter table target add column hidden_by_credential text not null default '[]'`,
+  // The kinds of definitions of which a whole list was read.
+  `alter table target add column listed_kinds text not null default '[]'`,
+  // Counts the changes of what lists are compared with.
+  `alter table target add column definitions_revision bigint not null default 0`,
   `alter table api_key add column tool_selection text`,
   `alter table oauth_client add column tool_selection text`,
   `alter table oauth_grant add column tool_selection text`,
@@ -56,6 +60,9 @@ const statements = [
     seen_text text,
     seen_annotations text,
     changed_at bigint,
+    rejected_digest text,
+    rejected_at bigint,
+    rejected_by text,
     listed_at bigint not null,
     correction text,
     corrected_at bigint,
@@ -67,6 +74,7 @@ const statements = [
     select target_id, 'tool', name, accepted_digest, accepted_text, accepted_at,
       seen_digest, seen_text, changed_at, listed_at from tool_definition`,
   `drop table tool_definition`,
+  `create index primitive_definition_waiting on primitive_definition (target_id) where seen_digest is not null`,
 ];
 
 /** As in `0002-nodes.ts`. That of `target` replaces the one there, which names columns that are gone. */

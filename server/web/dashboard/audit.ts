@@ -170,6 +170,8 @@ const partPatterns: ReadonlyMap<string, RegExp> = new Map([
   ['agent', /\bagent:[^\s/]+\/(\S+)/],
   // `tool:{organization}/{server}/{name}` of a change, `server:… tool:{name}` of a call on a page.
   ['tool', /\btool:(?:[^\s/]+\/[^\s/]+\/)?(.+)$/],
+  ['prompt', /\bprompt:[^\s/]+\/[^\s/]+\/(.+)$/],
+  ['template', /\btemplate:[^\s/]+\/[^\s/]+\/(.+)$/],
   // Also `{organization}/{server}` alone, or after the id of an application.
   ['server', /(?:\bserver:|\btool:|^|\s)[a-z\d-]+\/([a-z\d-]+)(?=\s|\/|$)/],
   ['application', /^(\S+) [a-z\d-]+\/[a-z\d-]+$/],

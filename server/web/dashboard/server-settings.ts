@@ -10,7 +10,7 @@ import {
   serverUpdate,
   type ServerView,
 } from '#admin/servers';
-import type { ServerDependents } from '#db/servers';
+import type { ServerDependents } from '#db/server-dependents';
 import type { FieldError } from '#web/forms';
 import { dashboardPath } from '#web/layout';
 import { queryChoice, queryText, seeOther } from '#web/page-request';

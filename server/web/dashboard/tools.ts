@@ -3,7 +3,7 @@ import { isConflict } from '#admin/refusal';
 import { serverRead, serverUpdate } from '#admin/servers';
 import { toolAccept, toolList } from '#admin/tools';
 import type { EpochSeconds } from '#model/clock';
-import { mostKnownTools } from '#db/tool-definitions';
+import { mostKnown } from '#db/offered';
 import { type ToolField, toolFields } from '#console/tool-fields';
 import type { Inspection } from '#upstreams/inspect';
 import { type ExplainedChoice, hiddenField, postForm, radioButtons } from '#web/forms';
@@ -79,7 +79,7 @@ const showTools =
       more: others.slice(mostCompared).length,
       tools: tools.slice(0, mostListed),
       unlisted: tools.slice(mostListed).length,
-      isFull: items.length >= mostKnownTools,
+      isFull: items.length >= mostKnown,
       changedTools,
       choices: [
         {
@@ -205,7 +205,7 @@ ${mayManage && changeRuleSection(data, frame)}`;
   return layout({ title: `Tools of ${titleText(heading)}`, width: 'text' }, frame, content);
 }
 
-const fullText = `This server has listed ${mostKnownTools.toLocaleString('en')} tools, as many as Latchkey can compare. Assistants neither see nor call any others. A tool that the server no longer lists is forgotten after 30 days.`;
+const fullText = `This server has listed ${mostKnown.toLocaleString('en')} tools, as many as Latchkey can compare. Assistants neither see nor call any others. A tool that the server no longer lists is forgotten after 30 days.`;
 
 function problemNotice({ text, link }: Problem): Html {
   return html`<div class="notice warning" role="status">

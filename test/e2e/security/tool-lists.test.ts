@@ -181,10 +181,10 @@ test('95: tool list: nothing passes after the answer that was read in its stream
 
 const foreign = `{"jsonrpc":"2.0","id":1,"result":{"tools":[${evil}]}}`;
 const twice = foreign.replace('"result":', '"result":{},"result":');
-const prompts = '{"jsonrpc":"2.0","id":2,"result":{"prompts":[]}}';
+const resources = '{"jsonrpc":"2.0","id":2,"result":{"resources":[]}}';
 
-/** From now on `prompts/list` is answered by this, and everything else as usual. */
-function promptsBy(type: string, body: string, status = 200): void {
+/** From now on `resources/list` is answered by this, and everything else as usual. */
+function resourcesBy(type: string, body: string, status = 200): void {
   for (const [upstream, usual] of [
     [older, legacyAnswer],
     [both, bothErasAnswer],
@@ -192,21 +192,21 @@ function promptsBy(type: string, body: string, status = 200): void {
     upstream.answer = (request, response) => {
       const text = request.body.toString();
       if (text.includes('"initialize"')) response.setHeader('mcp-session-id', 'one');
-      if (!text.includes('"prompts/list"')) return usual(request, response);
+      if (!text.includes('"resources/list"')) return usual(request, response);
       response.writeHead(status, { 'content-type': type }).end(body);
     };
   }
 }
 
-/** The prompts as callers ask for them who speak the era of the upstream, under the id 2. */
-async function promptsInBothEras() {
+/** The resources as callers ask for them who speak the era of the upstream, under the id 2. */
+async function resourcesInBothEras() {
   const opened = await mcpCall(at('fixture'), {
     key: gateway.key,
     headers: legacy,
     body: initialize('2025-11-25'),
   });
   const session = { 'mcp-session-id': opened.headers.get('mcp-session-id') ?? '' };
-  const body = rpc('prompts/list', {}, 2);
+  const body = rpc('resources/list', {}, 2);
   return {
     legacy: await mcpCall(at('fixture'), { key: gateway.key, headers: legacy, body }),
     session: await mcpCall(at('fixture'), {
@@ -216,7 +216,7 @@ async function promptsInBothEras() {
     }),
     modern: await mcpCall(at('both'), {
       ...(keys['both'] !== undefined && { key: keys['both'] }),
-      ...modern('prompts/list', {}, 2),
+      ...modern('resources/list', {}, 2),
     }),
   };
 }
@@ -230,8 +230,8 @@ test.for([
 ] as const)(
   '95: tool list: one that is requested in the meantime cannot be answered in another response: %s',
   async ([, type, body, status]) => {
-    promptsBy(type, body, status);
-    for (const [who, { text }] of Object.entries(await promptsInBothEras())) {
+    resourcesBy(type, body, status);
+    for (const [who, { text }] of Object.entries(await resourcesInBothEras())) {
       expect([who, text.includes('EVIL')]).toEqual([who, false]);
     }
   },
@@ -240,20 +240,20 @@ test.for([
 test('95: response stream: the request’s own answer passes, without results for other requests', async () => {
   const told = '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info"}}';
   for (const [type, body] of [
-    ['application/json', prompts],
-    [events, inEvent(told) + inEvent(foreign) + inEvent(prompts)],
-    [events, inEvent(prompts.replace('"id":2', '"id":"2"')) + inEvent(foreign)],
+    ['application/json', resources],
+    [events, inEvent(told) + inEvent(foreign) + inEvent(resources)],
+    [events, inEvent(resources.replace('"id":2', '"id":"2"')) + inEvent(foreign)],
   ] as const) {
-    promptsBy(type, body);
-    for (const [who, { status, text }] of Object.entries(await promptsInBothEras())) {
+    resourcesBy(type, body);
+    for (const [who, { status, text }] of Object.entries(await resourcesInBothEras())) {
       expect([who, status, text.includes('EVIL')]).toEqual([who, 200, false]);
-      expect(text).toContain('"prompts":[]');
+      expect(text).toContain('"resources":[]');
     }
   }
 });
 
 test('95: response stream: a resumed one passes no result for another request', async () => {
-  promptsBy(events, 'id: theirs\ndata: \n\n');
+  resourcesBy(events, 'id: theirs\ndata: \n\n');
   const call = { key: gateway.key, headers: legacy, body: initialize('2025-11-25') };
   const opened = await mcpCall(at('fixture'), call);
   const session = {
@@ -263,11 +263,11 @@ test('95: response stream: a resumed one passes no result for another request', 
   const broken = await mcpCall(at('fixture'), {
     key: gateway.key,
     headers: session,
-    body: rpc('prompts/list', {}, 2),
+    body: rpc('resources/list', {}, 2),
   });
   const last = [...broken.text.matchAll(/^id: (a\S+)$/gm)].at(-1)?.[1] ?? '';
   older.answer = (_, response) =>
-    response.writeHead(200, { 'content-type': events }).end(inEvent(foreign) + inEvent(prompts));
+    response.writeHead(200, { 'content-type': events }).end(inEvent(foreign) + inEvent(resources));
 
   const resumed = await mcpCall(at('fixture'), {
     key: gateway.key,
@@ -275,7 +275,7 @@ test('95: response stream: a resumed one passes no result for another request', 
     headers: { ...session, accept: events, 'last-event-id': last },
   });
 
-  expect(resumed.text).toContain('"prompts":[]');
+  expect(resumed.text).toContain('"resources":[]');
   expect(resumed.text).not.toContain('EVIL');
 });
 

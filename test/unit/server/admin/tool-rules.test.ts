@@ -11,9 +11,9 @@ import {
   toolSetDefault,
 } from '#server/admin/tool-rules';
 import { findServer } from '#server/db/servers';
-import { noteToolDefinitions } from '#server/db/tool-definitions';
+import { noteDefinitions } from '#server/db/note-definitions';
 import type { Db } from '#server/db/transaction';
-import { toolDefinition } from '#server/tools/tool-definition';
+import { toolDefinition } from '#server/tools/definition';
 import { administered, type Administered } from '#support/administered';
 import { administrationWithServer } from '#support/administration';
 import { newestEvents } from '#support/newest-events';
@@ -23,7 +23,12 @@ const web = { organization: 'acme', server: 'web' };
 async function listTools(db: Db, ...names: string[]): Promise<void> {
   const { target } = (await findServer(db, 'acme', 'web')) ?? {};
   const tools = names.flatMap((name) => toolDefinition({ name }) ?? []);
-  await noteToolDefinitions(db, target?.id ?? '', tools, 1);
+  await noteDefinitions(
+    db,
+    target?.id ?? '',
+    { kind: 'tool', definitions: tools, isLast: true },
+    1,
+  );
 }
 
 /** The group Finance of `acme`, of which Dana is a member; Erin is a member of `acme` only. */

@@ -76,6 +76,16 @@ test.each([
     'user_dora@example.com noticed that the tool query changed',
   ],
   [
+    'template.changed',
+    'template:acme/sales/file:///{path}',
+    'user_dora@example.com noticed that the resource template file:///{path} changed',
+  ],
+  [
+    'tool.review',
+    'server:acme/sales waiting:3',
+    'user_dora@example.com noticed new or changed definitions of sales for review: 3',
+  ],
+  [
     'consent.allow',
     'client_x acme/sales',
     'user_dora@example.com allowed the application client_x to use sales',

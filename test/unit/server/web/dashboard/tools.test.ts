@@ -3,8 +3,9 @@ import { expect, test } from 'vitest';
 import { insertGroup } from '#server/db/groups';
 import { setServerAccess } from '#server/db/server-access';
 import { findServer, updateServer } from '#server/db/servers';
-import { noteToolDefinitions } from '#server/db/tool-definitions';
-import { toolDefinition } from '#server/tools/tool-definition';
+import { mostKnown } from '#server/db/offered';
+import { noteTools } from '#support/listed-tools';
+import { toolDefinition } from '#server/tools/definition';
 import type { OfferedTool } from '#server/upstreams/inspect';
 import { changedLines } from '#server/web/dashboard/tools';
 import { pageApp } from '#support/page-app';
@@ -16,8 +17,8 @@ test('changed tools: twenty are compared at once, and the rest are counted', asy
     Array.from({ length: 22 }, (_, place) => place).flatMap(
       (place) => toolDefinition({ name: `tool-${place}`, description }) ?? [],
     );
-  await noteToolDefinitions(stores.db, 'target_sales', told('before'), clock.now());
-  await noteToolDefinitions(stores.db, 'target_sales', told('after'), clock.now());
+  await noteTools(stores.db, 'target_sales', told('before'), clock.now());
+  await noteTools(stores.db, 'target_sales', told('after'), clock.now());
   const { cookie } = await app.browser('user_ada', { organizationId: 'org_acme', role: 'admin' });
   const { text } = await app.get('/dashboard/acme/servers/sales/tools', cookie);
 
@@ -113,7 +114,7 @@ test('tools page: without an answer it shows what was seen last, and the reason 
   await using app = await pageApp();
   const { stores, clock } = app.server;
   const seen = toolDefinition({ name: 'search', description: 'Finds books.' });
-  await noteToolDefinitions(stores.db, 'target_sales', seen ? [seen] : [], clock.now());
+  await noteTools(stores.db, 'target_sales', seen ? [seen] : [], clock.now());
   app.upstreams.inspection = { outcome: 'offline', reason: 'Connection refused at 10.0.0.5.' };
   const ada = await app.browser('user_ada', { organizationId: 'org_acme', role: 'admin' });
   const mia = await app.browser('user_mia');
@@ -190,15 +191,15 @@ test('tools page: it says so if a server has as many tools as can be compared', 
   await using app = await pageApp();
   const { stores, clock } = app.server;
   const many = Array.from(
-    { length: 1000 },
+    { length: mostKnown },
     (_, n) => toolDefinition({ name: `t${n}` }) ?? [],
   ).flat();
   const { cookie } = await app.browser('user_mia');
-  await noteToolDefinitions(stores.db, 'target_sales', many.slice(1), clock.now());
+  await noteTools(stores.db, 'target_sales', many.slice(1), clock.now());
   const { text: before } = await app.get(path, cookie);
-  await noteToolDefinitions(stores.db, 'target_sales', many, clock.now());
+  await noteTools(stores.db, 'target_sales', many, clock.now());
   const { text } = await app.get(path, cookie);
 
   expect(before).not.toContain('as many as Latchkey can compare');
-  expect(text).toContain('This server has listed 1,000 tools, as many as Latchkey can compare.');
+  expect(text).toContain('This server has listed 10,000 tools, as many as Latchkey can compare.');
 });

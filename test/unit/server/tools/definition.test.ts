@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { toResultView } from '#server/console/call-server';
 import { exactJson } from '#server/tools/exact-json';
-import { laidOutJson, toolDefinition } from '#server/tools/tool-definition';
+import { laidOutJson, toolDefinition } from '#server/tools/definition';
 
 describe('a tool definition', () => {
   const tool = { name: 'echo', description: 'Echoes.', inputSchema: { type: 'object', a: 1 } };

@@ -4,11 +4,14 @@ import { describe, expect, test, vi } from 'vitest';
 import { insertOrganization } from '#server/db/organizations';
 import { findServerById, insertServer, updateServer } from '#server/db/servers';
 import { GatewayRefusal } from '#server/gateway/gateway-refusal';
-import { asksForTools } from '#server/gateway/tool-list';
-import { type ToolDefinition } from '#server/db/tool-definitions';
+import { asksForDefinitions } from '#server/gateway/adapted-upstream';
+import { mostKnown } from '#server/db/offered';
+import type { Definition } from '#server/model/definitions';
 import { ToolRights } from '#server/model/tool-rights';
-import { toolDefinition } from '#server/tools/tool-definition';
-import { ToolWatch, pinnedTools, listedTools } from '#server/tools/tool-pinning';
+import { toolDefinition } from '#server/tools/definition';
+import { readDefinitions } from '#server/tools/definition-lists';
+import { DefinitionWatch } from '#server/tools/definition-watch';
+import { pinnedDefinitions } from '#server/tools/pinning';
 import { type ScriptedAnswer, eventStream, fakeUpstream } from '#support/fake-upstream';
 import { openDatabase } from '#support/open-database';
 import { ofNoPerson, someServer, someTarget } from '#support/some-admission';
@@ -23,18 +26,30 @@ test.each([
   );
   const { signal } = new AbortController();
 
-  expect(asksForTools({ method: 'POST', headers: {}, body, signal })).toBe(true);
+  expect(asksForDefinitions({ method: 'POST', headers: {}, body, signal })).toEqual({
+    method: 'tools/list',
+    id: '1',
+  });
 });
 
 test('110: tools that differ in an integer beyond 2^53 are two definitions', () => {
   const digestOf = (maximum: string) => {
     const tool = `{"name":"pay","inputSchema":{"properties":{"to":{"const":${maximum}}}}}`;
     const list = `{"jsonrpc":"2.0","id":1,"result":{"tools":[${tool}]}}`;
-    return listedTools(Buffer.from(list))?.[0]?.digest;
+    return readDefinitions(Buffer.from(list), 'tools/list')?.definitions[0]?.digest;
   };
 
   expect(digestOf('9007199254740993')).not.toBe(digestOf('9007199254740992'));
 });
+
+const nothingFound = {
+  changed: [],
+  added: [],
+  differing: [],
+  beyond: [],
+  corrections: new Map(),
+  basis: undefined,
+};
 
 describe('a list of tools', () => {
   const list = JSON.stringify({
@@ -52,12 +67,15 @@ describe('a list of tools', () => {
     const failures: unknown[] = [];
     const target = someTarget({ changedTools: rule });
     const upstream = fakeUpstream(() => answer);
-    const pinned = pinnedTools({
+    const pinned = pinnedDefinitions({
       watch: {
-        look(_, tools) {
-          looked.push(tools.map(({ name }) => name));
-          return look();
+        async look(_, { definitions }) {
+          looked.push(definitions.map(({ name }) => name));
+          return { ...nothingFound, rule, withheld: await look() };
         },
+        acceptedInstructions: () => Promise.resolve(undefined),
+        recall: () => Promise.resolve(undefined),
+        remember: () => undefined,
       },
       failed: (error) => void failures.push(error),
     });
@@ -66,7 +84,8 @@ describe('a list of tools', () => {
       const { signal } = new AbortController();
       const sending = { method: 'POST', headers: {}, body, signal } as const;
       const answered = await upstream.send(sending);
-      const sent = asksForTools(sending) ? await pinned(answered, target) : answered;
+      const asked = asksForDefinitions(sending);
+      const sent = asked ? await pinned(answered, target, asked) : answered;
       let got = '';
       if (sent.body instanceof Uint8Array) got = Buffer.from(sent.body).toString();
       else for await (const chunk of sent.body) got += Buffer.from(chunk).toString();
@@ -294,13 +313,23 @@ describe('the tools of a server', () => {
     await updateServer(db, server.id, { changedTools });
     const clock = stillClock(1_800_000_000);
     const transactions = vi.spyOn(db, 'transaction');
-    const watches = [new ToolWatch({ db, clock }), new ToolWatch({ db, clock })] as const;
+    const watches = [
+      new DefinitionWatch({ db, clock }),
+      new DefinitionWatch({ db, clock }),
+    ] as const;
     return {
       watches,
       clock,
       db,
       written: () => transactions.mock.calls.length,
-      look: (tools: ToolDefinition[], node: 0 | 1 = 0) => watches[node].look(recorded, tools),
+      look: async (definitions: Definition[], node: 0 | 1 = 0) => {
+        const { withheld } = await watches[node].look(recorded, {
+          kind: 'tool',
+          definitions,
+          isLast: true,
+        });
+        return withheld;
+      },
       isOpen: async (name: string) => {
         const found = await findServerById(db, server.id);
         const rights = found && new ToolRights(found.target, ofNoPerson);
@@ -372,15 +401,15 @@ describe('the tools of a server', () => {
     async (rule) => {
       await using server = await nodes(rule);
       const { look, isOpen, audited, clock } = server;
-      const first = await look(many(1002));
-      const second = await look(many(1, 5000));
-      await look(many(1, 6000));
+      const first = await look(many(mostKnown + 2));
+      const second = await look(many(1, 50_000));
+      await look(many(1, 60_000));
       const recorded = await audited();
       clock.advance(86_400);
-      await look(many(1, 7000));
+      await look(many(1, 70_000));
 
-      expect([first, second]).toEqual([['t1000', 't1001'], ['t5000']]);
-      expect(await Promise.all(['t999', 't1000', 't5000', 'never listed'].map(isOpen))).toEqual([
+      expect([first, second]).toEqual([['t10000', 't10001'], ['t50000']]);
+      expect(await Promise.all(['t9999', 't10000', 't50000', 'never listed'].map(isOpen))).toEqual([
         true,
         false,
         false,
@@ -394,16 +423,16 @@ describe('the tools of a server', () => {
   test('110: tools that are no longer listed make room for others after 30 days, and those in use stay pinned', async () => {
     await using server = await nodes('withhold');
     const { look, isOpen, clock } = server;
-    await look([...good, ...many(998)]);
+    await look([...good, ...many(mostKnown - 2)]);
     const outcomes: boolean[] = [];
     for (let day = 1; day <= 32; day += 1) {
       clock.advance(86_400);
       await look(good);
-      outcomes.push((await look(many(1, 2000))).length === 0);
+      outcomes.push((await look(many(1, 20_000))).length === 0);
     }
 
     expect(outcomes.indexOf(true) + 1).toBe(32);
-    expect(await look(many(997, 2000))).toEqual([]);
+    expect(await look(many(997, 20_000))).toEqual([]);
     expect(await isOpen('never listed')).toBe(true);
     expect(await look(evil)).toEqual(['echo', 'keep']);
   });
@@ -442,7 +471,6 @@ describe('the tools of a server', () => {
     }
 
     expect(watches[0].recorded).toBe(10_000);
-    expect(await look(good)).toEqual(['echo', 'keep']);
   }, 60_000);
 
   test('107: a server that changes its tools endlessly fills the audit log with a thousand entries a day', async () => {
@@ -454,10 +482,14 @@ describe('the tools of a server', () => {
     const recorded = await audited();
     clock.advance(86_400);
     await round(6);
+    const isChange = (entry: string) => entry.startsWith('tool.changed ');
 
-    expect(recorded.filter((entry) => entry.startsWith('tool.changed '))).toHaveLength(1000);
-    expect(recorded.slice(1000)).toEqual(['tool.changed-often server:acme/sales']);
-    expect(await audited()).toHaveLength(1401);
+    expect(recorded.filter(isChange)).toHaveLength(1000);
+    expect(recorded.filter((entry) => !isChange(entry)).toSorted()).toEqual([
+      'tool.changed-often server:acme/sales',
+      ...Array.from({ length: 5 }, () => 'tool.review server:acme/sales waiting:400'),
+    ]);
+    expect((await audited()).filter(isChange)).toHaveLength(1400);
   });
 
   test('a change that cannot be recorded is not stored either, so that it is recorded later', async () => {
@@ -472,6 +504,7 @@ describe('the tools of a server', () => {
     expect(await audited()).toEqual([
       'tool.changed tool:acme/sales/echo',
       'tool.changed tool:acme/sales/keep',
+      'tool.review server:acme/sales waiting:2',
     ]);
   });
 });

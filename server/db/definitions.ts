@@ -1,0 +1,332 @@
+import type { Selectable } from 'kysely';
+
+import type { TargetSubject } from '#model/call-counts';
+import type { EpochSeconds } from '#model/clock';
+import { definitionKinds, type DefinitionKind } from '#model/definitions';
+import {
+  readToolCorrection,
+  toolCorrectionText,
+  type ToolCorrection,
+} from '#model/tool-correction';
+import { countDefinitionChange, lockTools, renewClosedTools } from './offered.ts';
+import type { Schema } from './schema.ts';
+import { inParts, transaction, type Db } from './transaction.ts';
+
+// The definitions of what servers offer, as accepted and as last seen, with what administrators decided about them. They contain no secrets.
+
+/** A definition for people to read. */
+export interface DefinitionText {
+  readonly digest: string;
+  /** An ellipsis if it was not stored, because the server has too many long ones. */
+  readonly text: string;
+  /** Of a tool: JSON of its annotations, as far as they are known. */
+  readonly annotations?: string | undefined;
+}
+
+/** What is known of something that a server lists, or of its instructions. */
+export interface KnownDefinition {
+  readonly kind: DefinitionKind;
+  readonly name: string;
+  /** Absent until a definition is accepted for the first time. */
+  readonly accepted?: DefinitionText | undefined;
+  readonly acceptedAt?: EpochSeconds | undefined;
+  /** The actor who accepted it; absent if it was offered without a review. */
+  readonly acceptedBy?: string | undefined;
+  /** What the server last listed, if that is not the accepted definition. It waits for review unless `rejected`. */
+  readonly seen?: DefinitionText | undefined;
+  readonly changedAt?: EpochSeconds | undefined;
+  /** Set if people have rejected what was last seen. */
+  readonly rejected?: { readonly at: EpochSeconds; readonly by: string } | undefined;
+  /** Whether it is closed, whatever the server's policy, because a definition was rejected and none was accepted since. */
+  readonly isClosedByRejection: boolean;
+  readonly correction?: CorrectedTool | undefined;
+  readonly listedAt: EpochSeconds;
+}
+
+/** A correction, and who made it. */
+export interface CorrectedTool {
+  readonly correction: ToolCorrection;
+  readonly at: EpochSeconds;
+  readonly by: string;
+}
+
+/** A definition that a person has read. */
+export interface ReadDefinition {
+  readonly kind: DefinitionKind;
+  readonly name: string;
+  readonly digest: string;
+}
+
+/** Who decides, and when. */
+export interface Decision {
+  /** As in the audit log: `user:…`. */
+  readonly by: string;
+  readonly at: EpochSeconds;
+}
+
+type Row = Selectable<Schema['primitive_definition']>;
+
+/** What is known of a server, ordered by kind and name. */
+export async function listDefinitions(db: Db, targetId: string): Promise<KnownDefinition[]> {
+  const rows = await db
+    .selectFrom('primitive_definition')
+    .selectAll()
+    .where('target_id', '=', targetId)
+    .orderBy('name')
+    .execute();
+  const ofKind = Map.groupBy(rows, ({ kind }) => kind);
+  return definitionKinds.flatMap((kind) =>
+    (ofKind.get(kind) ?? []).map((row) => readDefinition(row, kind)),
+  );
+}
+
+/** The tools of a server, ordered by name. */
+export async function listToolDefinitions(db: Db, targetId: string): Promise<KnownDefinition[]> {
+  const rows = await db
+    .selectFrom('primitive_definition')
+    .selectAll()
+    .where('target_id', '=', targetId)
+    .where('kind', '=', 'tool')
+    .orderBy('name')
+    .execute();
+  return rows.map((row) => readDefinition(row, 'tool'));
+}
+
+/** The accepted definition of the one thing of its kind that a server has, such as its instructions. */
+export async function acceptedText(
+  db: Db,
+  targetId: string,
+  kind: DefinitionKind,
+): Promise<DefinitionText | undefined> {
+  const row = await db
+    .selectFrom('primitive_definition')
+    .select(['accepted_digest', 'accepted_text'])
+    .where('target_id', '=', targetId)
+    .where('kind', '=', kind)
+    .executeTakeFirst();
+  if (!row || row.accepted_digest === null) return undefined;
+  return textOf(row.accepted_digest, row.accepted_text, null);
+}
+
+/**
+ * Accepts definitions: those that were last seen, and those that were offered without a review, which are reviewed from now on. One whose last
+ * seen digest is another is skipped: people accept only what they have read.
+ *
+ * @returns those that were accepted
+ */
+export async function acceptDefinitions(
+  db: Db,
+  targetId: string,
+  read: readonly ReadDefinition[],
+  { by, at }: Decision,
+): Promise<ReadDefinition[]> {
+  const decided = { accepted_at: at, accepted_by: by };
+  const cleared = { rejected_digest: null, rejected_at: null, rejected_by: null };
+  return decide(db, targetId, read, async (tx, definition) => {
+    const { digest } = definition;
+    const { numUpdatedRows: seen } = await ofDefinition(tx, targetId, definition)
+      .set((row) => ({
+        ...decided,
+        ...cleared,
+        accepted_digest: digest,
+        accepted_text: row.ref('seen_text'),
+        accepted_annotations: row.ref('seen_annotations'),
+        seen_digest: null,
+        seen_text: null,
+        seen_annotations: null,
+        changed_at: null,
+      }))
+      .where('seen_digest', '=', digest)
+      .executeTakeFirst();
+    if (seen === 1n) return true;
+    const { numUpdatedRows: offered } = await ofDefinition(tx, targetId, definition)
+      .set({ ...decided, ...cleared })
+      .where('accepted_digest', '=', digest)
+      .where('seen_digest', 'is', null)
+      .executeTakeFirst();
+    return offered === 1n;
+  });
+}
+
+/** Accepts definitions of tools. @returns the names of those that were accepted */
+export async function acceptToolDefinitions(
+  db: Db,
+  targetId: string,
+  read: readonly Pick<ReadDefinition, 'name' | 'digest'>[],
+  decision: Decision,
+): Promise<string[]> {
+  const tools = read.map(({ name, digest }) => ({ kind: 'tool', name, digest }) as const);
+  return (await acceptDefinitions(db, targetId, tools, decision)).map(({ name }) => name);
+}
+
+/**
+ * Rejects definitions that were last seen and are not accepted. They stay closed, whatever the server's policy for changes, until another
+ * definition is accepted or the accepted one is listed again, and wait for review only once they have changed once more.
+ *
+ * @returns those that were rejected
+ */
+export async function rejectDefinitions(
+  db: Db,
+  targetId: string,
+  read: readonly ReadDefinition[],
+  { by, at }: Decision,
+): Promise<ReadDefinition[]> {
+  return decide(db, targetId, read, async (tx, definition) => {
+    const { numUpdatedRows } = await ofDefinition(tx, targetId, definition)
+      .set({ rejected_digest: definition.digest, rejected_at: at, rejected_by: by })
+      .where('seen_digest', '=', definition.digest)
+      .executeTakeFirst();
+    return numUpdatedRows === 1n;
+  });
+}
+
+/**
+ * Sets what assistants see of a tool instead of what its server says, or removes that.
+ *
+ * @param correction `undefined` removes it
+ * @returns `false` if the server never listed such a tool
+ */
+export async function correctTool(
+  db: Db,
+  targetId: string,
+  name: string,
+  correction: ToolCorrection | undefined,
+  { by, at }: Decision,
+): Promise<boolean> {
+  const text = correction ? toolCorrectionText(correction) : null;
+  const tool = { kind: 'tool', name } as const;
+  return transaction(db, async (tx) => {
+    await lockTools(tx, targetId);
+    const { numUpdatedRows } = await ofDefinition(tx, targetId, tool)
+      .set({
+        correction: text,
+        corrected_at: text === null ? null : at,
+        corrected_by: text === null ? null : by,
+      })
+      .executeTakeFirst();
+    if (numUpdatedRows !== 1n) return false;
+    await countDefinitionChange(tx, targetId);
+    await renewClosedTools(tx, targetId);
+    return true;
+  });
+}
+
+/** How many definitions of each server of an organization wait for review; servers without any are absent. */
+export interface WaitingDefinitions {
+  readonly serverId: string;
+  readonly name: string;
+  readonly waiting: number;
+}
+
+/** Counts the definitions that wait for review, by server, in the order of their names. */
+export async function countWaitingDefinitions(
+  db: Db,
+  organizationId: string,
+): Promise<WaitingDefinitions[]> {
+  const rows = await db
+    .selectFrom('primitive_definition as known')
+    .innerJoin('target', 'target.id', 'known.target_id')
+    .innerJoin('endpoint', 'endpoint.id', 'target.endpoint_id')
+    .select(['endpoint.id as serverId', 'endpoint.name'])
+    .select(({ fn }) => fn.countAll<number | string>().as('waiting'))
+    .where('endpoint.organization_id', '=', organizationId)
+    .where('known.seen_digest', 'is not', null)
+    .where((where) =>
+      where.or([
+        where('known.rejected_digest', 'is', null),
+        where('known.rejected_digest', '<>', where.ref('known.seen_digest')),
+      ]),
+    )
+    .groupBy(['endpoint.id', 'endpoint.name'])
+    .orderBy('endpoint.name')
+    .execute();
+  return rows.map(({ serverId, name, waiting }) => ({ serverId, name, waiting: Number(waiting) }));
+}
+
+/** Which of these tools their targets have listed, as far as they are remembered. */
+export async function findListedTools(
+  db: Db,
+  tools: readonly TargetSubject[],
+): Promise<readonly TargetSubject[]> {
+  const found: TargetSubject[] = [];
+  const ofTargets = Map.groupBy(tools, ({ targetId }) => targetId);
+  for (const [targetId, ofTarget] of ofTargets) {
+    const names = [...new Set(ofTarget.map(({ subject }) => subject))];
+    for (const part of inParts(names)) {
+      const rows = await db
+        .selectFrom('primitive_definition')
+        .select('name as subject')
+        .where('target_id', '=', targetId)
+        .where('kind', '=', 'tool')
+        .where('name', 'in', part)
+        .execute();
+      found.push(...rows.map(({ subject }) => ({ targetId, subject })));
+    }
+  }
+  return found;
+}
+
+/** Decides about definitions that a person has read. @returns those that `act` found as they were read */
+async function decide(
+  db: Db,
+  targetId: string,
+  read: readonly ReadDefinition[],
+  act: (tx: Db, definition: ReadDefinition) => Promise<boolean>,
+): Promise<ReadDefinition[]> {
+  return transaction(db, async (tx) => {
+    await lockTools(tx, targetId);
+    const decided: ReadDefinition[] = [];
+    for (const definition of read) {
+      if (await act(tx, definition)) decided.push(definition);
+    }
+    if (decided.length > 0) {
+      await countDefinitionChange(tx, targetId);
+      await renewClosedTools(tx, targetId);
+    }
+    return decided;
+  });
+}
+
+function ofDefinition(
+  tx: Db,
+  targetId: string,
+  { kind, name }: Pick<ReadDefinition, 'kind' | 'name'>,
+) {
+  return tx
+    .updateTable('primitive_definition')
+    .where('target_id', '=', targetId)
+    .where('kind', '=', kind)
+    .where('name', '=', name);
+}
+
+function readDefinition(row: Row, kind: DefinitionKind): KnownDefinition {
+  const { accepted_digest: accepted, seen_digest: seen, rejected_digest: rejected } = row;
+  const { correction, rejected_at: rejectedAt, rejected_by: rejectedBy } = row;
+  return {
+    kind,
+    name: row.name,
+    ...(accepted !== null && {
+      accepted: textOf(accepted, row.accepted_text, row.accepted_annotations),
+      acceptedAt: row.accepted_at ?? 0,
+      ...(row.accepted_by !== null && { acceptedBy: row.accepted_by }),
+    }),
+    ...(seen !== null && {
+      seen: textOf(seen, row.seen_text, row.seen_annotations),
+      changedAt: row.changed_at ?? 0,
+      ...(seen === rejected && { rejected: { at: rejectedAt ?? 0, by: rejectedBy ?? '' } }),
+    }),
+    isClosedByRejection: seen !== null && rejected !== null,
+    ...(correction !== null && {
+      correction: {
+        correction: readToolCorrection(correction),
+        at: row.corrected_at ?? 0,
+        by: row.corrected_by ?? '',
+      },
+    }),
+    listedAt: row.listed_at,
+  };
+}
+
+function textOf(digest: string, text: string | null, annotations: string | null): DefinitionText {
+  return { digest, text: text ?? '…', ...(annotations !== null && { annotations }) };
+}

@@ -1,0 +1,22 @@
+/** The kinds of texts of a server that a model reads before it calls anything. Each is pinned. */
+export const definitionKinds = ['tool', 'prompt', 'template', 'instructions'] as const;
+export type DefinitionKind = (typeof definitionKinds)[number];
+
+/** The name under which a server's instructions are stored. There is one text of them. */
+export const instructionsName = 'instructions';
+
+/**
+ * The definition of what a server offers: of a tool, a prompt or a resource template all of its members except the name, or the URI
+ * template, because any of them may influence an assistant or its host. `_meta`, for example, can name the page that a host shows for a
+ * tool. Of instructions the text.
+ */
+export interface Definition {
+  /** For a resource template its URI template. */
+  readonly name: string;
+  /** SHA-256 of the definition, base64url. It does not depend on the order of an object's members. */
+  readonly digest: string;
+  /** The definition as JSON for people to read, indented by two spaces and truncated if it is very long. Instructions as they are. */
+  readonly text: string;
+  /** Of a tool: its annotations, as `annotationsText` writes them. */
+  readonly annotations?: string | undefined;
+}

@@ -1,0 +1,192 @@
+import { createHash } from 'node:crypto';
+import { type AuditEvent, insertAuditEvent } from '#db/audit';
+import { acceptedText } from '#db/definitions';
+import {
+  type ComparedDefinitions,
+  definitionsState,
+  type ListedDefinitions,
+  noteDefinitions,
+} from '#db/note-definitions';
+import type { Db } from '#db/transaction';
+import type { Clock, EpochSeconds } from '#model/clock';
+import type { DefinitionKind } from '#model/definitions';
+import type { Target } from '#model/endpoints';
+import { LimitedMap } from '#model/limited-map';
+import type { Edit } from 'latchkey-mcp/json-edit';
+import { instructionsDigest } from './definition.ts';
+
+export interface DefinitionWatchPorts {
+  readonly db: Db;
+  readonly clock: Clock;
+}
+
+const maxRecorded = 10_000;
+/** How many changes of one server get an audit entry each day, so that a hostile server cannot fill the disk. */
+const mostChangesADay = 1_000;
+/** How many times a day people are told that definitions of a server wait for review. */
+const mostReviewsADay = 100;
+const maxServers = 10_000;
+const daySeconds = 86_400;
+const maxPages = 1_000;
+/** The longest replacements that are remembered of a page. */
+const maxEditLetters = 64 * 1024;
+
+/** An entry of the audit log, and the key that identifies the change. */
+interface Noted {
+  readonly key: string;
+  readonly event: AuditEvent;
+}
+
+/** How many entries a server got on a day. */
+interface DayCount {
+  readonly day: number;
+  readonly changes: number;
+  readonly reviews: number;
+}
+
+/** What comes of a page of a list. */
+export interface PageOutcome {
+  /** Spans count as if the id of the answer had no bytes. */
+  readonly edits: readonly Edit[];
+  readonly basis: ComparedDefinitions['basis'];
+}
+
+/**
+ * Compares every list with the accepted definitions. A tool that changes behind its name is a classic attack on assistants: it is
+ * recorded in the audit log, and withheld if the server's administrators chose that. What a server lists beyond the number that is
+ * remembered is always withheld, because it could not be compared later.
+ */
+export class DefinitionWatch {
+  readonly #ports: DefinitionWatchPorts;
+  /** Recorded changes, oldest first. A server that shows different tools to different callers would cause them again and again. */
+  readonly #recorded = new LimitedMap<string, true>(maxRecorded);
+  readonly #ofDay = new LimitedMap<string, DayCount>(maxServers);
+  /** What came of pages that were listed before, by server and page. */
+  readonly #pages = new LimitedMap<string, PageOutcome>(maxPages);
+
+  constructor(ports: DefinitionWatchPorts) {
+    this.#ports = ports;
+  }
+
+  /** How many recorded changes are remembered. */
+  get recorded(): number {
+    return this.#recorded.size;
+  }
+
+  /** Compares what a server lists. */
+  async look(target: Target, listed: ListedDefinitions): Promise<ComparedDefinitions> {
+    const { db, clock } = this.#ports;
+    const now = clock.now();
+    let noted: readonly Noted[] = [];
+    const found = await noteDefinitions(db, target.id, listed, now, async (tx, result) => {
+      noted = this.#unrecorded(target, listed.kind, result, now);
+      for (const { event } of noted) await insertAuditEvent(tx, event);
+    });
+    this.#remember(target, noted, now);
+    return found;
+  }
+
+  /** The instructions that were accepted last; `undefined` if there are none, or they are too long to be stored. */
+  async acceptedInstructions({ id }: Target): Promise<string | undefined> {
+    const accepted = await acceptedText(this.#ports.db, id, 'instructions');
+    const isWhole = accepted && instructionsDigest(accepted.text) === accepted.digest;
+    return isWhole ? accepted.text : undefined;
+  }
+
+  /** What came of the same page before, if it would compare the same now. */
+  async recall({ id }: Target, page: string): Promise<PageOutcome | undefined> {
+    const known = this.#pages.get(`${id} ${page}`);
+    if (!known?.basis || known.basis.until <= this.#ports.clock.now()) return undefined;
+    const state = await definitionsState(this.#ports.db, id);
+    return state === known.basis.state ? known : undefined;
+  }
+
+  remember({ id }: Target, page: string, outcome: PageOutcome): void {
+    const letters = outcome.edits.reduce((sum, { text }) => sum + text.length, 0);
+    const isSmall = letters + 100 * outcome.edits.length <= maxEditLetters;
+    if (outcome.basis && isSmall) this.#pages.set(`${id} ${page}`, outcome);
+  }
+
+  /** The changes in a comparison that have not been recorded yet. */
+  #unrecorded(
+    { id, organization, name: server }: Target,
+    kind: DefinitionKind,
+    { changed, added, beyond }: ComparedDefinitions,
+    now: EpochSeconds,
+  ): readonly Noted[] {
+    const day = dayOf(now);
+    const place = `${organization}/${server}`;
+    const { changes: changesToday, reviews } = this.#countsOf(id, day);
+    const noted = (what: string, action: string, target: string): Noted => ({
+      key: createHash('sha256').update(`${id} ${what}`).digest('base64url'),
+      event: {
+        at: now,
+        actor: 'system',
+        organization,
+        action,
+        target: target.slice(0, 200),
+        address: undefined,
+        requestId: undefined,
+        outcome: 'done',
+      },
+    });
+    const isNew = ({ key }: Noted) => !this.#recorded.has(key);
+    const subjectOf = (name: string) =>
+      kind === 'instructions' ? `server:${place}` : `${kind}:${place}/${name}`;
+    const changes = changed
+      .map(({ name, digest }) =>
+        noted(`${kind} ${digest} ${name}`, changeActions[kind], subjectOf(name)),
+      )
+      .filter(isNew);
+    const waiting = added.filter(({ name, digest }) =>
+      isNew(noted(`${kind} ${digest} ${name}`, '', '')),
+    );
+    const left = Math.max(0, mostChangesADay - changesToday);
+    const count = changes.length + waiting.length;
+    const first = [...changed, ...added].map(({ digest }) => digest).join();
+    const others = [
+      ...(changes.length > left
+        ? [noted(`often ${day}`, 'tool.changed-often', `server:${place}`)]
+        : []),
+      ...(beyond.length > 0 ? [noted(`day ${day}`, 'tool.limit', `server:${place}`)] : []),
+      ...(count > 0 && reviews < mostReviewsADay
+        ? [noted(`review ${kind} ${first}`, reviewAction, `server:${place} waiting:${count}`)]
+        : []),
+    ];
+    return [...changes.slice(0, left), ...others.filter(isNew)];
+  }
+
+  #remember({ id }: Target, noted: readonly Noted[], now: EpochSeconds): void {
+    if (noted.length === 0) return;
+    for (const { key } of noted) this.#recorded.set(key, true);
+    const day = dayOf(now);
+    const before = this.#countsOf(id, day);
+    const countOf = (isCounted: (action: string) => boolean) =>
+      noted.filter(({ event: { action } }) => isCounted(action)).length;
+    this.#ofDay.set(id, {
+      day,
+      changes: before.changes + countOf((action) => changeActionNames.has(action)),
+      reviews: before.reviews + countOf((action) => action === reviewAction),
+    });
+  }
+
+  #countsOf(targetId: string, day: number): DayCount {
+    const known = this.#ofDay.get(targetId);
+    return known?.day === day ? known : { day, changes: 0, reviews: 0 };
+  }
+}
+
+const reviewAction = 'tool.review';
+
+const changeActions: Readonly<Record<DefinitionKind, string>> = {
+  tool: 'tool.changed',
+  prompt: 'prompt.changed',
+  template: 'template.changed',
+  instructions: 'instructions.changed',
+};
+
+const changeActionNames: ReadonlySet<string> = new Set(Object.values(changeActions));
+
+function dayOf(now: EpochSeconds): number {
+  return Math.floor(now / daySeconds);
+}

@@ -1,0 +1,250 @@
+import { createHash } from 'node:crypto';
+import type { Target } from '#model/endpoints';
+import { eventsIn, wholeBody } from '#gateway/answers';
+import { unreadable } from '#gateway/filters';
+import { GatewayRefusal } from '#gateway/gateway-refusal';
+import type { UpstreamAnswer } from '#gateway/upstream';
+import { type Edit, replaced } from 'latchkey-mcp/json-edit';
+import { isError, scanMessage } from 'latchkey-mcp/message';
+import { SseEventTooLarge, messageEvent } from 'latchkey-mcp/sse';
+import {
+  introduces,
+  type ReadDefinitions,
+  readDefinitions,
+  removals,
+  unreadableList,
+} from './definition-lists.ts';
+import type { DefinitionWatch, PageOutcome } from './definition-watch.ts';
+import { correctionEdits } from './list-edits.ts';
+
+/** The longest list. No assistant could use a longer one. */
+const mostBytes = 4 * 1024 * 1024;
+
+export interface PinningPorts {
+  readonly watch: Pick<DefinitionWatch, 'look' | 'acceptedInstructions' | 'recall' | 'remember'>;
+  /** Called when a list could not be compared with what was accepted; the call continues. */
+  readonly failed: (error: unknown) => void;
+}
+
+/** The request that an answer belongs to. */
+export interface PinnedRequest {
+  readonly method: string;
+  /** JSON text. */
+  readonly id: string | undefined;
+}
+
+/** Changes an upstream's answer with definitions to what callers may see of it. */
+export type PinDefinitions = (
+  answer: UpstreamAnswer,
+  target: Target,
+  request: PinnedRequest,
+) => Promise<UpstreamAnswer>;
+
+/**
+ * Compares all that a model reads of a server with what was accepted before a caller gets it. Anything ambiguous is refused, because
+ * a client might find definitions in it that were not checked. What is withheld is left out, what administrators corrected is corrected, and
+ * instead of withheld instructions the accepted ones go out. If the server withholds changes and one could not be recorded, the list does not
+ * pass at all.
+ */
+export function pinnedDefinitions({ watch, failed }: PinningPorts): PinDefinitions {
+  return pinned;
+
+  async function pinned(
+    answer: UpstreamAnswer,
+    target: Target,
+    request: PinnedRequest,
+  ): Promise<UpstreamAnswer> {
+    const { status, mediaType, body } = answer;
+    // Refused, because a later answer on another stream would not be checked.
+    if (status === 202 || status === 204) {
+      throw unreadableAnswer(request, 'the response does not contain it');
+    }
+    if (status === 200 && mediaType === 'text/event-stream') {
+      return { ...answer, body: events(body, target, request) };
+    }
+    const isRefusal = status === 400 || status === 404;
+    if (mediaType !== 'application/json' || !(isRefusal || status === 200)) return answer;
+    const message = await whole(body, request);
+    if (!isRefusal) {
+      const known = await recalled(message, target, request);
+      return { ...answer, body: known ?? (await changed(message, target, request)) };
+    }
+    return isError(message)
+      ? { ...answer, body: message }
+      : { ...answer, mediaType: '', body: new Uint8Array() };
+  }
+
+  /**
+   * The parsed messages, each in a newly written event, because some parsers would find another message in what
+   * others read as a comment.
+   */
+  async function* events(
+    body: UpstreamAnswer['body'],
+    target: Target,
+    request: PinnedRequest,
+  ): AsyncGenerator<Uint8Array> {
+    let isAnswered = false;
+    for await (const { data } of withinLimit(eventsIn(body, mostBytes), request)) {
+      if (isAnswered || data.length === 0) continue;
+      const message = Buffer.from(data);
+      const known = await recalled(message, target, request);
+      const scan = known ? undefined : scanMessage(message);
+      isAnswered = scan?.outcome !== 'message' || scan.envelope.kind === 'response';
+      const goes = isAnswered ? (known ?? (await changed(message, target, request))) : message;
+      yield messageEvent(goes);
+    }
+    // The caller must not continue on another stream, where nothing is checked.
+    if (!isAnswered) {
+      throw new GatewayRefusal('upstream_broke_off', {
+        detail: 'its response ended before the result',
+      });
+    }
+  }
+
+  /** A page that was compared before, as it went out then; `undefined` if it has to be compared. */
+  async function recalled(
+    message: Buffer,
+    target: Target,
+    request: PinnedRequest,
+  ): Promise<Buffer | undefined> {
+    const place = placeOfId(message, request.id);
+    if (!place) return undefined;
+    const page = pageOf(message, place, request.method);
+    const known = await watch.recall(target, page).catch(() => undefined);
+    return known && edited(message, shifted(known.edits, place, 1));
+  }
+
+  async function changed(message: Buffer, target: Target, request: PinnedRequest): Promise<Buffer> {
+    const read = readDefinitions(message, request.method);
+    if (!read) return message;
+    const { edits, basis } = await outcomeOf(message, read, target);
+    const place = placeOfId(message, request.id);
+    const { idSpan } = read;
+    if (basis && place && idSpan?.start === place.start && idSpan.end === place.end) {
+      const page = pageOf(message, place, request.method);
+      watch.remember(target, page, { edits: shifted(edits, place, -1), basis });
+    }
+    return edited(message, edits);
+  }
+
+  async function outcomeOf(
+    message: Buffer,
+    read: ReadDefinitions,
+    target: Target,
+  ): Promise<PageOutcome> {
+    const { kind, definitions, spans } = read;
+    // No list is read to its end by instructions that are absent.
+    if (kind === 'instructions' && definitions.length === 0) return { edits: [], basis: undefined };
+    try {
+      const { withheld, corrections, basis } = await watch.look(target, read);
+      const isWithheld = new Set(withheld);
+      const names = definitions.map(({ name }) => name);
+      if (kind === 'instructions') {
+        const withheldSpans = spans.filter((_, index) => isWithheld.has(names[index] ?? ''));
+        if (withheldSpans.length === 0) return { edits: [], basis };
+        const text = JSON.stringify((await watch.acceptedInstructions(target)) ?? '');
+        return { edits: withheldSpans.map((span) => ({ span, text })), basis };
+      }
+      const corrected = spans.flatMap((span, index) => {
+        const correction = corrections.get(names[index] ?? '');
+        return correction ? correctionEdits(message, span, correction) : [];
+      });
+      const removed = removals(spans, (index) => isWithheld.has(names[index] ?? ''));
+      return { edits: [...removed, ...corrected], basis };
+    } catch (cause) {
+      if (cause instanceof GatewayRefusal) throw cause;
+      if (mustCompare(target)) throw new GatewayRefusal('unavailable', { cause });
+      failed(cause);
+      return { edits: [], basis: undefined };
+    }
+  }
+}
+
+/** Whether nothing may pass that was not compared. */
+function mustCompare({ changedTools, newTools }: Target): boolean {
+  return changedTools === 'withhold' || newTools === 'review';
+}
+
+interface IdPlace {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Where a message may have its id: near its beginning or its end, as servers write it. */
+const mostLettersAround = 200;
+const idMember = '"id":';
+
+/** Where the id of the request occurs in its answer, as far as that can be seen without reading all of it. */
+function placeOfId(message: Buffer, id: string | undefined): IdPlace | undefined {
+  if (id === undefined) return undefined;
+  const wanted = `${idMember}${id}`;
+  const first = message.subarray(0, mostLettersAround).indexOf(wanted);
+  const tail = Math.max(0, message.length - mostLettersAround);
+  const last = first >= 0 ? -1 : message.subarray(tail).lastIndexOf(wanted);
+  const at = first >= 0 ? first : last >= 0 ? tail + last : -1;
+  if (at < 0) return undefined;
+  const start = at + idMember.length;
+  return { start, end: start + Buffer.byteLength(id) };
+}
+
+/**
+ * A digest of an answer without its id. A message whose digest is that of one that was read, with an id in the same place, says the
+ * same: what is left out is a whole JSON value in both.
+ */
+function pageOf(message: Buffer, { start, end }: IdPlace, method: string): string {
+  return createHash('sha256')
+    .update(`${method} ${start}\n`)
+    .update(message.subarray(0, start))
+    .update(message.subarray(end))
+    .digest('base64url');
+}
+
+function edited(message: Buffer, edits: readonly Edit[]): Buffer {
+  return edits.length > 0 ? replaced(message, edits) : message;
+}
+
+/** Edits behind the id, moved by its length: `1` adds it, `-1` takes it away. */
+function shifted(edits: readonly Edit[], id: IdPlace, sign: 1 | -1): Edit[] {
+  const by = sign * (id.end - id.start);
+  return edits.map(({ span: { start, end }, text }) =>
+    start >= id.start
+      ? { span: { start: start + by, end: end + by }, text }
+      : { span: { start, end }, text },
+  );
+}
+
+async function whole(body: UpstreamAnswer['body'], request: PinnedRequest): Promise<Buffer> {
+  try {
+    return await wholeBody(body, mostBytes);
+  } catch (error) {
+    throw limitIn(error, request);
+  }
+}
+
+async function* withinLimit<Item>(
+  items: AsyncIterable<Item>,
+  request: PinnedRequest,
+): AsyncGenerator<Item> {
+  try {
+    yield* items;
+  } catch (error) {
+    throw limitIn(error, request);
+  }
+}
+
+function limitIn(error: unknown, request: PinnedRequest): unknown {
+  const cause = error instanceof GatewayRefusal ? error.cause : undefined;
+  return cause instanceof SseEventTooLarge
+    ? unreadableAnswer(request, `it is larger than ${cause.limit}`)
+    : error;
+}
+
+const plurals: Readonly<Record<string, string>> = {
+  'tools/list': 'tools',
+  'prompts/list': 'prompts',
+  'resources/templates/list': 'resource templates',
+};
+
+function unreadableAnswer({ method }: PinnedRequest, why: string): GatewayRefusal {
+  return introduces(method) ? unreadable(why) : unreadableList(plurals[method] ?? 'tools', why);
+}
