@@ -243,6 +243,26 @@ export async function countWaitingDefinitions(
   return rows.map(({ serverId, name, waiting }) => ({ serverId, name, waiting: Number(waiting) }));
 }
 
+const mostToolNames = 50_000;
+
+/** The names of the tools that the servers of an organization have listed, by server. */
+export async function listToolNames(
+  db: Db,
+  organizationId: string,
+): Promise<{ readonly server: string; readonly tool: string }[]> {
+  return db
+    .selectFrom('primitive_definition as known')
+    .innerJoin('target', 'target.id', 'known.target_id')
+    .innerJoin('endpoint', 'endpoint.id', 'target.endpoint_id')
+    .select(['endpoint.name as server', 'known.name as tool'])
+    .where('endpoint.organization_id', '=', organizationId)
+    .where('known.kind', '=', 'tool')
+    .orderBy('endpoint.name')
+    .orderBy('known.name')
+    .limit(mostToolNames)
+    .execute();
+}
+
 /** Which of these tools their targets have listed, as far as they are remembered. */
 export async function findListedTools(
   db: Db,
