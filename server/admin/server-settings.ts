@@ -2,7 +2,9 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 
 import { insertAuditEvent } from '#db/audit';
+import { listHiddenByCredential } from '#db/hidden-tools';
 import { updateServer, type ServerChange } from '#db/servers';
+import type { Awaitable } from '#model/awaitable';
 import { type ServerRecord } from '#model/endpoints';
 import { transaction, type Db } from '#db/transaction';
 import {
@@ -189,12 +191,12 @@ const mostTries = 20;
  */
 export async function changeServer(
   at: { readonly organization: string; readonly server: string },
-  change: (now: ServerRecord) => ServerChange,
+  change: (now: ServerRecord) => Awaitable<ServerChange>,
   ports: Pick<AdministrationPorts, 'db'>,
 ): Promise<ServerRecord> {
   for (let tries = 0; tries < mostTries; tries++) {
     const now = await ownServer(at.organization, at.server, ports);
-    const isDone = await updateServer(ports.db, now.id, change(now), now.revision);
+    const isDone = await updateServer(ports.db, now.id, await change(now), now.revision);
     if (isDone) return ownServer(at.organization, at.server, ports);
   }
   throw new AdministrationRefusal('conflict', 'this server is being changed by others: try again');
@@ -244,6 +246,33 @@ export function serverSettings(server: ServerRecord): {
   return { settings, version: version.slice(0, 22) };
 }
 
+const mostNamed = 5;
+
+/**
+ * Which tools a credential has hidden then. It may hide any, and show again only what a credential hid: an administrator may
+ * have hidden the others from it.
+ *
+ * @throws {AdministrationRefusal} `forbidden`
+ */
+async function hiddenByCaller(
+  { organization, name, target }: ServerRecord,
+  { hiddenTools }: GivenSettings,
+  db: Db,
+): Promise<Pick<ServerChange, 'hiddenByCredential'>> {
+  if (!hiddenTools) return {};
+  const byCredential = await listHiddenByCredential(db, target.id);
+  const shown = target.hiddenTools.filter((tool) => !hiddenTools.includes(tool));
+  const others = shown.filter((tool) => !byCredential.includes(tool));
+  if (others.length > 0) {
+    const more = others.length > mostNamed ? ` and ${others.length - mostNamed} more` : '';
+    const problem = `must still contain ${others.slice(0, mostNamed).join(', ')}${more}, which an administrator hid: only an administrator can show it again, on the page Tools of ${organization}/${name} or with latchkey-server server hide-tools`;
+    const fields = [{ field: 'hiddenTools', problem }];
+    throw new AdministrationRefusal('forbidden', `hiddenTools ${problem}`, { fields });
+  }
+  const added = hiddenTools.filter((tool) => !target.hiddenTools.includes(tool));
+  return { hiddenByCredential: [...byCredential, ...added] };
+}
+
 /**
  * Changes settings of a server, records it and admits the caller, in one transaction: a caller whose access was taken away changes
  * nothing. Absent settings keep their value. `isExpected` decides whether the current version may be changed; a concurrent
@@ -261,12 +290,12 @@ export async function changeServerSettings(
 ): Promise<ServerRecord | undefined> {
   const data = checkedInput(changeSchema, given);
   const stale = new Error('another version');
-  const change = (now: ServerRecord) => {
-    if (!isExpected(serverSettings(now).version)) throw stale;
-    return settingsChange(now, data);
-  };
   try {
     return await transaction(db, async (tx) => {
+      const change = async (now: ServerRecord) => {
+        if (!isExpected(serverSettings(now).version)) throw stale;
+        return { ...settingsChange(now, data), ...(await hiddenByCaller(now, data, tx)) };
+      };
       const changed = await changeServer({ organization, server: name }, change, { db: tx });
       await insertAuditEvent(tx, {
         actor: by.name,

@@ -20,6 +20,7 @@ import { lockTools, renewClosedTools } from './offered.ts';
 import { preparedQuery } from './prepared-query.ts';
 import { readContentSettings } from './call-contents.ts';
 import { containsText, readStrings } from './columns.ts';
+import { type HiddenBy, hiddenColumns } from './hidden-tools.ts';
 import type { Schema } from './schema.ts';
 
 import type { ServerRecord, Target } from '#model/endpoints';
@@ -52,7 +53,8 @@ export interface ServerQuery extends PageQuery<'name' | 'createdAt'> {
 /** A change to a server. Omitted members keep their value. */
 export interface ServerChange extends Partial<
   Pick<ServerRecord, 'title' | 'description' | 'instructions'> &
-    Pick<Target, 'hiddenTools' | 'changedTools' | 'newTools' | 'upstream'>
+    Pick<Target, 'hiddenTools' | 'changedTools' | 'newTools' | 'upstream'> &
+    HiddenBy
 > {
   /** `null` removes all limits. */
   readonly limits?: ServerLimits | null;
@@ -247,7 +249,7 @@ export async function updateServer(
     await tx
       .updateTable('target')
       .set({
-        ...(hiddenTools && { hidden_tools: JSON.stringify(hiddenTools) }),
+        ...(hiddenTools && (await hiddenColumns(tx, targetId, hiddenTools, change))),
         ...(changedTools && { changed_tools: changedTools }),
         ...(newTools && { new_tools: newTools }),
         ...(upstream && columnsOf(upstream)),

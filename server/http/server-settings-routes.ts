@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { AdministrationPorts } from '#admin/operation';
 import { changeServerSettings, serverSettings } from '#admin/server-settings';
 import { ownServer } from '#admin/paths';
+import { AdministrationRefusal } from '#admin/refusal';
 import { fromWire, toWire } from '#admin/wire-names';
 import type { RefusalLog } from '#audit/counted-refusals';
 import { lockAdmissions } from '#db/admissions';
@@ -158,6 +159,16 @@ async function admitted<Result>(
         actor: refusal.details.principal ?? actor,
         organization,
         action: `settings.${refusal.code.replaceAll('_', '-')}`,
+        target: `${organization}/${server}`,
+        address: request.ip,
+        requestId: request.id,
+      });
+    }
+    if (refusal instanceof AdministrationRefusal && refusal.code === 'forbidden') {
+      await options.refusals.note({
+        actor,
+        organization,
+        action: 'settings.hidden-tools',
         target: `${organization}/${server}`,
         address: request.ip,
         requestId: request.id,

@@ -3,6 +3,7 @@ import { afterAll, expect, test } from 'vitest';
 import { fixtureUpstream } from '#support/fixture-upstream';
 import { gatewayUnderTest } from '#support/gateway-under-test';
 import { mcpCall } from '#support/mcp-call';
+import { newestEvents } from '#support/newest-events';
 
 const upstream = await fixtureUpstream();
 const gateway = await gatewayUnderTest({ upstreamUrl: upstream.url });
@@ -82,6 +83,26 @@ test('§2: server settings: a change takes effect on the next call, is audited, 
   expect(listed.text).toContain('"name":"echo"');
   expect(listed.text).not.toContain('endless');
   expect(emptied.body).toMatchObject({ title: 'Fixture', hidden_tools: [] });
+});
+
+test('server settings: a credential shows no tool that an administrator hid, and that is recorded', async () => {
+  await gateway.command('server', 'hide-tools', 'acme/fixture', '--tool', 'endless');
+  const shown = await ask(asManager, { hidden_tools: [] });
+  const more = await ask(asManager, { hidden_tools: ['endless', 'echo'] });
+  const fewer = await ask(asManager, { hidden_tools: ['endless'] });
+  const stores = await gateway.openStores();
+  const events = await newestEvents(stores.db, 10);
+  await stores.close();
+  await gateway.command('server', 'hide-tools', 'acme/fixture');
+
+  expect([shown.status, more.status, fewer.status]).toEqual([403, 200, 200]);
+  expect(shown.body).toMatchObject({
+    error: 'forbidden',
+    fields: [{ field: 'hidden_tools', problem: expect.stringContaining('contain endless, which') }],
+  });
+  expect(events.filter(({ action }) => action === 'settings.hidden-tools')).toMatchObject([
+    { target: 'acme/fixture', outcome: 'refused' },
+  ]);
 });
 
 test('server settings: of two changes to one version the second is refused', async () => {

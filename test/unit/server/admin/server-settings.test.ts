@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { deleteServer, findServer } from '#server/db/servers';
 import { changeServerSettings, serverSettings } from '#server/admin/server-settings';
+import { serverUpdate } from '#server/admin/servers';
 import { administered } from '#support/administered';
 import { newestEvents } from '#support/newest-events';
 
@@ -33,6 +34,31 @@ test('a change based on settings that another person has changed since is refuse
   expect(changed).toMatchObject({ title: 'Now', target: { hiddenTools: ['drop'] } });
   const events = await newestEvents(at.stores.db, 9);
   expect(events.filter(({ actor }) => actor === by.name)).toHaveLength(2);
+});
+
+test('a credential shows again only the tools that a credential hid', async () => {
+  await using at = await administered();
+  const read = async () => {
+    const server = await findServer(at.stores.db, 'acme', 'web');
+    if (!server) throw new Error('not made');
+    return server;
+  };
+  const web = { organization: 'acme', server: 'web' };
+  const asCredential = async (hiddenTools: readonly string[]) =>
+    changeServerSettings(await read(), { hiddenTools }, () => true, by, at.ports);
+  await at.perform(serverUpdate, { ...web, hiddenTools: ['drop'] });
+  await asCredential(['drop', 'slow', 'old']);
+  await at.perform(serverUpdate, { ...web, hiddenTools: ['drop', 'slow'] });
+  await at.perform(serverUpdate, { ...web, hiddenTools: ['drop', 'slow', 'old'] });
+
+  await expect(asCredential(['drop', 'slow'])).rejects.toMatchObject({
+    code: 'forbidden',
+    fields: [{ field: 'hiddenTools', problem: expect.stringMatching(/^must still contain old, /) }],
+  });
+  await expect(asCredential([])).rejects.toThrow('must still contain drop, old, ');
+  const shown = await asCredential(['old', 'drop']);
+  expect(shown?.target.hiddenTools).toEqual(['old', 'drop']);
+  await expect(asCredential(['old'])).rejects.toThrow('must still contain drop, ');
 });
 
 test('settings of a server that was removed in the meantime are not found', async () => {

@@ -1,0 +1,29 @@
+import { readStrings } from './columns.ts';
+import type { Db } from './transaction.ts';
+
+/** The hidden tools that a credential of the server's endpoint hid, and may show again. */
+export async function listHiddenByCredential(db: Db, targetId: string): Promise<string[]> {
+  const { hidden_by_credential: names } = await db
+    .selectFrom('target')
+    .select('hidden_by_credential')
+    .where('id', '=', targetId)
+    .executeTakeFirstOrThrow();
+  return readStrings(names);
+}
+
+export interface HiddenBy {
+  /** Which of the hidden tools a credential of the endpoint hid. Default: those of before that stay hidden. */
+  readonly hiddenByCredential: readonly string[];
+}
+
+/** The columns that say which tools of a target are hidden. */
+export async function hiddenColumns(
+  db: Db,
+  targetId: string,
+  hiddenTools: readonly string[],
+  { hiddenByCredential }: Partial<HiddenBy>,
+) {
+  const all = hiddenByCredential ?? (await listHiddenByCredential(db, targetId));
+  const kept = all.filter((name) => hiddenTools.includes(name));
+  return { hidden_tools: JSON.stringify(hiddenTools), hidden_by_credential: JSON.stringify(kept) };
+}
