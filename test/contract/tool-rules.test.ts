@@ -9,7 +9,7 @@ import { removeMember, insertUser } from '#server/db/people';
 import { previewToolRules, type RightsPreview } from '#server/db/rights-preview';
 import { setServerAccess } from '#server/db/server-access';
 import { findServer, updateServer } from '#server/db/servers';
-import { noteDefinitions } from '#server/db/note-definitions';
+import { noteTools } from '#support/listed-tools';
 import { changeToolRules, mostToolRules, type ToolRulesChange } from '#server/db/tool-rules';
 import type { Db } from '#server/db/transaction';
 import type { AccessRules } from '#server/model/tool-rights';
@@ -32,7 +32,7 @@ const tools = ['lookup', 'refund', 'transfer'].map((name) => {
 async function prepared(db: Db): Promise<void> {
   await makeServer({ db });
   await makeServer({ db }, 'books', { organization: 'other' });
-  await noteDefinitions(db, target, { kind: 'tool', definitions: tools, isLast: true }, madeAt);
+  await noteTools(db, target, tools, madeAt);
   for (const [id, organizationId] of [
     ['group_finance', 'org_acme'],
     ['group_legal', 'org_acme'],
@@ -149,12 +149,7 @@ await onEachDatabase('tool rules', ({ open }) => {
     await changeToolRules(db, target, forTool('transfer', finance));
     await changeToolRules(db, target, { others: { tool: new Set(['group_legal']) } });
     const later = toolDefinition({ name: 'wire', inputSchema: { type: 'object' } });
-    await noteDefinitions(
-      db,
-      target,
-      { kind: 'tool', definitions: later ? [...tools, later] : [], isLast: true },
-      madeAt,
-    );
+    await noteTools(db, target, later ? [...tools, later] : [], madeAt);
     const closed = await explained(db, dana);
     await changeToolRules(db, target, { others: { tool: 'everyone' } });
 

@@ -11,7 +11,7 @@ import {
   toolSetDefault,
 } from '#server/admin/tool-rules';
 import { findServer } from '#server/db/servers';
-import { noteDefinitions } from '#server/db/note-definitions';
+import { noteTools } from '#support/listed-tools';
 import type { Db } from '#server/db/transaction';
 import { toolDefinition } from '#server/tools/definition';
 import { administered, type Administered } from '#support/administered';
@@ -23,12 +23,7 @@ const web = { organization: 'acme', server: 'web' };
 async function listTools(db: Db, ...names: string[]): Promise<void> {
   const { target } = (await findServer(db, 'acme', 'web')) ?? {};
   const tools = names.flatMap((name) => toolDefinition({ name }) ?? []);
-  await noteDefinitions(
-    db,
-    target?.id ?? '',
-    { kind: 'tool', definitions: tools, isLast: true },
-    1,
-  );
+  await noteTools(db, target?.id ?? '', tools, 1);
 }
 
 /** The group Finance of `acme`, of which Dana is a member; Erin is a member of `acme` only. */
