@@ -70,7 +70,8 @@ const surface = {
     doc: 'the tools that it may use: all, those that only read, or some by name',
     read: readSelection,
   },
-};
+  control: { kind: 'tools', label: 'Tools', subject: 'The choice of tools' },
+} as const;
 
 /** A selection as it is entered. */
 export const toolSelection = given.clone().register(surfaces, surface);

@@ -179,10 +179,15 @@ const headings = [
   { text: 'Resources', kinds: ['resource', 'template'] },
 ] as const;
 
+/** The most boxes of a form, which are also the most names of a selection. Others are typed. */
+const mostBoxes = 1000;
+
 /** A box for each thing that can be chosen, by kind. */
 export function toolBoxes({ name, items, entered }: Boxes): Html {
   return html`${headings.map(({ text, kinds }) => {
-    const ofKinds = items.filter(({ kind }) => kinds.some((one) => one === kind));
+    const ofKinds = items
+      .slice(0, mostBoxes)
+      .filter(({ kind }) => kinds.some((one) => one === kind));
     if (ofKinds.length === 0) return undefined;
     return html`<fieldset class="boxes">
 <legend>${text}</legend>
@@ -215,7 +220,9 @@ function typedNames({
   items,
   entered,
 }: Pick<ToolChoiceField, 'name' | 'items' | 'entered'>): Html {
-  const boxed = new Set(items?.map((item) => `${listedKindOf(item)}:${item.name}`));
+  const boxes = items?.slice(0, mostBoxes) ?? [];
+  const boxed = new Set(boxes.map((item) => `${listedKindOf(item)}:${item.name}`));
+  const isWhole = items !== undefined && boxes.length === items.length;
   const others = entered.slice(1).filter((one) => !boxed.has(one));
   const typed = [
     { kind: 'tool', label: 'Other tools', alone: 'Tools' },
@@ -225,10 +232,11 @@ function typedNames({
   return html`${typed.map(({ kind, label, alone }) => {
     const lines = others.filter((one) => one.startsWith(`${kind}:`));
     // A name that the server no longer lists stays visible, and removable.
-    if (items && kind !== 'resource' && lines.length === 0) return undefined;
+    if (isWhole && kind !== 'resource' && lines.length === 0) return undefined;
     const id = `${name}-${kind}`;
     const text = lines.map((one) => one.slice(kind.length + 1)).join('\n');
-    const help = `${kind === 'resource' ? 'URIs' : 'Names'}, one on each line${items && kind !== 'resource' ? '. The server does not list them now.' : ''}`;
+    const isGone = isWhole && kind !== 'resource';
+    const help = `${kind === 'resource' ? 'URIs' : 'Names'}, one on each line${isGone ? '. The server does not list them now.' : ''}`;
     return html`<div class="field">
 <label for="${id}">${items ? label : alone} <span class="optional">(optional)</span></label>
 <textarea id="${id}" name="${id}" rows="2" class="code-like" spellcheck="false" aria-describedby="${id}-help" dir="auto">

@@ -3,10 +3,12 @@ import { connectionInstructions } from '#web/instructions';
 import { oneTimeSecretPage } from '#web/one-time-secret';
 import { seeOther } from '#web/page-request';
 import { titleText } from '#web/titles';
+import { clientWords } from '#web/tool-choice';
 import { clientOf, toManage } from './clients.ts';
 import { formRoutes, type FormRoutes } from './form-routes.ts';
 import { formFor } from './forms.ts';
 import type { DashboardGuard, DashboardVisit } from './guard.ts';
+import { choosableTools } from './known-tools.ts';
 import { sendDashboardPage } from './page.ts';
 import { serverCrumbs, serverOf, serverPath } from './servers.ts';
 
@@ -23,8 +25,9 @@ function crumbsOf(visit: DashboardVisit, last: string) {
 
 const newClient: FormRoutes = {
   form: formFor(clientCreate),
-  async page(visit, request) {
+  async page(visit, request, { ports }) {
     const { name: server } = await serverOf(visit, request);
+    const items = await choosableTools(visit, server, ports);
     const heading = 'Create OAuth client';
     return {
       heading,
@@ -33,6 +36,7 @@ const newClient: FormRoutes = {
       verb: heading,
       cancel: `${serverPath(visit.organization, server)}/clients`,
       crumbs: crumbsOf(visit, heading),
+      shownFields: { here: { tools: { tools: { items, words: clientWords } } } },
     };
   },
   async act(visit, entered, request, reply, { base, ports }) {
@@ -69,19 +73,20 @@ const newClient: FormRoutes = {
 
 const clientSettings: FormRoutes = {
   form: formFor(clientUpdate),
-  async page(visit, request) {
+  async page(visit, request, { ports }) {
     const { name: server } = await serverOf(visit, request);
     const client = await clientOf(visit, request);
+    const items = await choosableTools(visit, server, ports);
     const heading = 'Change OAuth client';
     return {
       heading,
-      lead: 'Removing a scope takes effect on the next call.',
+      lead: 'Fewer scopes or tools take effect on the next call.',
       refused: 'Not saved yet',
       verb: 'Save',
       cancel: `${serverPath(visit.organization, server)}/clients/${client.clientId}`,
       crumbs: crumbsOf(visit, heading),
       record: client,
-      shownFields: { focus: false },
+      shownFields: { focus: false, here: { tools: { tools: { items, words: clientWords } } } },
     };
   },
   async act(visit, entered, request, reply) {

@@ -11,10 +11,12 @@ import { type Badge, type Frame, layout, pageHeading, statusNotice } from '#web/
 import { queryChoice } from '#web/page-request';
 import { copyable, dataTable, type Fact, factList, type Table, timeCell } from '#web/tables';
 import { titleText } from '#web/titles';
+import { selectionWords } from '#web/tool-choice';
 import { lastCalls } from './calls.ts';
 import { findActorNames } from './actors.ts';
 import { scopeList, scopeWords } from './forms.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
+import { selectedNames } from './known-tools.ts';
 import { listQuery, renewedPart, sendListPage } from './lists.ts';
 import { livePath } from './live.ts';
 import { sendDashboardPage } from './page.ts';
@@ -148,6 +150,7 @@ const showClient: PageHandler = async (visit, request, reply, { ports }) => {
         text: proofWords(client),
       },
       { label: 'Acts on behalf of', text: actsFor(people, client.redirectUris) },
+      { label: 'Tools', text: selectionWords(client.tools) },
       {
         label: 'Last used',
         cell: timeCell(client.lastUsedAt, 'Never'),
@@ -155,6 +158,7 @@ const showClient: PageHandler = async (visit, request, reply, { ports }) => {
       { label: 'Created', cell: timeCell(client.createdAt) },
     ],
     scopes: client.scopes.map(scopeWords),
+    names: selectedNames(client.tools),
     redirectUris: client.redirectUris,
     secrets: bySecret
       ? secretTable(secrets.items, { path, may, now: ports.clock.now(), creatorOf })
@@ -243,6 +247,8 @@ interface ClientPageData {
   readonly clientId: string;
   readonly facts: readonly Fact[];
   readonly scopes: readonly ScopeSentence[];
+  /** A list of what it is limited to by name. */
+  readonly names: Html | undefined;
   readonly redirectUris: readonly string[];
   /** `undefined` for a client that authenticates with its own keys. */
   readonly secrets: Table | undefined;
@@ -273,6 +279,7 @@ ${renewedPart(data.here, live)}
 <section class="section" aria-labelledby="scopes-heading">
 <h2 id="scopes-heading">Scopes</h2>
 ${scopeList(scopes)}
+${data.names}
 <h2>Redirect URIs</h2>
 ${
   redirectUris.length === 0

@@ -8,11 +8,12 @@ import type { Db } from '#db/transaction';
 import type { ScopeSentence } from '#model/scopes';
 import { html, type Html } from '#web/html';
 import { connectionInstructions } from '#web/instructions';
-import { type Badge, type Frame, layout, pageHeading } from '#web/layout';
+import { type Badge, type Frame, layout, pageHeading, statusNotice } from '#web/layout';
 import { type OneTimeSecret, oneTimeSecretPage } from '#web/one-time-secret';
 import { queryChoice } from '#web/page-request';
 import { type Cell, copyable, type Fact, factList, timeCell } from '#web/tables';
 import { titleText } from '#web/titles';
+import { keyWords, selectionWords } from '#web/tool-choice';
 import { lastCalls } from './calls.ts';
 import { type ActorName, findActorNames } from './actors.ts';
 import { formRoutes, type FormRoutes } from './form-routes.ts';
@@ -24,6 +25,7 @@ import type {
   FormHandler,
   PageHandler,
 } from './guard.ts';
+import { choosableTools, selectedNames } from './known-tools.ts';
 import { listQuery, renewedPart, sendListPage } from './lists.ts';
 import { livePath } from './live.ts';
 import { sendDashboardPage } from './page.ts';
@@ -44,7 +46,7 @@ export function keyRoutes(guard: DashboardGuard): void {
 }
 
 const toRead = 'key.read';
-const toManage = 'key.manage';
+export const toManage = 'key.manage';
 /** The columns of key lists, without the actions. */
 export const keyColumns = [
   { text: 'Name', sort: 'name' },
@@ -68,6 +70,7 @@ const shape = {
 } as const;
 const notices: Readonly<Record<string, string>> = {
   made: 'The API key is active.',
+  tools: 'Saved. The change takes effect on the next call.',
   revoked: 'The API key is revoked. It no longer works.',
 };
 
@@ -222,6 +225,7 @@ const showKey: PageHandler = async (visit, request, reply, { ports }) => {
     keyId: key.id,
     facts: [
       { label: 'Key', cell: { kind: 'hint', text: key.hint } as const },
+      { label: 'Tools', text: selectionWords(key.tools) },
       { label: 'Last used', cell: timeCell(key.lastUsedAt, 'Never') },
       { label: 'Created', cell: timeCell(key.createdAt) },
       ...(createdBy ? [{ label: 'Created by', text: createdBy }] : []),
@@ -229,8 +233,14 @@ const showKey: PageHandler = async (visit, request, reply, { ports }) => {
       ...(key.revokedAt === null ? [] : [{ label: 'Revoked', cell: timeCell(key.revokedAt) }]),
     ],
     scopes: key.scopes.map(scopeWords),
+    names: selectedNames(key.tools),
+    notice: queryChoice(request, 'done', notices),
     manage: isManaged
-      ? { rotate: `${list}/${key.id}/rotate`, revoke: `${list}/${key.id}/revoke` }
+      ? {
+          tools: `${list}/${key.id}/tools`,
+          rotate: `${list}/${key.id}/rotate`,
+          revoke: `${list}/${key.id}/revoke`,
+        }
       : undefined,
     calls: await lastCalls(visit, { credential: key.id }, { kind: 'key', subject: key.id }, ports),
     here: request.url,
@@ -250,8 +260,13 @@ interface KeyPageData {
   readonly keyId: string;
   readonly facts: readonly Fact[];
   readonly scopes: readonly ScopeSentence[];
+  /** A list of what it is limited to by name. */
+  readonly names: Html | undefined;
+  readonly notice: string | undefined;
   /** `undefined` where nothing may be changed. */
-  readonly manage: { readonly rotate: string; readonly revoke: string } | undefined;
+  readonly manage:
+    | { readonly tools: string; readonly rotate: string; readonly revoke: string }
+    | undefined;
   /** Made by `lastCalls`. */
   readonly calls: Html | undefined;
   readonly here: string;
@@ -263,13 +278,15 @@ function keyPage(data: KeyPageData, frame: Frame): Html {
   const { heading, badges, rotation, keyId, facts, scopes, manage, here, now } = data;
   const action = manage && { text: 'Rotate', href: manage.rotate };
   const content = html`${pageHeading({ heading, badges, action })}
+${statusNotice(data.notice)}
 ${copyable(keyId, 'the id of the key')}
 ${rotation && html`<p>${rotation}</p>`}
 ${renewedPart(here, factList(facts, now))}
 <section class="section" aria-labelledby="scopes-heading">
 <h2 id="scopes-heading">Scopes</h2>
 ${scopeList(scopes)}
-${manage && html`<div class="actions"><a class="button danger" href="${manage.revoke}" data-question>Revoke</a></div>`}
+${data.names}
+${manage && html`<div class="actions"><a class="button" href="${manage.tools}">Change tools</a><a class="button danger" href="${manage.revoke}" data-question>Revoke</a></div>`}
 </section>
 ${data.calls}`;
   return layout({ title: heading, width: 'table' }, frame, content);
@@ -280,7 +297,7 @@ ${data.calls}`;
  *
  * @throws {AdministrationRefusal} `not_found`
  */
-async function keyOf(
+export async function keyOf(
   { perform }: DashboardVisit,
   { params }: DashboardRequest,
   name: 'keyId' | 'newKeyId' = 'keyId',
@@ -292,8 +309,9 @@ async function keyOf(
 
 const newKey: FormRoutes = {
   form: formFor(keyCreate),
-  async page(visit, request) {
+  async page(visit, request, { ports }) {
     const { name: server } = await serverOf(visit, request);
+    const items = await choosableTools(visit, server, ports);
     const keys = `${serverPath(visit.organization, server)}/keys`;
     return {
       heading: 'Generate API key',
@@ -302,6 +320,7 @@ const newKey: FormRoutes = {
       verb: 'Generate API key',
       cancel: keys,
       crumbs: serverCrumbs(visit, { text: 'API keys', href: keys }, { text: 'Generate' }),
+      shownFields: { here: { tools: { tools: { items, words: keyWords } } } },
     };
   },
   async act(visit, entered, request, reply, { base, ports }) {

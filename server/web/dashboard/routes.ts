@@ -16,6 +16,7 @@ import { groupRoutes } from './groups.ts';
 import { dashboardGuards, type NavigationEntry } from './guard.ts';
 import { invitationRoutes } from './invitations.ts';
 import { inviteSeveralRoutes } from './invite-several.ts';
+import { keyToolRoutes } from './key-tools.ts';
 import { keyRoutes } from './keys.ts';
 import { liveRoutes, LiveStreams } from './live.ts';
 import { nodeRoutes } from './nodes.ts';
@@ -55,6 +56,7 @@ export const navigation: readonly NavigationEntry[] = [
       clientFormRoutes,
       clientSecretRoutes,
       keyRoutes,
+      keyToolRoutes,
       tryRoutes,
       toolRoutes,
       upstreamAccessRoutes,

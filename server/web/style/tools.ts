@@ -28,6 +28,7 @@ ins { background: color-mix(in oklch, var(--good) 16%, transparent); text-decora
 .definition { display: flex; flex-direction: column; gap: var(--space-3); }
 .definition dt { color: var(--ink-soft); font-size: var(--size-1); }
 .definition dd { max-height: 320px; margin: 0; overflow: auto; white-space: pre-wrap; overflow-wrap: anywhere; font-family: var(--mono); font-size: 13px; }
+.names { display: flex; flex-wrap: wrap; gap: var(--space-1) var(--space-4); padding: 0; list-style: none; }
 form:not(:has(#tools-chosen:checked)) .for-chosen { display: none; }
 .for-chosen { display: flex; flex-direction: column; gap: var(--space-4); padding: var(--space-4); border: 1px solid var(--line); border-radius: var(--radius); background: var(--surface); }
 .boxes ul { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 240px), 1fr)); gap: 0 var(--space-4); max-height: 420px; padding: 0; overflow-y: auto; list-style: none; }

@@ -1,0 +1,54 @@
+import { audienceOf, listNamed, noToolRules } from '#db/tool-rules';
+import { findServer } from '#db/servers';
+import type { Target } from '#model/endpoints';
+import type { ToolSelection } from '#model/tool-rights';
+import { html, type Html } from '#web/html';
+import type { Badge } from '#web/layout';
+import type { Choosable } from '#web/tool-choice';
+import type { DashboardVisit } from './guard.ts';
+import type { DashboardPorts } from './ports.ts';
+
+const readOnlyBadge: Badge = { text: 'Read-only', tone: 'plain' };
+const groupsBadge: Badge = { text: 'Some groups', tone: 'plain' };
+
+/** What can be chosen of a server for a credential: all that the server is known to offer, with what matters for the choice. */
+export async function choosableTools(
+  { organization }: DashboardVisit,
+  name: string,
+  { db }: Pick<DashboardPorts, 'db'>,
+): Promise<readonly Choosable[]> {
+  const server = await findServer(db, organization, name);
+  if (!server) return [];
+  const { target } = server;
+  const known = await listNamed(db, target, target.rules ?? noToolRules);
+  return known.map((one) => ({ ...one, badges: badgesOf(target, one) }));
+}
+
+function badgesOf(
+  { offered, rules = noToolRules }: Target,
+  one: Pick<Choosable, 'kind' | 'name'>,
+): readonly Badge[] {
+  return [
+    ...(one.kind === 'tool' && offered.readOnly.has(one.name) ? [readOnlyBadge] : []),
+    ...(audienceOf(rules, one) === 'everyone' ? [] : [groupsBadge]),
+  ];
+}
+
+/** What was chosen by name, as a list; nothing for other selections. */
+export function selectedNames(selection: ToolSelection): Html | undefined {
+  if (selection.type !== 'chosen') return undefined;
+  const { tools, prompts, resources } = selection;
+  const lists = [
+    { text: 'Tools', names: tools },
+    { text: 'Prompts', names: prompts },
+    { text: 'Resources', names: resources },
+  ];
+  return html`${lists.map(
+    ({ text, names }) =>
+      names.length > 0 &&
+      html`<h2>${text}</h2>
+<ul class="names">
+${names.map((name) => html`<li><code dir="auto">${name}</code></li>`)}
+</ul>`,
+  )}`;
+}
