@@ -21,7 +21,9 @@ export async function choosableTools(
   if (!server) return [];
   const { target } = server;
   const known = await listNamed(db, target, target.rules ?? noToolRules);
-  return known.map((one) => ({ ...one, badges: badgesOf(target, one) }));
+  return known.map(({ kind, name: own }) => {
+    return { kind, name: own, badges: badgesOf(target, { kind, name: own }) };
+  });
 }
 
 function badgesOf(
