@@ -2,7 +2,7 @@
 export interface ChangeStore {
   /**
    * A token that changes whenever any process writes to the database. Very cheap. On PostgreSQL up to half a second old; on SQLite
-   * it does not change with calls that this process records.
+   * it does not change with calls and used assertions that this process records.
    */
   changeToken(): string;
 

@@ -1,5 +1,12 @@
 import type { EpochSeconds } from '#model/clock';
-import { advisoryLock, transaction, type Db } from './transaction.ts';
+import {
+  advisoryLock,
+  synced,
+  syncedTransaction,
+  transaction,
+  writeNow,
+  type Db,
+} from './transaction.ts';
 
 // Values that work once: links, and challenges that a browser answers. Only the SHA-256 of the value is stored.
 
@@ -118,10 +125,15 @@ export async function markChallengeSpent(
   return isFirst;
 }
 
+interface Challenge {
+  readonly hash: string;
+  readonly expiresAt: EpochSeconds;
+}
+
 /** The same for several at once, in one transaction. Of two that are equal, one is the first. */
 export async function markChallengesSpent(
   db: Db,
-  challenges: readonly { readonly hash: string; readonly expiresAt: EpochSeconds }[],
+  challenges: readonly Challenge[],
   now: EpochSeconds,
 ): Promise<boolean[]> {
   return transaction(db, async (tx) => {
@@ -137,9 +149,35 @@ export async function markChallengesSpent(
       .onConflict((conflict) => conflict.column('hash').doNothing())
       .returning('hash')
       .execute();
-    const inserted = new Set(rows.map(({ hash }) => hash));
-    return challenges.map(({ hash }) => inserted.delete(hash));
+    return areFirst(challenges, rows);
   });
+}
+
+/** The same in a transaction of its own, for which this process does not wait: it is on disk when the promise resolves. */
+export async function markChallengesSpentMeanwhile(
+  db: Db,
+  challenges: readonly Challenge[],
+  now: EpochSeconds,
+): Promise<boolean[]> {
+  const given = challenges.map(({ hash, expiresAt }) => [hash, expiresAt]);
+  const [, inserted] =
+    writeNow(db, [
+      [`delete from spent_challenge where expires_at <= ?`, now],
+      [
+        `insert into spent_challenge (hash, expires_at) select value ->> 0, value ->> 1 from json_each(?)
+         where true on conflict (hash) do nothing returning hash`,
+        JSON.stringify(given),
+      ],
+    ]) ?? [];
+  if (!inserted) return syncedTransaction(db, (tx) => markChallengesSpent(tx, challenges, now));
+  await synced(db);
+  return areFirst(challenges, inserted);
+}
+
+/** Of each challenge, whether its hash is in a row that was inserted. */
+function areFirst(challenges: readonly Challenge[], inserted: readonly unknown[]): boolean[] {
+  const hashes = new Set(inserted.map((row) => String(Object(row).hash)));
+  return challenges.map(({ hash }) => hashes.delete(hash));
 }
 
 /** How many sessions and links were ended. */

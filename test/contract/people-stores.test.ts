@@ -33,7 +33,13 @@ import {
   findPasswordHash,
   replacePasswordHash,
 } from '#server/db/authenticators';
-import { insertLink, findLink, markChallengeSpent, takeLink } from '#server/db/one-time';
+import {
+  insertLink,
+  findLink,
+  markChallengeSpent,
+  markChallengesSpentMeanwhile,
+  takeLink,
+} from '#server/db/one-time';
 import { insertAttempt, clearAttempts } from '#server/db/failed-attempts';
 import { onEachDatabase, type TestDatabase } from '#support/databases';
 import { newestEvents } from '#support/newest-events';
@@ -347,6 +353,31 @@ await onEachDatabase('people', ({ open }) => {
 
     expect((await Promise.all(answers)).filter(Boolean)).toEqual([true]);
     expect(await markChallengeSpent(stores.db, 'two', now + 10, now)).toBe(true);
+  });
+
+  test('challenges that are recorded at once: each counts once, whether alone, in one batch or in several', async () => {
+    const expiresAt = now + 10;
+    const batch = (...hashes: string[]) =>
+      markChallengesSpentMeanwhile(
+        stores.db,
+        hashes.map((hash) => ({ hash, expiresAt })),
+        now,
+      );
+
+    expect(await batch('a', 'b', 'a', 'c')).toEqual([true, true, false, true]);
+    expect(await batch('d', 'c', 'e')).toEqual([true, false, true]);
+    expect(await markChallengeSpent(stores.db, 'e', expiresAt, now)).toBe(false);
+    const all = await Promise.all(Array.from({ length: 5 }, () => batch('f', 'g', 'h')));
+    expect(all.flat().filter(Boolean)).toHaveLength(3);
+  });
+
+  test('challenges that are recorded at once: those that expired are forgotten', async () => {
+    const record = (expiresAt: number, at: number) =>
+      markChallengesSpentMeanwhile(stores.db, [{ hash: 'old', expiresAt }], at);
+
+    expect(await record(now + 10, now)).toEqual([true]);
+    expect(await record(now + 20, now + 9)).toEqual([false]);
+    expect(await record(now + 20, now + 10)).toEqual([true]);
   });
 
   test('upstream account: it is linked to one person', async () => {

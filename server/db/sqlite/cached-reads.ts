@@ -156,15 +156,15 @@ export function sharedChangeToken(connection: DatabaseSync) {
 
 /**
  * Returns a function that reads the change token of the database. The token differs after every write: `data_version`
- * changes when another connection writes, `total_changes` when this one does. Recorded calls that this connection writes do not
- * change it, because a server writes them all the time, and nothing that is cached depends on them.
+ * changes when another connection writes, `total_changes` when this one does. Rows of `uncachedTables` that this connection writes do
+ * not change it, because a server writes them all the time, and nothing that is cached depends on them.
  */
 export function changeTokenReader(connection: DatabaseSync): () => string {
-  const calls = callRowsOf(connection);
-  return tokenReader(connection, () => calls.written);
+  const uncached = uncachedRowsOf(connection);
+  return tokenReader(connection, () => uncached.written);
 }
 
-/** Like `changeTokenReader`, but the token also changes with recorded calls. */
+/** Like `changeTokenReader`, but the token also changes with those rows. */
 export function wholeChangeTokenReader(connection: DatabaseSync): () => string {
   return tokenReader(connection, () => 0);
 }
@@ -176,37 +176,40 @@ function tokenReader(connection: DatabaseSync, ignored: () => number): () => str
     `${Number(others.get()?.['data_version'])}/${Number(own.get()?.['count']) - ignored()}`;
 }
 
-const callTables = [
+/** Recorded calls, and what was used and works only once. */
+const uncachedTables = [
   'call_record',
   'call_quarter',
   'call_subject',
+  'spent_challenge',
+  'used_assertion',
 ] as const satisfies readonly (keyof Schema)[];
-const callTable = new RegExp(String.raw`\b(?:${callTables.join('|')})\b`);
-const callWrite = new RegExp(
-  String.raw`^\s*(?:insert into|update|delete from) "?(?:${callTables.join('|')})\b`,
+const uncachedTable = new RegExp(String.raw`\b(?:${uncachedTables.join('|')})\b`);
+const uncachedWrite = new RegExp(
+  String.raw`^\s*(?:insert into|update|delete from) "?(?:${uncachedTables.join('|')})\b`,
   'i',
 );
 
-interface CallRows {
-  /** Rows of recorded calls that a connection has inserted, changed or deleted, as `total_changes` counts them. */
+interface UncachedRows {
+  /** How many of them a connection has inserted, changed or deleted, as `total_changes` counts them. */
   written: number;
 }
 
-const callRows = new WeakMap<DatabaseSync, CallRows>();
+const uncachedRows = new WeakMap<DatabaseSync, UncachedRows>();
 
-/** Whoever executes a statement that `writesOnlyCalls` adds the number of rows that it returned. */
-export function callRowsOf(connection: DatabaseSync): CallRows {
-  const known = callRows.get(connection) ?? { written: 0 };
-  callRows.set(connection, known);
+/** Whoever executes a statement that `writesOnlyUncached` adds the number of rows that it changed. */
+export function uncachedRowsOf(connection: DatabaseSync): UncachedRows {
+  const known = uncachedRows.get(connection) ?? { written: 0 };
+  uncachedRows.set(connection, known);
   return known;
 }
 
-/** Whether the rows of a statement may be cached: it reads nothing of recorded calls, which do not change the change token. */
+/** Whether the rows of a statement may be cached: it reads none of `uncachedTables`, which do not change the change token. */
 export function isCacheable(sql: string): boolean {
-  return !callTable.test(sql);
+  return !uncachedTable.test(sql);
 }
 
-/** Whether a statement writes recorded calls and nothing else. */
-export function writesOnlyCalls(sql: string): boolean {
-  return callWrite.test(sql);
+/** Whether a statement writes one of `uncachedTables` and nothing else. */
+export function writesOnlyUncached(sql: string): boolean {
+  return uncachedWrite.test(sql);
 }

@@ -11,7 +11,21 @@ export interface ImmediateDatabase extends SqliteDatabase {
 
   /** Executes a statement that returns no rows once for each of these lists of values. */
   runEach(sql: string, rows: readonly (readonly unknown[])[]): void;
+
+  /**
+   * Executes statements in a transaction whose commit does not wait for the disk. Returns the rows of each; `undefined`, with nothing
+   * changed, while another process has locked the database.
+   */
+  writeNow(statements: Statements): unknown[][] | undefined;
+
+  /** Whether commits are written to a write-ahead log. */
+  hasLog(): boolean;
+
+  /** Resolves when everything that was committed before is on disk. Meanwhile, the process does other things. */
+  syncLog(): Promise<void>;
 }
+
+type Statements = readonly (readonly [sql: string, ...parameters: unknown[]])[];
 
 /** Tells Kysely what our SQLite can do, and executes statements without waiting for Kysely. */
 export class ImmediateAdapter extends SqliteAdapter {
@@ -44,6 +58,25 @@ export class ImmediateAdapter extends SqliteAdapter {
    */
   runEach(sql: string, rows: readonly (readonly unknown[])[]): void {
     this.#database.runEach(sql, rows);
+  }
+
+  /**
+   * Executes statements in a transaction whose commit does not wait for the disk. Returns the rows of each; `undefined`, with nothing
+   * changed, while another transaction is open on this connection, or while another process has locked the database.
+   */
+  writeNow(statements: Statements): unknown[][] | undefined {
+    if (this.#connection.isTransaction) return undefined;
+    return this.#database.writeNow(statements);
+  }
+
+  /** Whether commits are written to a write-ahead log. */
+  get hasLog(): boolean {
+    return this.#database.hasLog();
+  }
+
+  /** Resolves when everything that was committed before is on disk. Meanwhile, the process does other things. */
+  syncLog(): Promise<void> {
+    return this.#database.syncLog();
   }
 
   together(act: () => void): void {

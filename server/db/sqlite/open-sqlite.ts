@@ -14,12 +14,13 @@ import { tableNamesOnly } from '#db/migrate';
 import type { Schema } from '#db/schema';
 import {
   cachedRows,
-  callRowsOf,
   isCacheable,
   sharedChangeToken,
-  writesOnlyCalls,
+  uncachedRowsOf,
+  writesOnlyUncached,
 } from './cached-reads.ts';
 import { ImmediateAdapter, type ImmediateDatabase } from './immediate-adapter.ts';
+import { WriteAheadLog } from './write-ahead-log.ts';
 
 const busyTimeoutMs = 5000;
 
@@ -100,8 +101,8 @@ export function nodeSqlite(database: DatabaseSync): ImmediateDatabase {
   const prepared = new Map<string, SqliteStatement>();
   const changes = sharedChangeToken(database);
   const cached = cachedRows(database, () => changes.changeToken());
-  const total = database.prepare('select total_changes() as count');
-  const changedRows = () => Number(total.get()?.['count']);
+  const note = uncachedChangesNoter(database);
+  const log = new WriteAheadLog(database);
 
   const prepare = (sql: string): SqliteStatement => {
     const known = prepared.get(sql);
@@ -110,8 +111,8 @@ export function nodeSqlite(database: DatabaseSync): ImmediateDatabase {
     const statement =
       isQuery(sql) && isCacheable(sql)
         ? { ...plain, all: (of: readonly unknown[]) => cached(sql, of, () => plain.all(of)) }
-        : writesOnlyCalls(sql)
-          ? notingCallRows(plain, database)
+        : writesOnlyUncached(sql)
+          ? notingStatement(plain, note)
           : sql === 'begin'
             ? withoutWaiting(plain, database)
             : sql === 'rollback'
@@ -127,11 +128,33 @@ export function nodeSqlite(database: DatabaseSync): ImmediateDatabase {
     runEach(sql, rows) {
       // What `run` returns takes about as long as binding four values.
       const statement = prepare(sql);
-      const before = changedRows();
-      for (const values of rows) statement.all(values);
-      if (writesOnlyCalls(sql)) callRowsOf(database).written += changedRows() - before;
+      const each = () => {
+        for (const values of rows) statement.all(values);
+      };
+      if (writesOnlyUncached(sql)) note(each);
+      else each();
     },
-    close: () => database.close(),
+    writeNow(statements) {
+      database.exec('pragma synchronous = normal');
+      try {
+        prepare('begin').run([]);
+        const rows = statements.map(([sql, ...parameters]) => [...prepare(sql).all(parameters)]);
+        prepare('commit').run([]);
+        return rows;
+      } catch (error) {
+        prepare('rollback').run([]);
+        if (databaseFault(error) === 'busy') return undefined;
+        throw error;
+      } finally {
+        database.exec('pragma synchronous = full');
+      }
+    },
+    hasLog: () => log.isUsed,
+    syncLog: () => log.sync(),
+    close() {
+      log.close();
+      database.close();
+    },
   };
 }
 
@@ -143,16 +166,32 @@ function isQuery(sql: string): boolean {
   return /^\s*(select|with)\b/i.test(sql);
 }
 
-/** Tells the change token how many rows of recorded calls were written. */
-function notingCallRows(statement: SqliteStatement, database: DatabaseSync): SqliteStatement {
-  const rows = callRowsOf(database);
+/** Calls `act`, which changes only rows of `uncachedTables`, and tells the change token how many. */
+type Note = <Result>(act: () => Result) => Result;
+
+function uncachedChangesNoter(database: DatabaseSync): Note {
+  const rows = uncachedRowsOf(database);
+  const total = database.prepare('select total_changes() as count');
+  const changed = () => Number(total.get()?.['count']);
+  let isNoting = false;
+  return (act) => {
+    if (isNoting) return act();
+    const before = changed();
+    isNoting = true;
+    try {
+      return act();
+    } finally {
+      isNoting = false;
+      rows.written += changed() - before;
+    }
+  };
+}
+
+function notingStatement(statement: SqliteStatement, note: Note): SqliteStatement {
   return {
     ...statement,
-    run(parameters) {
-      const result = statement.run(parameters);
-      rows.written += Number(result.changes);
-      return result;
-    },
+    all: (parameters) => note(() => statement.all(parameters)),
+    run: (parameters) => note(() => statement.run(parameters)),
   };
 }
 

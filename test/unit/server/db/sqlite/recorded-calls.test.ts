@@ -2,10 +2,13 @@ import { expect, onTestFinished, test } from 'vitest';
 
 import { openStores, type OpenStores } from '#server/app/stores';
 import { deleteOldCalls } from '#server/db/calls';
+import { markAssertionUsed } from '#server/db/client-secrets';
+import { insertClient } from '#server/db/clients';
 import { insertKey, revokeKey } from '#server/db/keys';
+import { markChallengesSpentMeanwhile } from '#server/db/one-time';
 import { queryCache } from '#server/web/dashboard/live';
 import { recordCalls } from '#support/made-calls';
-import { madeAt, makeServer, newKey } from '#support/made-records';
+import { madeAt, makeServer, newClient, newKey } from '#support/made-records';
 import { temporaryFolder } from '#support/temporary-folder';
 
 const now = madeAt + 60;
@@ -54,6 +57,31 @@ test('recorded calls: those that this process writes and deletes leave the chang
   expect(deleted).toBe(2);
   expect(own.changes.changeToken()).toBe(before);
   expect(own.admissions.changeToken()).toBe(before);
+});
+
+test('used assertions: those that this process records and forgets leave the change token as it is', async () => {
+  const { own, other, admitted } = await twoProcesses();
+  const { id: clientId } = newClient();
+  await insertClient(own.db, newClient());
+  const record = async ({ db }: OpenStores, hash: string, at: number) => {
+    const [isFirst] = await markChallengesSpentMeanwhile(db, [{ hash, expiresAt: at + 9 }], at);
+    const used = { clientId, jti: hash, expiresAt: at + 9 };
+    return [isFirst, await markAssertionUsed(db, used, at)];
+  };
+  const before = own.changes.changeToken();
+
+  expect(await record(own, 'one', now)).toEqual([true, true]);
+  expect(await record(own, 'two', now + 10)).toEqual([true, true]);
+  expect(await record(own, 'two', now + 10)).toEqual([false, false]);
+  expect(own.changes.changeToken()).toBe(before);
+  expect(admitted()).toMatchObject({ keyId: 'key_a' });
+  await revokeKey(own.db, 'key_a', now);
+  await record(own, 'three', now + 20);
+  expect(admitted()).toBeUndefined();
+  const revoked = own.changes.changeToken();
+  expect(await record(other, 'three', now + 20)).toEqual([false, false]);
+  expect(await record(other, 'four', now + 20)).toEqual([true, true]);
+  expect(own.changes.changeToken()).not.toBe(revoked);
 });
 
 test('recorded calls: those that another process writes change the token', async () => {
