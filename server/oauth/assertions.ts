@@ -1,30 +1,17 @@
-import { createHash } from 'node:crypto';
-import { setTimeout as pause } from 'node:timers/promises';
+import { hash } from 'node:crypto';
+import { promisify } from 'node:util';
 
 import { decodeJwt, decodeProtectedHeader, errors, jwtVerify } from 'jose';
 import { z } from 'zod';
 
-import { markChallengesSpent } from '#db/one-time';
+import { markChallengesSpent, markChallengesSpentMeanwhile } from '#db/one-time';
 import type { Db } from '#db/transaction';
+import { type Awaitable, whenReady } from '#model/awaitable';
 import type { Clock, EpochSeconds } from '#model/clock';
 import { OutboundError } from '#outbound/checked-addresses';
 import type { IssuerKeys, KeySource } from './issuer-keys.ts';
+import { assertionAlgorithms, isSignedAsBefore, rememberSigner } from './known-signers.ts';
 import { OAuthError } from './oauth-error.ts';
-
-/** Asymmetric algorithms only: no one but the issuer must be able to sign. */
-const algorithms = [
-  'EdDSA',
-  'Ed25519',
-  'ES256',
-  'ES384',
-  'ES512',
-  'PS256',
-  'PS384',
-  'PS512',
-  'RS256',
-  'RS384',
-  'RS512',
-];
 
 const maxLength = 8192;
 const compact = /^[\w-]+\.[\w-]+\.[\w-]+$/;
@@ -87,26 +74,55 @@ export interface AssertionTerms {
  *
  * @throws {OAuthError} `invalid_grant`
  */
-export async function verifyAssertion(
-  { text, claims }: UnverifiedAssertion,
-  { source, issuer, audiences, longestLifeSeconds }: AssertionTerms,
-  { issuerKeys, clock }: { readonly issuerKeys: IssuerKeys; readonly clock: Clock },
-): Promise<void> {
-  const now = clock.now();
+export function verifyAssertion(
+  assertion: UnverifiedAssertion,
+  terms: AssertionTerms,
+  ports: VerifyingPorts,
+): Awaitable<void> {
+  const { source, issuer, audiences, longestLifeSeconds } = terms;
+  const { text, claims } = assertion;
+  const now = ports.clock.now();
   const { aud, exp, iat } = claims;
   if (!audiences.includes(aud)) throw assertionRefused('is for another audience');
   if (exp > now + longestLifeSeconds + skewSeconds) throw assertionRefused('lives too long');
   if (iat !== undefined && iat > now + skewSeconds) throw assertionRefused('is from the future');
   if (iat !== undefined && exp - iat > longestLifeSeconds) throw assertionRefused('lives too long');
+  const keys = ports.issuerKeys.current(source);
+  const known = keys && counts(claims, issuer, now) && isSignedAsBefore(keys, text);
+  return whenReady(known, (isRight) =>
+    isRight ? undefined : verifyByJose(assertion, terms, ports),
+  );
+}
+
+/** What `jose` wants of claims, besides what was checked before. RFC 7519 §4.1 */
+function counts({ iss, exp, nbf }: AssertionClaims, issuer: string, now: EpochSeconds): boolean {
+  const isBegun = nbf === undefined || (typeof nbf === 'number' && nbf <= now + skewSeconds);
+  return iss === issuer && exp > now - skewSeconds && isBegun;
+}
+
+interface VerifyingPorts {
+  readonly issuerKeys: IssuerKeys;
+  readonly clock: Clock;
+}
+
+async function verifyByJose(
+  { text, claims: { aud } }: UnverifiedAssertion,
+  { source, issuer }: AssertionTerms,
+  { issuerKeys, clock }: VerifyingPorts,
+): Promise<void> {
+  const keys = issuerKeys.current(source);
   try {
-    await jwtVerify(text, issuerKeys.keyOf(source), {
-      algorithms,
+    const { key, protectedHeader } = await jwtVerify(text, issuerKeys.keyOf(source), {
+      algorithms: assertionAlgorithms,
       issuer,
       audience: aud,
       requiredClaims: ['exp', 'sub'],
       clockTolerance: skewSeconds,
-      currentDate: new Date(now * 1000),
+      currentDate: new Date(clock.now() * 1000),
     });
+    // Only if they were not read again in the meantime is the key one of them.
+    if (keys && keys === issuerKeys.current(source) && key instanceof CryptoKey)
+      rememberSigner(keys, text, protectedHeader.alg, key);
   } catch (cause) {
     if (cause instanceof OutboundError) {
       throw assertionRefused('cannot be verified: the keys of its issuer cannot be read', cause);
@@ -140,29 +156,30 @@ export async function spendAssertion(
 
 function recordOf({ issuer, source, id, exp }: SpentAssertion) {
   // The source belongs to it: an organization that names keys of its own for this issuer must not use up the ids of others.
-  const hash = createHash('sha256')
-    .update(JSON.stringify([issuer, source, id]))
-    .digest('hex');
-  return { hash, expiresAt: Math.ceil(exp) + skewSeconds + marginSeconds };
+  const text = JSON.stringify([issuer, source, id]);
+  return { hash: hash('sha256', text), expiresAt: Math.ceil(exp) + skewSeconds + marginSeconds };
 }
 
 const mostAtOnce = 200;
 const gatheringMs = 2;
+/** How many commits may be on their way to the disk. */
+const mostCommits = 2;
+
+interface Waiting {
+  readonly spent: SpentAssertion;
+  readonly resolve: (isFirst: boolean) => void;
+  readonly reject: (error: unknown) => void;
+}
 
 /**
- * Records used assertions that need no other change, those of many requests in one transaction: each commit waits for the disk, and
- * the assertions that arrive meanwhile are recorded by the next one.
+ * Records used assertions that need no other change, those of many requests in one transaction. While it goes to disk, the assertions
+ * that arrive meanwhile are recorded by the next one.
  */
 export class AssertionLedger {
   readonly #ports: { readonly db: Db; readonly clock: Clock };
-  readonly #waiting: {
-    readonly spent: SpentAssertion;
-    readonly resolve: (isFirst: boolean) => void;
-    readonly reject: (error: unknown) => void;
-  }[] = [];
+  readonly #waiting: Waiting[] = [];
   #isWriting = false;
-  /** How many were recorded by the last transaction. */
-  #before = 0;
+  #running = 0;
 
   constructor(ports: { readonly db: Db; readonly clock: Clock }) {
     this.#ports = ports;
@@ -174,32 +191,47 @@ export class AssertionLedger {
       this.#waiting.push({ spent, resolve, reject });
       if (this.#isWriting) return;
       this.#isWriting = true;
-      setImmediate(() => void this.#write());
+      void this.#write();
     });
   }
 
   async #write(): Promise<void> {
-    const { db, clock } = this.#ports;
     while (this.#waiting.length > 0) {
-      // Where several came at a time, more are about to.
-      if (this.#before > 1) await pause(gatheringMs);
+      await this.#gather();
       const batch = this.#waiting.splice(0, mostAtOnce);
-      this.#before = batch.length;
-      try {
-        const records = batch.map(({ spent }) => recordOf(spent));
-        const first = await markChallengesSpent(db, records, clock.now());
-        for (const [at, { resolve }] of batch.entries()) resolve(first[at] ?? false);
-      } catch (error) {
-        for (const { reject } of batch) reject(error);
-      }
-      // Requests whose assertions were verified during the commit join the next one.
-      await new Promise((resolve) => {
-        setImmediate(resolve);
-      });
+      const recorded = this.#record(batch);
+      this.#running += 1;
+      void recorded.finally(() => (this.#running -= 1));
+      if (this.#running === mostCommits) await recorded;
     }
     this.#isWriting = false;
   }
+
+  /** As long as each turn of the event loop brings more: one commit for all costs less than one for each. */
+  async #gather(): Promise<void> {
+    const until = performance.now() + gatheringMs;
+    for (let quiet = 0, known = 0; quiet < 2 && performance.now() < until;) {
+      await turn();
+      const { length } = this.#waiting;
+      if (length >= mostAtOnce) return;
+      quiet = length > known ? 0 : quiet + 1;
+      known = length;
+    }
+  }
+
+  async #record(batch: readonly Waiting[]): Promise<void> {
+    const { db, clock } = this.#ports;
+    try {
+      const records = batch.map(({ spent }) => recordOf(spent));
+      const first = await markChallengesSpentMeanwhile(db, records, clock.now());
+      for (const [at, { resolve }] of batch.entries()) resolve(first[at] ?? false);
+    } catch (error) {
+      for (const { reject } of batch) reject(error);
+    }
+  }
 }
+
+const turn = promisify(setImmediate);
 
 /** Only the log has the cause. No text contains the assertion. */
 export function assertionRefused(why: string, cause?: unknown): OAuthError {

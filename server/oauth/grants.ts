@@ -11,6 +11,7 @@ import {
 } from './client-authentication.ts';
 import { clientCredentialsGrant } from './client-credentials-grant.ts';
 import type { AssertionPorts } from './identity-assertion-grant.ts';
+import type { jwtBearerGrant } from './jwt-bearer-grant.ts';
 import { OAuthError } from './oauth-error.ts';
 import { refreshTokenGrant } from './refresh-token-grant.ts';
 import type { GrantContext, Issued, TokenRequest } from './token-response.ts';
@@ -40,6 +41,9 @@ interface GrantOfAssertion extends Grant {
   ) => Awaitable<Issued & { readonly client: OAuthClient }>;
 }
 
+/** Once it is loaded. */
+let assertions: { readonly jwtBearerGrant: typeof jwtBearerGrant } | undefined;
+
 /**
  * The grants by their `grant_type`. The token endpoint, the server's metadata and client registration follow from
  * this table.
@@ -63,8 +67,13 @@ const grants = {
   'urn:ietf:params:oauth:grant-type:jwt-bearer': {
     clients: ['server', 'organization', 'self-registered'],
     // Few servers need what it loads.
-    redeem: async (request, context) =>
-      (await import('./jwt-bearer-grant.ts')).jwtBearerGrant(request, context),
+    redeem: (request, context) =>
+      assertions
+        ? assertions.jwtBearerGrant(request, context)
+        : import('./jwt-bearer-grant.ts').then((loaded) => {
+            assertions = loaded;
+            return loaded.jwtBearerGrant(request, context);
+          }),
   },
 } as const satisfies Readonly<Record<string, GrantOfClient | GrantOfAssertion>>;
 

@@ -24,7 +24,9 @@ import {
   findVouchingProvider,
   lockMemberLink,
   lockVouchingProvider,
+  type VouchingProvider,
 } from '#db/vouching-providers';
+import { type Awaitable, whenReady } from '#model/awaitable';
 import { identityAssertionLifeSeconds } from '#model/lifetimes';
 import { formatScopes, isScope, type Scope, scopeWords } from '#model/scopes';
 import { missingProof } from '#model/sign-in-proof';
@@ -34,6 +36,7 @@ import { randomBase62 } from '#secrets/secrets';
 import {
   type AssertionLedger,
   assertionRefused,
+  type AssertionTerms,
   spendAssertion,
   type UnverifiedAssertion,
   verifyAssertion,
@@ -66,7 +69,7 @@ export const identityAssertionProfile = 'urn:ietf:params:oauth:grant-profile:id-
 export interface AssertionPorts {
   readonly issuerKeys: IssuerKeys;
   readonly ledger: Pick<AssertionLedger, 'spend'>;
-  readonly admissions: Pick<AdmissionStore, 'byClient'>;
+  readonly admissions: Pick<AdmissionStore, 'byClient' | 'changeToken'>;
   readonly providerSetup: EntryPorts['providerSetup'];
   /** Reads the document of a client again if necessary, on behalf of the provider whose organization allows it. */
   readonly resolveClient: (
@@ -94,26 +97,46 @@ type IdentityClaims = z.output<typeof claimsSchema>;
  *
  * @throws {OAuthError} `invalid_request`, `invalid_client`, `unauthorized_client`, `invalid_grant`
  */
-export async function identityAssertionGrant(
+export function identityAssertionGrant(
   request: TokenRequest,
   assertion: UnverifiedAssertion,
   ports: GrantContext & AssertionPorts,
-): Promise<Issued & { readonly client: OAuthClient }> {
+): Awaitable<Issued & { readonly client: OAuthClient }> {
   const { form } = request;
-  const { db, base, endpointUrl } = ports;
+  const { db, endpointUrl } = ports;
   const claimed = claimsSchema.safeParse(assertion.claims);
   const place = claimed.success ? requestedPlace(form, claimed.data, endpointUrl) : undefined;
-  const provider =
-    place && (await findVouchingProvider(db, place.organization, assertion.claims.iss));
-  const from = await identifyAssertingClient(request, provider, ports);
-  const { client } = from;
-  // A client that redeems a code proves with PKCE that it asked for it; here, only authentication proves anything.
-  if (client.organization !== undefined) provedClient(from);
-  if (client.isSuspended) throw new OAuthError('invalid_grant', suspended('owner_left'));
-  if (!claimed.success) {
-    throw assertionRefused(`has no valid ${String(claimed.error.issues[0]?.path[0])}`);
-  }
-  if (!place) throw assertionRefused('is for no server here, or not for the requested resource');
+  const named = place && findVouchingProvider(db, place.organization, assertion.claims.iss);
+  return whenReady(named, (found) =>
+    whenReady(identifyAssertingClient(request, found, ports), (from) => {
+      const { client } = from;
+      // A client that redeems a code proves with PKCE that it asked for it; here, only authentication proves anything.
+      if (client.organization !== undefined) provedClient(from);
+      if (client.isSuspended) throw new OAuthError('invalid_grant', suspended('owner_left'));
+      if (!claimed.success) {
+        throw assertionRefused(`has no valid ${String(claimed.error.issues[0]?.path[0])}`);
+      }
+      if (!place)
+        throw assertionRefused('is for no server here, or not for the requested resource');
+      const provider = vouchingFor(client, found);
+      const about = { assertion, claims: claimed.data, provider };
+      return whenReady(verifyAssertion(assertion, termsOf(provider, ports), ports), () => {
+        if (claimed.data.client_id !== client.id) throw assertionRefused('is for another client');
+        return whenReady(renewedGrant(about, place, { client, form }, ports), (renewed) =>
+          renewed
+            ? { ...grantedToken(renewed.grant, renewed, ports), client }
+            : newGrant(about, place, { from, form }, ports),
+        );
+      });
+    }),
+  );
+}
+
+/** The provider, if its assertions count for this client. @throws {OAuthError} `unauthorized_client`, `invalid_grant` */
+function vouchingFor(
+  client: OAuthClient,
+  provider: VouchingProvider | undefined,
+): VouchingProvider {
   if (!provider) throw assertionRefused('is of an issuer that may not vouch for people there');
   if (!mayUse(client, provider)) {
     const why = 'the organization does not let this client use identity assertions';
@@ -121,19 +144,27 @@ export async function identityAssertionGrant(
   }
   // What signs for workloads must not sign for people.
   if (provider.isOfWorkloads) throw assertionRefused('is of an issuer of workloads');
-  const source = keySource(provider);
-  const { issuer } = provider;
-  const audiences = [base, `${base}/`];
-  const terms = { source, issuer, audiences, longestLifeSeconds: identityAssertionLifeSeconds };
-  await verifyAssertion(assertion, terms, ports);
-  if (claimed.data.client_id !== client.id) throw assertionRefused('is for another client');
+  return provider;
+}
 
-  const about = { assertion, claims: claimed.data, provider };
-  const renewed = await renewedGrant(about, place, { client, form }, ports);
-  if (renewed) return { ...grantedToken(renewed.grant, renewed, ports), client };
+function termsOf(provider: VouchingProvider, { base }: GrantContext): AssertionTerms {
+  return {
+    ...keyed(provider),
+    audiences: [base, `${base}/`],
+    longestLifeSeconds: identityAssertionLifeSeconds,
+  };
+}
 
-  const server = await findServer(db, place.organization, place.server);
-  if (!server || server.disabledAt !== undefined || !covers(provider, server.id)) {
+/** Decides what the person and the client may do, and makes or renews the grant. @throws {OAuthError} `invalid_grant` */
+async function newGrant(
+  about: Omit<Asserted, 'serverId'>,
+  place: Place,
+  { from, form }: { readonly from: IdentifiedClient; readonly form: Form },
+  ports: GrantContext & AssertionPorts,
+): Promise<Issued & { readonly client: OAuthClient }> {
+  const { client } = from;
+  const server = await findServer(ports.db, place.organization, place.server);
+  if (!server || server.disabledAt !== undefined || !covers(about.provider, server.id)) {
     throw assertionRefused('is for no server where assertions are allowed');
   }
   if (client.serverId !== undefined && client.serverId !== server.id) {
@@ -164,16 +195,17 @@ function requestedPlace(
 }
 
 /** A client whose id is the URL of its document is read again, or for the first time, only if the organization allows it here. */
-async function identifyAssertingClient(
+function identifyAssertingClient(
   { form, headers }: TokenRequest,
   provider: OwnedProvider | undefined,
   ports: GrantContext & AssertionPorts,
-): Promise<IdentifiedClient> {
+): Awaitable<IdentifiedClient> {
   const clientId = claimedClient(form, headers.authorization) ?? signerOf(form);
+  const identify = () => identifyClient(form, headers.authorization, ports);
   if (clientId?.startsWith('https:') && provider?.assertionClients.includes(clientId)) {
-    await ports.resolveClient(clientId, { userId: provider.id });
+    return ports.resolveClient(clientId, { userId: provider.id }).then(identify);
   }
-  return identifyClient(form, headers.authorization, ports);
+  return identify();
 }
 
 function signerOf(form: Form): string | undefined {
@@ -203,35 +235,39 @@ const linkPrecisionSeconds = 60;
  *
  * @throws {OAuthError} `invalid_grant` for an assertion that was used before
  */
-async function renewedGrant(
+function renewedGrant(
   { assertion, claims, provider }: Omit<Asserted, 'serverId'>,
   place: Place,
   { client, form }: { client: OAuthClient; form: Form },
   { db, clock, admissions, ledger }: GrantContext & AssertionPorts,
-): Promise<{ grant: GrantOfToken; scopes: readonly Scope[] } | undefined> {
+): Awaitable<{ grant: GrantOfToken; scopes: readonly Scope[] } | undefined> {
   const { sub: subject, exp } = assertion.claims;
   const issuedAt = Math.floor(claims.iat);
   const at = { ...place, providerId: provider.id, subject, clientId: client.id, issuedAt };
-  const known = await findKnownGrant(db, at);
-  if (!known || !covers(provider, known.serverId)) return undefined;
-  if (client.serverId !== undefined && client.serverId !== known.serverId) return undefined;
-  const now = clock.now();
-  const isRecent =
-    known.usedAt > now - linkPrecisionSeconds &&
-    known.expiresAt > now + grantLifeSeconds - grantPrecisionSeconds;
-  if (!isRecent || (known.secondFactorRequired && !provider.countsAsTwoFactors)) return undefined;
-  const { id, userId, expiresAt } = known;
-  const found = await admissions.byClient({ ...at, grant: { id, userId } });
-  if (!found || 'suspension' in found) return undefined;
-  const scopes = [form.get('scope'), claims.scope]
-    .filter((words) => words !== undefined)
-    .reduce<readonly Scope[]>((left, words) => narrowed(left, words), found.scopes);
-  if (scopes.length === 0 || formatScopes(scopes) !== formatScopes(known.scopes)) return undefined;
-  const { issuer } = provider;
-  const isFirst = await ledger.spend({ source: keySource(provider), issuer, id: claims.jti, exp });
-  if (!isFirst) throw assertionRefused('was used before');
-  const serverPath = `${place.organization}/${place.server}`;
-  return { grant: { id, userId, clientId: client.id, serverPath, expiresAt }, scopes };
+  return whenReady(findKnownGrant(db, at), (known) => {
+    if (!known || !covers(provider, known.serverId)) return undefined;
+    if (client.serverId !== undefined && client.serverId !== known.serverId) return undefined;
+    const now = clock.now();
+    const isRecent =
+      known.usedAt > now - linkPrecisionSeconds &&
+      known.expiresAt > now + grantLifeSeconds - grantPrecisionSeconds;
+    if (!isRecent || (known.secondFactorRequired && !provider.countsAsTwoFactors)) return undefined;
+    const { id, userId, expiresAt } = known;
+    const asOf = admissions.changeToken();
+    return whenReady(admissions.byClient({ ...at, grant: { id, userId }, asOf }), (found) => {
+      if (!found || 'suspension' in found) return undefined;
+      const scopes = [form.get('scope'), claims.scope]
+        .filter((words) => words !== undefined)
+        .reduce<readonly Scope[]>((left, words) => narrowed(left, words), found.scopes);
+      if (scopes.length === 0 || formatScopes(scopes) !== formatScopes(known.scopes))
+        return undefined;
+      return ledger.spend({ ...keyed(provider), id: claims.jti, exp }).then((isFirst) => {
+        if (!isFirst) throw assertionRefused('was used before');
+        const serverPath = `${place.organization}/${place.server}`;
+        return { grant: { id, userId, clientId: client.id, serverPath, expiresAt }, scopes };
+      });
+    });
+  });
 }
 
 type GrantOfToken = Parameters<typeof grantedToken>[0];

@@ -32,6 +32,9 @@ export function keySource({
 export interface IssuerKeys {
   /** Returns the key of a token's header, for `jwtVerify`. Rejects with `OutboundError` when the keys cannot be read. */
   keyOf(source: KeySource): JWTVerifyGetKey;
+
+  /** Stands for the keys among which `keyOf` finds one without waiting. `undefined` if it reads them first. */
+  current(source: KeySource): object | undefined;
 }
 
 const limits = { timeoutMs: 5000, maxBytes: 256 * 1024 };
@@ -113,7 +116,7 @@ export function issuerKeys({
     source: Exclude<KeySource, { type: 'inline' }>,
   ): Promise<ReadKeys> => {
     const { keys } = known;
-    const age = keys ? clock.now() - keys.readAt : Infinity;
+    const age = keys ? ageOf(keys) : Infinity;
     if (keys && age < keyLifeSeconds) return keys;
     try {
       return await read(known, source);
@@ -123,7 +126,14 @@ export function issuerKeys({
     }
   };
 
+  const ageOf = ({ readAt }: ReadKeys) => clock.now() - readAt;
+
   return {
+    current(source) {
+      const keys = sources.get(JSON.stringify(source))?.keys;
+      return keys && ageOf(keys) < keyLifeSeconds ? keys : undefined;
+    },
+
     keyOf(source) {
       if (source.type === 'inline') return keySet(JSON.parse(source.jwks));
       const name = JSON.stringify(source);

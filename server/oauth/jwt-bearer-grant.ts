@@ -1,4 +1,5 @@
 import type { OAuthClient } from '#db/clients';
+import type { Awaitable } from '#model/awaitable';
 import { readAssertion } from './assertions.ts';
 import {
   type AssertionPorts,
@@ -17,10 +18,10 @@ import { workloadGrant } from './workload-grant.ts';
  *
  * @throws {OAuthError} `invalid_request`, `invalid_client`, `unauthorized_client`, `invalid_grant`, `invalid_scope`
  */
-export async function jwtBearerGrant(
+export function jwtBearerGrant(
   request: TokenRequest,
   ports: GrantContext & AssertionPorts,
-): Promise<Issued & { readonly client: OAuthClient }> {
+): Awaitable<Issued & { readonly client: OAuthClient }> {
   const text = request.form.get('assertion');
   if (text === undefined) throw new OAuthError('invalid_request', 'assertion is missing');
   const assertion = readAssertion(text);

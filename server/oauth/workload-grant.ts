@@ -3,7 +3,6 @@ import { createHash } from 'node:crypto';
 import { findClient, type OAuthClient } from '#db/clients';
 import { findOrganization } from '#db/organizations';
 import { findServer } from '#db/servers';
-import { transaction } from '#db/transaction';
 import { listTrustRules, type TrustRule } from '#db/trust-rules';
 import { isProviderIssuer } from '#db/vouching-providers';
 import { formatScopes } from '#model/scopes';
@@ -12,8 +11,8 @@ import { randomBase62 } from '#secrets/secrets';
 import { accessTokenLifeSeconds } from './access-tokens.ts';
 import {
   type AssertionClaims,
+  type AssertionLedger,
   assertionRefused,
-  spendAssertion,
   type UnverifiedAssertion,
   verifyAssertion,
 } from './assertions.ts';
@@ -37,9 +36,12 @@ const workloadTypes: ReadonlySet<string | undefined> = new Set([undefined, 'jwt'
 export async function workloadGrant(
   { form, headers, url }: TokenRequest,
   assertion: UnverifiedAssertion,
-  ports: GrantContext & { readonly issuerKeys: IssuerKeys },
+  ports: GrantContext & {
+    readonly issuerKeys: IssuerKeys;
+    readonly ledger: Pick<AssertionLedger, 'spend'>;
+  },
 ): Promise<Issued & { readonly client: OAuthClient }> {
-  const { db, clock, base, endpointUrl, tokens } = ports;
+  const { db, clock, base, endpointUrl, tokens, ledger } = ports;
   const isAuthenticated = ['client_secret', 'client_assertion', 'client_assertion_type'];
   if (headers.authorization !== undefined || isAuthenticated.some((name) => form.has(name))) {
     throw new OAuthError('invalid_request', 'the client of a workload has no credentials');
@@ -73,8 +75,7 @@ export async function workloadGrant(
   const now = clock.now();
   if (isSingleUse) {
     const spent = { source, issuer, id: claims.jti ?? digestOf(assertion), exp: claims.exp };
-    const isFirst = await transaction(db, (tx) => spendAssertion(tx, spent, now));
-    if (!isFirst) throw assertionRefused('was used before');
+    if (!(await ledger.spend(spent))) throw assertionRefused('was used before');
   }
   const accessToken = tokens.issue({
     id: randomBase62(22),

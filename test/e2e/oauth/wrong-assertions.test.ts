@@ -246,6 +246,12 @@ test('identity assertion: the right one is accepted, so that each of the wrong o
   expect(await company.call(answer.body.access_token ?? '')).toBe(200);
 });
 
+test('identity assertion: those that come once its header is known are accepted too, before the wrong ones', async () => {
+  const again = async () => company.exchange(await company.assertion());
+
+  expect([await again(), await again()]).toMatchObject([{ status: 200 }, { status: 200 }]);
+});
+
 test.each(cases)('identity assertion: one with %s is refused', async (_, make) => {
   const {
     signed = {},

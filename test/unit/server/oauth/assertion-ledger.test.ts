@@ -1,0 +1,67 @@
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { setImmediate as turn } from 'node:timers/promises';
+
+import { sql } from 'kysely';
+import { expect, onTestFinished, test } from 'vitest';
+
+import { databaseName, openStores } from '#server/app/stores';
+import { AssertionLedger, type SpentAssertion } from '#server/oauth/assertions';
+import { fakeClock } from '#support/fake-clock';
+import { temporaryFolder } from '#support/temporary-folder';
+
+/** The ledgers of two processes on one database. */
+async function twoProcesses() {
+  const folder = await temporaryFolder();
+  const [own, other] = [await openStores(folder.path), await openStores(folder.path)];
+  onTestFinished(async () => {
+    await own.close();
+    await other.close();
+    await folder[Symbol.asyncDispose]();
+  });
+  const clock = fakeClock();
+  const assertion = (id: string): SpentAssertion => ({
+    source: { type: 'url', url: 'https://id.example/keys' },
+    issuer: 'https://id.example',
+    id,
+    exp: clock.now() + 300,
+  });
+  const [one, two] = [own, other].map(({ db }) => new AssertionLedger({ db, clock }));
+  if (!one || !two) throw new TypeError('two ledgers were expected');
+  return { file: join(folder.path, databaseName), own, one, two, assertion };
+}
+
+test('used assertions: of equal ones that come together, one is the first, at whichever process', async () => {
+  const { one, two, assertion } = await twoProcesses();
+  const ids = Array.from({ length: 300 }, (_, at) => `id ${at % 100}`);
+  const spent = await Promise.all(
+    ids.map((id, at) => (at % 2 === 0 ? one : two).spend(assertion(id))),
+  );
+
+  expect(spent.filter(Boolean)).toHaveLength(100);
+  expect(await Promise.all(ids.map((id) => two.spend(assertion(id))))).not.toContain(true);
+});
+
+test('used assertions: those that come during a transaction are recorded after it', async () => {
+  const { own, one, assertion } = await twoProcesses();
+  const spent: Promise<boolean>[] = [];
+  await own.db.transaction().execute(async (tx) => {
+    spent.push(one.spend(assertion('a')), one.spend(assertion('a')));
+    // They are recorded some turns later, which they cannot be now.
+    for (let turns = 0; turns < 10; turns += 1) await turn();
+    const { rows } = await sql`select * from spent_challenge`.execute(tx);
+    expect(rows).toEqual([]);
+  });
+
+  expect(await Promise.all(spent)).toEqual([true, false]);
+});
+
+test('used assertions: none is confirmed before it is on disk, and one that was not counts as used', async () => {
+  const { file, one, two, assertion } = await twoProcesses();
+  // Its process opens it when it needs it first.
+  rmSync(`${file}-wal`);
+
+  await expect(one.spend(assertion('a'))).rejects.toThrow('ENOENT');
+  expect(await two.spend(assertion('a')).catch(() => false)).toBe(false);
+  expect(await one.spend(assertion('a')).catch(() => false)).toBe(false);
+});
