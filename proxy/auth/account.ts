@@ -29,8 +29,8 @@ export type Account = {
   readPrivateKey: ConfiguredClientPorts['readPrivateKey'];
   /** The identity provider of the company that the connection, the administrators of this computer or the server itself named. */
   provider: () => Promise<IdentityProvider | undefined>;
-  /** Notes the provider that the server named to the person who signed in. */
-  learnProvider: (told: ToldProvider) => Promise<void>;
+  /** Notes the provider that the server named to the person who signed in, or that it named none. */
+  learnProvider: (told: ToldProvider | undefined) => Promise<void>;
   /** Reads what `assertion` of the connection refers to. */
   readAssertion: (reference: string) => Promise<string>;
   listen: (options: RedirectListenerOptions) => Promise<RedirectListener>;

@@ -31,7 +31,7 @@ const idJagProfile = 'urn:ietf:params:oauth:grant-profile:id-jag';
 const idJagType = 'urn:ietf:params:oauth:token-type:id-jag';
 const idTokenType = 'urn:ietf:params:oauth:token-type:id_token';
 
-/** `unsupported`: why the person has to sign in to the server itself. A refusal is never that. */
+/** `unsupported`: why the person has to sign in to the server itself. A refusal is that only if no one configured the provider. */
 export type ManagedOutcome = { granted: Granted } | { unsupported: string };
 
 export type ManagedInput = {
@@ -102,7 +102,10 @@ export async function managedGrant(
       },
     };
   } catch (error) {
-    if (!(error instanceof OAuthError && unsupported.has(error.details.error ?? ''))) throw error;
+    if (!(error instanceof OAuthError && error.code === 'refused')) throw error;
+    // What only the server told us is no order of the company: the person can sign in to the server itself, as they did before.
+    const isTold = provider.toldBy !== undefined;
+    if (!isTold && !unsupported.has(error.details.error ?? '')) throw error;
     return { unsupported: error.message };
   }
 }

@@ -22,7 +22,7 @@ export type SignInPorts = ChooseClientPorts & {
   clock: Clock;
   show: ShowPage;
   save: (granted: Granted) => Promise<TokenRecord>;
-  learnProvider?: (told: ToldProvider) => Promise<void>;
+  learnProvider?: (told: ToldProvider | undefined) => Promise<void>;
 };
 
 export type SignInInput = {
@@ -98,7 +98,8 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
         const granted = await authorizationCodeGrant(redeemed, discovery, { http, clock });
         const { refreshToken } = granted;
         const scope = granted.scope ?? scopes?.join(' ');
-        const { name: signedInAs, told } = await accountOf(discovery, granted.accessToken, http);
+        const account = await accountOf(discovery, granted.accessToken, http);
+        const { name: signedInAs } = account;
         const record = await save({
           ...tokenOf(granted, discovery, clock.now()),
           ...(scope !== undefined && { scope }),
@@ -106,7 +107,7 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
           ...(refreshToken !== undefined && { refresh: { refreshToken, clientId } }),
         });
         if (isInKeychain(credentials.clientSecret)) await bindSecret(url, client, issuer, store);
-        if (told) await ports.learnProvider?.(told);
+        if ('told' in account) await ports.learnProvider?.(account.told);
         return record;
       },
     );
@@ -123,8 +124,8 @@ function refuseForeign(known: string | undefined, issuer: string): void {
 }
 
 /**
- * The name of the account of an access token, and the provider of its company; `undefined` if the authorization server does not return
- * them, which does not prevent a sign-in. A provider is named here and not in metadata, because only its people may know.
+ * The name of the account of an access token, and the provider of its company; without `told` if the authorization server does not say who
+ * signed in, which does not prevent a sign-in. A provider is named here and not in metadata, because only its people may know.
  *
  * OpenID Connect Core 1.0 §5.3; `identity_provider` is our own
  */
@@ -132,7 +133,7 @@ export async function accountOf(
   { userinfoEndpoint, within }: Pick<Discovery, 'userinfoEndpoint' | 'within'>,
   accessToken: string,
   http: HttpClient,
-): Promise<{ name?: string; told?: ToldProvider }> {
+): Promise<{ name?: string; told?: ToldProvider | undefined }> {
   if (userinfoEndpoint === undefined) return {};
   const answer = await fetchJson(http, {
     url: new URL(userinfoEndpoint),
@@ -148,7 +149,7 @@ export async function accountOf(
   const urls = Array.isArray(servers) ? servers.filter((one) => typeof one === 'string') : [];
   return {
     ...(typeof name === 'string' && { name: name.trim().slice(0, 200) }),
-    ...(provider && urls.length > 0 && { told: { provider, servers: urls.slice(0, 20) } }),
+    told: provider && urls.length > 0 ? { provider, servers: urls.slice(0, 20) } : undefined,
   };
 }
 

@@ -80,23 +80,26 @@ export type ToldProvider = { provider: IdentityProvider; servers: readonly strin
 const maxLearned = 100;
 
 /**
- * Notes what the server at `url` told a person who has just signed in there. A server speaks only for URLs of its own origin, of which the one
- * that was signed in to must be one.
+ * Notes what the server at `url` told a person who has just signed in there, in place of what it told before. A server speaks only for URLs
+ * of its own origin, of which the one that was signed in to must be one.
  */
 export async function learnProvider(
   source: string,
   url: string,
-  { provider: { issuer, clientId }, servers }: ToldProvider,
+  told: ToldProvider | undefined,
 ): Promise<void> {
   const { origin } = new URL(url);
-  const own = servers.filter((server) => URL.parse(server)?.origin === origin);
-  if (!own.some((server) => isWithin(url, server))) return;
+  const own = (told?.servers ?? []).filter((server) => URL.parse(server)?.origin === origin);
+  if (told && !own.some((server) => isWithin(url, server))) return;
   const known = await entriesOf(source);
-  const isSame = (entry: JsonObject) => JSON.stringify(entry['servers']) === JSON.stringify(own);
-  const learned = { issuer, clientId, servers: own };
-  if (known.some((entry) => JSON.stringify(entry) === JSON.stringify(learned))) return;
-  const others = known.filter((entry) => !isSame(entry));
-  const identityProviders = [learned, ...others].slice(0, maxLearned);
+  const isAbout = ({ servers }: JsonObject) =>
+    Array.isArray(servers) && servers.some((server) => isWithin(url, String(server)));
+  const others = known.filter((entry) => !isAbout(entry));
+  const learned = told
+    ? [{ issuer: told.provider.issuer, clientId: told.provider.clientId, servers: own }]
+    : [];
+  const identityProviders = [...learned, ...others].slice(0, maxLearned);
+  if (JSON.stringify(identityProviders) === JSON.stringify(known)) return;
   await mkdir(dirname(source), { recursive: true, mode: 0o700 });
   await writeAtomically(source, `${JSON.stringify({ identityProviders }, undefined, 2)}\n`);
 }

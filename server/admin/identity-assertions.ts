@@ -6,7 +6,7 @@ import { isWorkloadIssuer } from '#db/trust-rules';
 import { json } from '#config/option';
 import { UsageError } from '#config/usage-error';
 import { command, type Command } from './command.ts';
-import { fields, surfaces, yesOrNo } from './fields.ts';
+import { fields, surfaces, words, yesOrNo } from './fields.ts';
 import {
   ofProvider,
   ownProvider,
@@ -93,6 +93,27 @@ export const providerUpdateAssertions = organizationOperation({
           entries: { between: 'lines' },
         },
       }),
+    nativeClientId: words(500)
+      .nullable()
+      .optional()
+      .describe(
+        'The client of Latchkey’s proxy at the provider, without a secret: members who signed in to a server are told it; empty or null: they are not',
+      )
+      .register(surfaces, {
+        option: {
+          name: 'native-client',
+          value: 'ID',
+          doc: "the client of Latchkey's proxy at the provider, of which members are told; '' for none",
+        },
+        control: {
+          kind: 'text',
+          label: 'Client ID of Latchkey’s proxy there',
+          subject: 'The client ID',
+          help: 'A native application without a secret. The proxy of a member who signed in to one server learns it, and needs no consent page for the next. Empty: it learns none.',
+          optional: false,
+          attributes: { maxlength: '500', autocomplete: 'off', spellcheck: 'false' },
+        },
+      }),
     keysUrl: z
       .string()
       .max(500)
@@ -121,7 +142,7 @@ export const providerUpdateAssertions = organizationOperation({
     return {};
   },
   async run(input, { organization }, ports) {
-    const { providerId, assertionsAllowed, keysUrl } = input;
+    const { providerId, assertionsAllowed, keysUrl, nativeClientId } = input;
     const { id, issuer } = await ownProvider(organization, providerId, ports);
     if (assertionsAllowed && (await isWorkloadIssuer(ports.db, organization.id, issuer))) {
       const why = 'its issuer is one of workloads of this organization: revoke those clients first';
@@ -137,6 +158,7 @@ export const providerUpdateAssertions = organizationOperation({
         assertionServers: await serverIds(servers, organization.name, ports),
       }),
       ...(keysUrl !== undefined && { keysUrl: keysUrl || undefined }),
+      ...(nativeClientId !== undefined && { nativeClientId: nativeClientId || undefined }),
     });
     return toProviderView(await ownProvider(organization, providerId, ports), ports);
   },
@@ -183,6 +205,7 @@ const updateCommand = command(providerUpdateAssertions, {
     { assertions: ({ assertionsAllowed }) => (assertionsAllowed ? 'allowed' : 'refused') },
     'assertionClients',
     'assertionServers',
+    'nativeClientId',
     'keysUrl',
   ],
 });

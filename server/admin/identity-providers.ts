@@ -88,6 +88,10 @@ export const providerViewSchema = z
       .describe('Whether it may vouch for members to applications (identity assertions)'),
     assertionClients: z.array(z.string()).describe('The ids of the clients that it may vouch to'),
     assertionServers: z.array(z.string()).describe('The names of the servers where it may vouch'),
+    nativeClientId: z
+      .string()
+      .nullable()
+      .describe('The client of Latchkey’s proxy there, of which members are told'),
     keysUrl: z
       .string()
       .nullable()
@@ -135,6 +139,7 @@ export async function toProviderView(
     assertionsAllowed: provider.assertionsAllowed,
     assertionClients: [...provider.assertionClients],
     assertionServers: await findServerNames(db, provider.organizationId, provider.assertionServers),
+    nativeClientId: provider.nativeClientId ?? null,
     keysUrl: provider.keysUrl ?? null,
     members: counts.get(provider.id) ?? 0,
     status: disabledAt === undefined ? enabled : 'disabled',

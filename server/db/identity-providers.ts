@@ -34,6 +34,11 @@ export interface ProviderRecord extends ProviderChecking {
   readonly countsAsTwoFactors: boolean;
   /** Where its keys are; absent if its configuration says so. For identity assertions only. */
   readonly keysUrl: string | undefined;
+  /**
+   * The client of Latchkey's proxy at the provider, without a secret. Members who signed in to a server are told it, so that the proxy needs
+   * no consent page for the next one. For identity assertions only.
+   */
+  readonly nativeClientId: string | undefined;
   /** Whether applications may exchange its identity assertions for tokens. */
   readonly assertionsAllowed: boolean;
   /** The ids of the clients that may; if there are none, those that administrators of the organization created. */
@@ -64,6 +69,7 @@ type Changeable = Pick<
   | 'roleGroups'
   | 'countsAsTwoFactors'
   | 'keysUrl'
+  | 'nativeClientId'
   | 'assertionsAllowed'
   | 'assertionClients'
   | 'assertionServers'
@@ -72,12 +78,17 @@ type Changeable = Pick<
 >;
 
 /**
- * What can change. Members that are omitted or `undefined` keep their value, except that a `joiningRole`, `keysUrl` or `disabledAt`
- * that is `undefined` is cleared. Changing the client forgets the test.
+ * What can change. Members that are omitted or `undefined` keep their value, except that a `joiningRole`, `keysUrl`, `nativeClientId` or
+ * `disabledAt` that is `undefined` is cleared. Changing the client forgets the test.
  */
 export type ProviderChange = { readonly [Name in keyof Changeable]?: Changeable[Name] | undefined };
 
-type Vouching = 'keysUrl' | 'assertionsAllowed' | 'assertionClients' | 'assertionServers';
+type Vouching =
+  | 'keysUrl'
+  | 'nativeClientId'
+  | 'assertionsAllowed'
+  | 'assertionClients'
+  | 'assertionServers';
 /** A provider to insert. Unless it says otherwise, it vouches for no one. */
 export type NewProvider = Omit<ProviderRecord, 'tested' | 'announcedAt' | 'disabledAt' | Vouching> &
   Partial<Pick<ProviderRecord, Vouching>>;
@@ -112,6 +123,7 @@ export async function insertProvider(
         role_groups: JSON.stringify(provider.roleGroups),
         counts_as_two_factors: Number(provider.countsAsTwoFactors),
         keys_url: provider.keysUrl ?? null,
+        native_client_id: provider.nativeClientId ?? null,
         assertions_allowed: Number(provider.assertionsAllowed ?? false),
         assertion_clients: JSON.stringify(provider.assertionClients ?? []),
         assertion_servers: JSON.stringify(provider.assertionServers ?? []),
@@ -184,6 +196,7 @@ export async function updateProvider(
       counts_as_two_factors: Number(change.countsAsTwoFactors),
     }),
     ...('keysUrl' in change && { keys_url: change.keysUrl ?? null }),
+    ...('nativeClientId' in change && { native_client_id: change.nativeClientId ?? null }),
     ...(change.assertionsAllowed !== undefined && {
       assertions_allowed: Number(change.assertionsAllowed),
     }),
@@ -263,6 +276,7 @@ export function readProvider(row: Selectable<Schema['identity_provider']>): Prov
     roleGroups: readStrings(row.role_groups),
     countsAsTwoFactors: row.counts_as_two_factors === 1,
     keysUrl: row.keys_url ?? undefined,
+    nativeClientId: row.native_client_id ?? undefined,
     assertionsAllowed: row.assertions_allowed === 1,
     assertionClients: readStrings(row.assertion_clients),
     assertionServers: readStrings(row.assertion_servers),

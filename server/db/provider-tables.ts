@@ -24,6 +24,7 @@ export interface ProviderTables {
     assertion_clients: Generated<string>;
     assertion_servers: Generated<string>;
     keys_url: string | null;
+    native_client_id: string | null;
     check_again: Generated<string>;
     session_check_minutes: Generated<number>;
     grant_check_hours: Generated<number>;

@@ -1,5 +1,6 @@
 import { type Awaitable, whenReady } from '#model/awaitable';
 import type { EpochSeconds } from '#model/clock';
+import { domainOf } from '#model/email';
 import type { Scope } from '#model/scopes';
 import { readScopes } from './columns.ts';
 import { readProvider, type ProviderRecord } from './identity-providers.ts';
@@ -58,6 +59,54 @@ const vouching = immediateQuery((db, organization: string, issuer: string) =>
     .where('identity_provider.disabled_at', 'is', null)
     .where('identity_provider.assertions_allowed', '=', 1),
 );
+
+/**
+ * The providers of an organization that may be named to one of its members, oldest first: they vouch for people, Latchkey's proxy has a
+ * client there, and the person has an account that is linked, or an address of a domain that the organization has proved.
+ */
+export async function listNamedProviders(
+  db: Db,
+  organization: string,
+  person: { readonly id: string; readonly email: string },
+): Promise<
+  (ProviderRecord & { readonly nativeClientId: string; readonly organization: string })[]
+> {
+  const rows = await db
+    .selectFrom('identity_provider')
+    .innerJoin('organization', 'organization.id', 'identity_provider.organization_id')
+    .selectAll('identity_provider')
+    .where('organization.name', '=', organization)
+    .where('identity_provider.disabled_at', 'is', null)
+    .where('identity_provider.assertions_allowed', '=', 1)
+    .where('identity_provider.native_client_id', 'is not', null)
+    .where((where) =>
+      where.or([
+        where.exists(
+          where
+            .selectFrom('member_identity')
+            .select('member_identity.subject')
+            .whereRef('member_identity.provider_id', '=', 'identity_provider.id')
+            .where('member_identity.person_id', '=', person.id),
+        ),
+        where.exists(
+          where
+            .selectFrom('organization_domain')
+            .select('organization_domain.domain')
+            .whereRef('organization_domain.organization_id', '=', 'organization.id')
+            .where('organization_domain.proved_at', 'is not', null)
+            .where('organization_domain.domain', '=', domainOf(person.email)),
+        ),
+      ]),
+    )
+    .orderBy('identity_provider.created_at')
+    .orderBy('identity_provider.id')
+    .execute();
+  return rows
+    .map(readProvider)
+    .flatMap(({ nativeClientId, ...provider }) =>
+      nativeClientId === undefined ? [] : [{ ...provider, nativeClientId, organization }],
+    );
+}
 
 /** An active grant that came of an earlier assertion about the same account. */
 export interface KnownGrant {

@@ -216,12 +216,17 @@ function signerOf(form: Form): string | undefined {
   }
 }
 
-function mayUse(client: OAuthClient, { assertionClients, organization }: OwnedProvider): boolean {
+/** Whether an organization lets this client exchange assertions of its provider. */
+export function mayUse(
+  client: OAuthClient,
+  { assertionClients, organization }: OwnedProvider,
+): boolean {
   if (assertionClients.length > 0) return assertionClients.includes(client.id);
   return client.organization === organization;
 }
 
-function covers({ assertionServers }: OwnedProvider, serverId: string): boolean {
+/** Whether assertions of a provider are accepted at this server. */
+export function covers({ assertionServers }: OwnedProvider, serverId: string): boolean {
   return assertionServers.length === 0 || assertionServers.includes(serverId);
 }
 

@@ -1,16 +1,21 @@
-import type { OAuthClient } from '#db/clients';
+import { findClient, type OAuthClient } from '#db/clients';
 import { findBundleToken, listBundledGrants } from '#db/grant-bundles';
 import { findRefreshToken, findGrant } from '#db/grants';
 import { findUser } from '#db/people';
+import { listUsableServers } from '#db/server-access';
+import { findServer } from '#db/servers';
 import type { Db } from '#db/transaction';
+import { listNamedProviders } from '#db/vouching-providers';
 import type { AccessTokenClaims, AccessTokens } from './access-tokens.ts';
 import { identifyClient, provedClient, type ClientContext } from './client-authentication.ts';
 import type { Form } from './forms.ts';
+import { covers, mayUse } from './identity-assertion-grant.ts';
 import { OAuthError } from './oauth-error.ts';
 import { permittedScopes } from './permitted-scopes.ts';
 import { isOwnComputer } from './redirect-uris.ts';
 import { formatScopes, type Scope } from '#model/scopes';
 import { serverListUrl } from '#model/server-list';
+import { parseServerPath } from '#model/slug';
 import { hashSecret, isWellFormedSecret } from '#secrets/secrets';
 
 export interface IntrospectionEndpointPorts extends ClientContext {
@@ -126,6 +131,7 @@ async function bundleToken(
 }
 
 export interface UserinfoEndpointPorts {
+  readonly base: string;
   readonly tokens: AccessTokens;
   readonly db: Db;
   /** Whether the MCP endpoint that the token is for would accept it now. */
@@ -135,18 +141,28 @@ export interface UserinfoEndpointPorts {
 export interface Userinfo {
   readonly sub: string;
   readonly email?: string;
+  /** A member of ours: where the proxy of this person signs in once for several servers. */
+  readonly identity_provider?: NamedProvider;
+}
+
+interface NamedProvider {
+  readonly issuer: string;
+  readonly client_id: string;
+  /** The URLs where its assertions are accepted, or above which they are. */
+  readonly servers: readonly string[];
 }
 
 /**
  * `GET /api/oauth/userinfo`: the person who granted this access token. A program on the person's own computer also
- * gets their e-mail address, to show who is signed in and to expose a swapped sign-in. A web application does not,
+ * gets their e-mail address, to show who is signed in and to expose a swapped sign-in, and the identity provider of the
+ * organization, if it vouches for people to this client. A web application gets neither,
  * because the consent page did not mention it. `undefined` unless a person's valid token was sent.
  *
  * OpenID Connect Core 1.0 §5.3
  */
 export async function userinfoEndpoint(
   authorization: string | undefined,
-  { tokens, db, isAdmitted }: UserinfoEndpointPorts,
+  { base, tokens, db, isAdmitted }: UserinfoEndpointPorts,
 ): Promise<Userinfo | undefined> {
   const token = /^Bearer +(\S+)$/i.exec(authorization ?? '')?.[1];
   if (token === undefined) return undefined;
@@ -161,5 +177,36 @@ export async function userinfoEndpoint(
     findUser(db, claims.subject),
   ]);
   if (!grant || !user) return undefined;
-  return { sub: user.id, ...(isOwnComputer(grant.redirectHost) && { email: user.email }) };
+  if (!isOwnComputer(grant.redirectHost)) return { sub: user.id };
+  const { id: sub, email } = user;
+  const place = parseServerPath(grant.serverPath);
+  const client = await findClient(db, claims.clientId);
+  const named = place && client && (await namedProvider(user, client, place, { base, db }));
+  return { sub, email, ...(named && { identity_provider: named }) };
+}
+
+/** How many servers of a person are looked at, and how many the proxy remembers. */
+const mostUsable = 1000;
+const mostServers = 20;
+
+/** The provider that vouches for this person to this client at this server, and at which others that the person may use. */
+async function namedProvider(
+  user: { readonly id: string; readonly email: string },
+  client: OAuthClient,
+  { organization, server }: { readonly organization: string; readonly server: string },
+  { base, db }: Pick<UserinfoEndpointPorts, 'base' | 'db'>,
+): Promise<NamedProvider | undefined> {
+  const providers = await listNamedProviders(db, organization, user);
+  const candidates = providers.filter((provider) => mayUse(client, provider));
+  if (candidates.length === 0) return undefined;
+  const here = await findServer(db, organization, server);
+  const provider = here && candidates.find((candidate) => covers(candidate, here.id));
+  if (!provider) return undefined;
+  const { issuer, nativeClientId: client_id, assertionServers } = provider;
+  const under = `${base}/mcp/${organization}`;
+  if (assertionServers.length === 0) return { issuer, client_id, servers: [under] };
+  const usable = await listUsableServers(db, user.id, organization, mostUsable);
+  const others = usable.filter(({ id }) => id !== here.id && assertionServers.includes(id));
+  const names = [here, ...others].slice(0, mostServers).map(({ name }) => name);
+  return { issuer, client_id, servers: names.map((name) => `${under}/${name}`) };
 }

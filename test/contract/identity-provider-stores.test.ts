@@ -71,6 +71,7 @@ await onEachDatabase('identity providers', ({ open }) => {
       assertionsAllowed: true,
       assertionClients: ['client_x'],
       assertionServers: ['srv_x'],
+      nativeClientId: 'native',
       createdAt: now,
       ...but,
     });

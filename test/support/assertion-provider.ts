@@ -35,8 +35,8 @@ export interface Exchange {
 }
 
 /**
- * The identity provider of a company: oidc-provider, with one client, an assistant. It accepts any name that a person enters, and
- * exchanges the assistant's ID tokens and refresh tokens for identity assertions.
+ * The identity provider of a company: oidc-provider, with two clients: an assistant, and programs on people's computers. It accepts any name that a person enters, and
+ * exchanges their ID tokens and refresh tokens for identity assertions.
  *
  * draft-ietf-oauth-identity-assertion-authz-grant-04 §4
  */
@@ -47,6 +47,8 @@ export interface AssertionProvider extends AsyncDisposable {
   /** The assistant, which authenticates with `client_secret` in the body. */
   readonly clientId: string;
   readonly clientSecret: string;
+  /** A native application without a secret, whose redirects arrive at any port of the person's computer. */
+  readonly nativeClientId: string;
   /** Every exchange so far. */
   readonly exchanges: readonly Exchange[];
 
@@ -83,15 +85,25 @@ export async function assertionProvider({
   const issuer = `http://127.0.0.1:${await listen(server)}`;
   const clientId = 'assistant-there';
   const clientSecret = 'the secret of the assistant at the company';
+  const nativeClientId = 'native-there';
+  const grants = ['authorization_code', 'refresh_token', tokenExchange];
   const provider = new Provider(issuer, {
     clients: [
       {
         client_id: clientId,
         client_secret: clientSecret,
         redirect_uris: [redirectUri, ...redirectUris],
-        grant_types: ['authorization_code', 'refresh_token', tokenExchange],
+        grant_types: grants,
         response_types: ['code'],
         token_endpoint_auth_method: 'client_secret_post',
+      },
+      {
+        client_id: nativeClientId,
+        application_type: 'native',
+        redirect_uris: [redirectUri],
+        grant_types: grants,
+        response_types: ['code'],
+        token_endpoint_auth_method: 'none',
       },
     ],
     jwks: { keys: [{ ...(await exportJWK(privateKey)), ...named }] },
@@ -112,14 +124,14 @@ export async function assertionProvider({
   const sign = (claims: JWTPayload, typ = 'oauth-id-jag+jwt') =>
     new SignJWT(claims).setProtectedHeader({ alg: 'RS256', kid: named.kid, typ }).sign(privateKey);
 
-  const subjectOf = async (token: string, type: string): Promise<string> => {
+  const subjectOf = async (token: string, type: string, client: string): Promise<string> => {
     if (type === refreshTokenType) {
       const found = await provider.RefreshToken.find(token);
-      if (found?.clientId !== clientId) throw new errors.InvalidGrant('unknown refresh token');
+      if (found?.clientId !== client) throw new errors.InvalidGrant('unknown refresh token');
       return found.accountId;
     }
     // The provider must not take the ID token of another client. RFC 8693 §2.1
-    const { payload } = await jwtVerify(token, published, { issuer, audience: clientId });
+    const { payload } = await jwtVerify(token, published, { issuer, audience: client });
     return payload.sub ?? '';
   };
 
@@ -135,7 +147,8 @@ export async function assertionProvider({
       context.body = refusal ?? { error: 'invalid_target' };
       return;
     }
-    const sub = await subjectOf(asked.subject_token, subjectTokenType).catch(() => {
+    const { clientId: asking } = context.oidc.client;
+    const sub = await subjectOf(asked.subject_token, subjectTokenType, asking).catch(() => {
       note();
       throw new errors.InvalidGrant('the subject token is not valid');
     });
@@ -171,6 +184,7 @@ export async function assertionProvider({
     tokenEndpoint: `${issuer}/token`,
     clientId,
     clientSecret,
+    nativeClientId,
     exchanges,
     register: (audience, id) => void clientIds.set(audience, id),
     async signIn(login) {

@@ -10,7 +10,10 @@ declare module 'oidc-provider' {
 
   /** The context of a request to the token endpoint, when the client is authenticated. */
   export interface ProviderContext {
-    readonly oidc: { readonly params: Readonly<Record<string, unknown>> };
+    readonly oidc: {
+      readonly params: Readonly<Record<string, unknown>>;
+      readonly client: { readonly clientId: string };
+    };
     status: number;
     body: unknown;
   }
@@ -21,7 +24,8 @@ declare module 'oidc-provider' {
       configuration: {
         clients: {
           client_id: string;
-          client_secret: string;
+          client_secret?: string;
+          application_type?: 'native' | 'web';
           redirect_uris: string[];
           grant_types?: string[];
           response_types?: string[];

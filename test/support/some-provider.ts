@@ -22,6 +22,7 @@ export function someProvider(but: Partial<SomeProvider> = {}): SomeProvider {
     roleGroups: [],
     countsAsTwoFactors: false,
     keysUrl: undefined,
+    nativeClientId: undefined,
     assertionsAllowed: false,
     assertionClients: [],
     assertionServers: [],

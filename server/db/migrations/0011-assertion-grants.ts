@@ -38,6 +38,7 @@ const columns = [
   `alter table identity_provider add column assertion_clients text not null default '[]'`,
   `alter table identity_provider add column assertion_servers text not null default '[]'`,
   `alter table identity_provider add column keys_url text`,
+  `alter table identity_provider add column native_client_id text`,
   // Kept when the provider is removed, because a withdrawn grant still refuses.
   `alter table oauth_grant add column is_by_assertion integer not null default 0`,
   `alter table oauth_grant add column provider_id text references identity_provider (id) on delete set null`,

@@ -74,6 +74,14 @@ function factsOf(provider: ProviderView): Fact[] {
     { label: 'People who are not members', text: joiningWords[provider.joiningRole] },
     { label: 'Roles by group', text: provider.roleGroups.join(', ') || 'None' },
     { label: 'Applications', text: vouchingWords(provider) },
+    ...(provider.nativeClientId === null
+      ? []
+      : [
+          {
+            label: 'Client of Latchkey’s proxy',
+            cell: { kind: 'address', text: provider.nativeClientId },
+          } as const,
+        ]),
     { label: 'Tested', cell: timeCell(provider.testedAt, 'Never') },
   ];
 }

@@ -228,7 +228,11 @@ const vouching: FormRoutes = {
       verb: 'Save',
       cancel: providerPath(visit, provider.id),
       crumbs: crumbsTo(visit.organization, provider.name),
-      record: { ...provider, keysUrl: provider.keysUrl ?? '' },
+      record: {
+        ...provider,
+        keysUrl: provider.keysUrl ?? '',
+        nativeClientId: provider.nativeClientId ?? '',
+      },
       shownFields: { focus: false },
     };
   },

@@ -6,12 +6,15 @@ import { z } from 'zod';
 
 import type { AssertionProvider } from '#support/assertion-provider';
 import { pkcePair } from '#support/authorization-server';
-import { assistantFiles, companyComputer, type CompanyComputer } from '#support/company-computer';
+import { companyComputer, type CompanyComputer } from '#support/company-computer';
+import { assistantFiles } from '#support/person-computer';
 import { serverProcess, type ServerProcess } from '#support/server-process';
 import { suite } from '#support/suite';
 import { temporaryFolder } from '#support/temporary-folder';
 
 const endpoints = ['sales', 'support', 'finance'];
+const email = 'dana@example.com';
+const password = 'correct horse battery';
 const made = z.object({ id: z.string() });
 
 /** What the administrators of Acme do at our server; the id of their provider there. */
@@ -23,8 +26,8 @@ async function setUp(server: ServerProcess, company: AssertionProvider): Promise
   for (const name of endpoints)
     await server.command(['server', 'create', `acme/${name}`, '--demo']);
   await server.command(
-    ['user', 'create', 'dana@example.com', '--organization', 'acme', '--role', 'member'],
-    'correct horse battery',
+    ['user', 'create', email, '--organization', 'acme', '--role', 'member'],
+    password,
   );
   const client = ['--client-id', company.clientId, '--client-secret-file', secretFile];
   const place = ['--outbound-host', '127.0.0.1', '--master-key-file', server.masterKeyFile];
@@ -46,7 +49,8 @@ async function setUp(server: ServerProcess, company: AssertionProvider): Promise
   });
   await fetch(`${server.base}/oauth/consent?${asked.toString()}`);
   const allowed = ['--allow', 'yes', '--client', document];
-  await server.command(['provider', 'assertions', 'acme', id, ...allowed]);
+  const named = ['--native-client', company.nativeClientId];
+  await server.command(['provider', 'assertions', 'acme', id, ...allowed, ...named]);
   company.register(server.base, document);
   return id;
 }
@@ -104,5 +108,67 @@ await suite(['keychain', 'browser'], 'a company whose provider vouches for its p
     expect(error?.message).toContain(`${server.base} gives you no access to ${url('sales')}`);
     expect(login.stderr).toContain('hint: ask the administrators of your company for access');
     expect({ code: login.code, pages: computer.counts().pages }).toEqual({ code: 1, pages: 0 });
+  });
+});
+
+await suite(['keychain', 'browser'], 'a server that names the provider of a company', () => {
+  let computer: CompanyComputer;
+  let server: ServerProcess;
+  let providerId: string;
+
+  beforeAll(async () => {
+    server = await serverProcess({ args: ['--outbound-host', '127.0.0.1'] });
+    computer = await companyComputer(async (company) => {
+      providerId = await setUp(server, company);
+      return undefined;
+    });
+  });
+  afterAll(async () => {
+    await computer[Symbol.asyncDispose]();
+    await server[Symbol.asyncDispose]();
+  });
+
+  const url = (name: string) => `${server.base}/mcp/acme/${name}`;
+  /** Signs in to the server itself, unless it knows the browser, and allows the proxy to act. */
+  const allow = async () => {
+    const { page, click, opened, outcome } = computer;
+    await page.goto(await opened());
+    if (new URL(page.url()).pathname === '/sign-in') {
+      await page.getByLabel('E-mail').fill(email);
+      await page.getByLabel('Password', { exact: true }).fill(password);
+      await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+    }
+    await click('Allow');
+    return outcome();
+  };
+
+  test('after one sign-in to a server, its provider opens the next one, and no page the one after that', async () => {
+    const { company, withPage, latchkey, signIn, counts } = computer;
+    const first = await withPage(allow, 'setup', url('sales'), '--yes');
+    const second = await withPage(signIn, 'setup', url('support'), '--yes');
+    const third = await latchkey('setup', url('finance'), '--yes');
+
+    expect(first.stdout).toContain('signed in as dana@example.com');
+    expect(first.stdout).not.toContain('company sign-in');
+    for (const { code, stdout } of [second, third]) {
+      expect(code).toBe(0);
+      expect(stdout).toContain(`by the company sign-in of ${company.issuer}`);
+    }
+    expect(counts().pages).toBe(0);
+    expect(company.exchanges).toHaveLength(2);
+    const metadata = await fetch(`${server.base}/.well-known/oauth-authorization-server`);
+    expect(await metadata.text()).not.toContain(company.issuer);
+  });
+
+  test('once the organization no longer lets the provider vouch, people sign in to the server itself again', async () => {
+    await server.command(['provider', 'assertions', 'acme', providerId, '--allow', 'no']);
+    const { stdout, stderr, code } = await computer.withPage(allow, 'login', 'support');
+    const again = await computer.withPage(allow, 'login', 'support');
+
+    expect({ code, stdout }).toMatchObject({ code: 0 });
+    expect(stdout).toContain('signed in as dana@example.com');
+    expect(stderr).toContain('support cannot use the company sign-in of');
+    // The server named no provider this time.
+    expect(again.stderr).not.toContain('company sign-in');
   });
 });

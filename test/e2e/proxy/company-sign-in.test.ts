@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-import { assistantFiles, companyComputer, type CompanyComputer } from '#support/company-computer';
+import { companyComputer, type CompanyComputer } from '#support/company-computer';
 import { legacyMcp } from '#support/legacy-mcp';
 import { managedFront, type ManagedFront } from '#support/managed-front';
+import { assistantFiles } from '#support/person-computer';
 import { suite } from '#support/suite';
 
 const endpoints = ['sales', 'support', 'finance'];

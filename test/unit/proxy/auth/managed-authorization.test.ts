@@ -108,8 +108,11 @@ async function dana(
     store,
     ports,
     requests,
-    grant: async (previous?: TokenRecord, wider = false) =>
-      managedGrant({ url, credentials, provider }, { ...(previous && { previous }), wider }, ports),
+    grant: async (previous?: TokenRecord, wider = false, toldBy?: string) => {
+      const from = { ...provider, ...(toldBy !== undefined && { toldBy }) };
+      const known = { ...(previous && { previous }), wider };
+      return managedGrant({ url, credentials, provider: from }, known, ports);
+    },
     sent: (endpoint: string) =>
       requests
         .filter((request) => request.url.href === endpoint)
@@ -234,6 +237,20 @@ test.each(['access_denied', 'invalid_target', 'invalid_scope', 'unauthorized_cli
       details: { remedy: 'ask the administrators of your company for access' },
     });
     expect(sent(tokenEndpoint)).toEqual([]);
+  },
+);
+
+test.each<[string, Answers]>([
+  ['the provider', { exchange: () => refused('access_denied', 'not yours') }],
+  ['the server', { token: () => refused('unauthorized_client', 'not yours') }],
+])(
+  'company sign-in: where only the server named the provider, a refusal of %s leads to the server itself',
+  async (_, answers) => {
+    const { grant } = await dana(answers);
+
+    expect(await grant(undefined, false, url)).toMatchObject({
+      unsupported: expect.stringMatching(/gives you no access to .*not yours/),
+    });
   },
 );
 

@@ -92,11 +92,18 @@ const sales = 'https://mcp.example.com/mcp/acme/sales';
 const acme = ['https://mcp.example.com/mcp/acme'];
 
 /** What we know about `about` after servers told these things to a person who signed in to `sales`. */
-async function learned(about: string, ...told: { clientId: string; servers: string[] }[]) {
+async function learned(
+  about: string,
+  ...told: ({ clientId: string; servers: string[] } | undefined)[]
+) {
   await using folder = await temporaryFolder('learned');
   const file = join(folder.path, 'state', 'identity-providers.json');
-  for (const { clientId, servers } of told)
-    await learnProvider(file, sales, { provider: { issuer, clientId }, servers });
+  for (const one of told)
+    await learnProvider(
+      file,
+      sales,
+      one && { provider: { issuer, clientId: one.clientId }, servers: one.servers },
+    );
   return await providerIn(file, about);
 }
 
@@ -124,4 +131,13 @@ test('told provider: a server speaks for no other origin, and not for others alo
       servers: ['https://mcp.example.com/mcp/rival'],
     }),
   ).toBeUndefined();
+});
+
+test('told provider: it is forgotten once the server names none to the person, and others are not', async () => {
+  const other = 'https://mcp.example.com/mcp/other/x';
+  const both = { clientId: 'a', servers: [...acme, 'https://mcp.example.com/mcp/other'] };
+
+  expect(await learned(sales, { clientId: 'a', servers: acme }, undefined)).toBeUndefined();
+  expect(await learned(other, both, undefined)).toBeUndefined();
+  expect(await learned(sales, undefined)).toBeUndefined();
 });

@@ -51,6 +51,7 @@ test('assertions of a provider: omitted fields keep their value, and servers are
     assertionsAllowed: true,
     assertionClients: [clientId, clientId, 'https://assistant.example/client.json'],
     assertionServers: ['wiki'],
+    nativeClientId: 'latchkey',
     keysUrl: `${issuer}/keys`,
   });
 
@@ -58,19 +59,20 @@ test('assertions of a provider: omitted fields keep their value, and servers are
     assertionsAllowed: true,
     assertionClients: [clientId, 'https://assistant.example/client.json'],
     assertionServers: ['wiki'],
+    nativeClientId: 'latchkey',
     keysUrl: `${issuer}/keys`,
   });
   expect(await change({ assertionsAllowed: false })).toEqual({
     ...first,
     assertionsAllowed: false,
   });
-  expect(await change({ assertionClients: [], assertionServers: [''], keysUrl: '' })).toMatchObject(
-    {
-      assertionClients: [],
-      assertionServers: [],
-      keysUrl: null,
-    },
-  );
+  const nothing = { assertionClients: [], assertionServers: [''], nativeClientId: '', keysUrl: '' };
+  expect(await change(nothing)).toMatchObject({
+    assertionClients: [],
+    assertionServers: [],
+    nativeClientId: null,
+    keysUrl: null,
+  });
 });
 
 test.each<[string, object]>([

@@ -45,6 +45,7 @@ test('applications of a provider: an owner switches them on, and empties the lis
     'allowed.assertionsAllowed': 'assertionsAllowed',
     assertionClients: `${client.id}\nhttps://assistant.example/client.json\n`,
     assertionServers: 'sales',
+    nativeClientId: 'latchkey-native',
     keysUrl: '',
   };
   const saved = await post(`${path}/assertions`, sent);
@@ -55,19 +56,27 @@ test('applications of a provider: an owner switches them on, and empties the lis
     assertionsAllowed: true,
     assertionClients: [client.id, 'https://assistant.example/client.json'],
     assertionServers: ['srv_sales'],
+    nativeClientId: 'latchkey-native',
     keysUrl: undefined,
   });
   expect(await text(`${path}/assertions`)).toContain('https://assistant.example/client.json');
+  expect(await text(path)).toContain('latchkey-native');
   const wrong = await post(`${path}/assertions`, { ...sent, assertionServers: 'none' });
   expect([wrong.status, wrong.text.includes('names a server that does not exist')]).toEqual([
     422,
     true,
   ]);
-  await post(`${path}/assertions`, { assertionClients: '', assertionServers: '', keysUrl: '' });
+  await post(`${path}/assertions`, {
+    assertionClients: '',
+    assertionServers: '',
+    nativeClientId: '',
+    keysUrl: '',
+  });
   expect(await record()).toMatchObject({
     assertionsAllowed: false,
     assertionClients: [],
     assertionServers: [],
+    nativeClientId: undefined,
   });
 });
 
