@@ -492,6 +492,37 @@ describe('the tools of a server', () => {
     expect((await audited()).filter(isChange)).toHaveLength(1400);
   });
 
+  test('what waits for review is recorded once for each list that shows it first, at any node', async () => {
+    await using server = await nodes('flag');
+    const { db, look, audited } = server;
+    await updateServer(db, someServer().id, { newTools: 'review' });
+    await look(good);
+    await look(good, 1);
+    await look([...good, ...many(3)]);
+    await look(evil);
+    await look(good);
+    await look(evil, 1);
+
+    expect(await audited()).toEqual([
+      'tool.review server:acme/sales waiting:2',
+      'tool.review server:acme/sales waiting:3',
+      'tool.review server:acme/sales waiting:2',
+      'tool.review server:acme/sales waiting:2',
+    ]);
+  });
+
+  test('people are told at most a hundred times a day that something of a server waits', async () => {
+    await using server = await nodes('flag');
+    const { db, look, clock, audited } = server;
+    await updateServer(db, someServer().id, { newTools: 'review' });
+    for (let round = 0; round < 120; round += 1) await look(said(`Round ${round}.`));
+    const recorded = await audited();
+    clock.advance(86_400);
+    await look(said('Another day.'));
+
+    expect([recorded.length, (await audited()).length]).toEqual([100, 101]);
+  });
+
   test('a change that cannot be recorded is not stored either, so that it is recorded later', async () => {
     await using server = await nodes('withhold');
     const { look, db, audited } = server;
