@@ -226,11 +226,17 @@ export async function decideConsent(
   const location = await transaction(db, async (tx) => {
     if (!(await lockSession(tx, sessionId, clock.now()))) return undefined;
     const within = { ...ports, db: tx };
-    await remember(request, userId, { ...shown, tools }, within);
+    const granted = { ...shown, scopes: scopesFor(tools, shown.scopes), tools };
+    await remember(request, userId, granted, within);
     await note({ ...about, action: 'consent.allow', outcome: 'done' }, within);
-    return issueCode(request, { userId, ...shown, tools }, within);
+    return issueCode(request, { userId, ...granted }, within);
   });
   return handedOver(location);
+}
+
+/** An application that may only read does not administer the server either. */
+function scopesFor({ type }: ToolSelection, shown: readonly Scope[]): readonly Scope[] {
+  return type === 'read-only' ? shown.filter((scope) => scope !== 'mcp:server:manage') : shown;
 }
 
 /**

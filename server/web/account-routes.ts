@@ -19,6 +19,7 @@ import { scopeSentence } from '#model/scopes';
 import { applicationName } from './consent.ts';
 import type { FieldError } from './forms.ts';
 import { pageErrors } from './page-errors.ts';
+import { selectionWords } from './tool-choice.ts';
 import { usualFormBytes, queryChoice, sendPage } from './page-request.ts';
 import {
   type CurrentPerson,
@@ -229,6 +230,7 @@ export function accountGrantsOf(db: Db, clock: Clock) {
         organization: { name: organization, title: titles.organization },
         server: { name: server, title: titles.server },
         scopes: scopes.map((scope) => scopeSentence(scope).text),
+        tools: grant.tools.type === 'all' ? undefined : selectionWords(grant.tools),
         createdAt,
         lastUsedAt,
         isByProvider: grant.isByAssertion ?? false,

@@ -61,6 +61,8 @@ export interface AccountGrant {
   readonly server: Titled;
   /** The permissions, in words. */
   readonly scopes: readonly string[];
+  /** What it is limited to, in words; `undefined` if to nothing. */
+  readonly tools: string | undefined;
   readonly createdAt: EpochSeconds;
   readonly lastUsedAt: EpochSeconds | undefined;
   /** Whether an identity provider of the organization allowed it, in place of the person. */
@@ -132,6 +134,7 @@ ${grants.map(
 <strong dir="auto">${client}</strong>
 <p>${titleMarkup(server)} <span class="soft">in</span> ${titleMarkup(organization)}</p>
 <p class="help">${scopes.join('; ')}</p>
+${grant.tools !== undefined && html`<p class="help">${grant.tools}</p>`}
 <p class="help">
 ${grant.isByProvider ? 'Allowed by your organization' : 'Allowed'}
 ${relativeTime(createdAt, now)}${lastUsedAt !== undefined && html`, last used ${relativeTime(lastUsedAt, now)}`}
@@ -144,11 +147,14 @@ ${
         { action: `/account/grants/${id}/allow` },
         html`<button aria-label="Allow ${client} again">Allow again</button>`,
       )
-    : postForm(
-        frame,
-        { action: `/account/grants/${id}/withdraw` },
-        html`<button class="danger" aria-label="Withdraw from ${client}">Withdraw</button>`,
-      )
+    : html`<div class="actions">
+<a class="button" href="/dashboard/${organization.name}/applications/${id}/tools" aria-label="Change tools of ${client}">Change tools</a>
+${postForm(
+  frame,
+  { action: `/account/grants/${id}/withdraw` },
+  html`<button class="danger" aria-label="Withdraw from ${client}">Withdraw</button>`,
+)}
+</div>`
 }
 </li>`,
 )}

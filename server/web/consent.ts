@@ -31,13 +31,15 @@ import {
   secondFactorPage,
   withWayBack,
 } from './consent-errors.ts';
+import { consentAnswer, consentForms } from './consent-tools.ts';
 import { hiddenField, postForm } from './forms.ts';
 import { displayName, html, type Html } from './html.ts';
 import { companySignInPath, type Frame, isLongHeading, layout } from './layout.ts';
 import { errorPage, type ErrorPageData } from './messages.ts';
 import { pageErrors } from './page-errors.ts';
-import { usualFormBytes, readPageForm, sendPage } from './page-request.ts';
+import { readPageForm, sendPage } from './page-request.ts';
 import { type Titled, titleMarkup, titleText } from './titles.ts';
+import { usableTools, type UsableTools } from './usable-tools.ts';
 import {
   type CurrentMember,
   currentMemberOf,
@@ -82,6 +84,10 @@ interface ConsentPageData {
   readonly until: EpochSeconds;
   /** Says that arguments or results of calls are stored; `undefined` if they are not. */
   readonly stored: string | undefined;
+  /** What the person can limit; `undefined` if the application asks for no tools. */
+  readonly usable: UsableTools | undefined;
+  /** Whether the person wanted to choose tools and chose none. */
+  readonly isNothingChosen: boolean;
   readonly requestId: string;
   /** This page's own path, for people who sign in with a different account. */
   readonly back: string;
@@ -94,8 +100,7 @@ function consentPage(data: ConsentPageData, frame: Frame): Html {
   const title = titleText(server);
   const isLong = isLongHeading(`Connect ${name}${via} to ${title}?`);
   const until = new Date(data.until * 1000);
-  const decision = html`${hiddenField('request', data.requestId)}
-<div class="actions even"><button class="primary" name="decision" value="allow">Allow</button> <button name="decision" value="deny">Deny</button></div>`;
+  const kept = html`${hiddenField('request', data.requestId)}${hiddenField('again', data.back)}`;
   const signOut = html`${hiddenField('next', data.back)}
 <p class="help">Not you? <button class="quiet">Sign in with a different account</button></p>`;
   const content = html`<div>
@@ -119,7 +124,7 @@ ${withheld.map(({ text }) => html`<p class="help">The application also requested
 </section>
 <p>It acts as <strong dir="auto">${email}</strong> until <time datetime="${until.toISOString()}">${until.toUTCString().slice(5, 16)}</time>, unless you withdraw access earlier on <a href="/account">your account page</a>.</p>
 ${data.stored !== undefined && html`<p class="notice" dir="auto">${data.stored}</p>`}
-${postForm(frame, { action: '/oauth/consent' }, decision)}
+${consentForms(frame, { ...data, action: consentPath, kept })}
 ${postForm(frame, { action: '/sign-out' }, signOut)}`;
   return layout({ title: `Connect ${name}${via}?`, width: 'form' }, frame, content);
 }
@@ -140,10 +145,14 @@ export interface ConsentRoutesOptions {
   readonly ports: Omit<ConsentContext, 'source'> & CurrentPersonPorts;
 }
 
+const consentPath = '/oauth/consent';
+/** A box for each chosen tool. */
+const maxFormBytes = 128 * 1024;
+
 /** `/oauth/consent`: asks the signed-in person and carries out the decision. */
 export function consentRoutes(app: FastifyInstance, options: ConsentRoutesOptions): void {
   const otherErrors = pageErrors(options.base, options.ports);
-  takeRawBodies(app, usualFormBytes);
+  takeRawBodies(app, maxFormBytes);
   app.setErrorHandler((error, request, reply) => {
     if (!(error instanceof OAuthError)) return otherErrors(error, request, reply);
     request.log.info(
@@ -155,18 +164,21 @@ export function consentRoutes(app: FastifyInstance, options: ConsentRoutesOption
     const status = code === 'slow_down' ? 429 : 400;
     return sendPage(reply, errorPage, refusedRequestPage(error), { status });
   });
-  app.get('/oauth/consent', (request, reply) => showConsent(request, reply, options));
-  app.post('/oauth/consent', (request, reply) => carryOutDecision(request, reply, options));
+  app.get(consentPath, (request, reply) => showConsent(request, reply, options));
+  app.post(consentPath, (request, reply) => carryOutDecision(request, reply, options));
 }
 
+/** `again` is the path of the page that the person answered without choosing anything. */
 async function showConsent(
   request: FastifyRequest,
   reply: FastifyReply,
   { base, ports }: ConsentRoutesOptions,
+  again?: string,
 ): Promise<FastifyReply> {
   void reply.header('Cache-Control', 'no-store');
   const person = await currentMemberOf(base, ports)(request);
-  const query = request.url.split('?').slice(1).join('?');
+  const here = again ?? request.url;
+  const query = here.split('?').slice(1).join('?');
   const asked = await authorizationRequest(query, { userId: person?.user.id }, ports);
   if (asked.outcome === 'page') throw asked.refusal;
   if (asked.outcome === 'redirect') return reply.redirect(asked.location, 303);
@@ -174,11 +186,11 @@ async function showConsent(
     const page = withWayBack(refusedRequestPage(asked.refusal), asked);
     return sendPage(reply, errorPage, page, { status: 400, ...(person && { person }) });
   }
-  const back = encodeURIComponent(request.url);
+  const back = encodeURIComponent(here);
   const context = { ...ports, source: visitOf(request) };
   if (asked.outcome === 'bundle' && person) {
     const outcome = await askBundle(asked.request, sessionOf(person), context);
-    return showBundle(reply, { outcome, person, back: request.url });
+    return showBundle(reply, { outcome, person, back: here });
   }
   if (
     asked.outcome === 'sign-in' ||
@@ -208,8 +220,11 @@ async function showConsent(
       return handOver(request, reply, consent.location, { base, ports });
     case 'ask': {
       const formAction = formActionOf(asked.request.redirectUri);
-      const data = pageData(consent.question, person, request.url);
-      return sendPage(reply, consentPage, data, { person, formAction });
+      const usable = await usableToolsOf(consent.question, person, ports);
+      const shown = { usable, isNothingChosen: again !== undefined };
+      const data = { ...pageData(consent.question, person, here), ...shown };
+      const status = again === undefined ? 200 : 422;
+      return sendPage(reply, consentPage, data, { person, formAction, status });
     }
   }
 }
@@ -237,7 +252,12 @@ async function carryOutDecision(
   const form = readPageForm(request, base, person);
   if (!person) return reply.redirect('/sign-in', 303);
   if (form.has('back')) return carryOutChoice(request, reply, { form, person, base, ports });
-  const decision = { requestId: form.get('request'), allow: form.get('decision') === 'allow' };
+  const answer = consentAnswer(form);
+  const again = form.get('again') ?? '';
+  if (answer.outcome === 'nothing-chosen' && again.startsWith(`${consentPath}?`)) {
+    return showConsent(request, reply, { base, ports }, again);
+  }
+  const decision = { allow: false, ...answer, requestId: form.get('request') };
   const context = { ...ports, source: visitOf(request) };
   const decided = await decideConsent(decision, sessionOf(person), context);
   if (decided.outcome === 'redirect') {
@@ -363,11 +383,21 @@ function sessionOf({ user, session }: CurrentMember) {
   return { userId: user.id, sessionId, factors, through };
 }
 
+/** What the person can limit. An application that may only list tools has none to limit. */
+async function usableToolsOf(
+  { request: { clientId, serverPath }, terms }: ConsentQuestion,
+  { user: { id: userId } }: CurrentMember,
+  ports: ConsentRoutesOptions['ports'],
+): Promise<UsableTools | undefined> {
+  if (!terms.scopes.includes('mcp:tools:execute')) return undefined;
+  return usableTools({ userId, clientId, serverPath }, ports);
+}
+
 function pageData(
   { request, terms, place, until, requestId }: ConsentQuestion,
   { user }: CurrentMember,
   back: string,
-): ConsentPageData {
+): Omit<ConsentPageData, 'usable' | 'isNothingChosen'> {
   const [organization = '', server = ''] = request.serverPath.split('/');
   return {
     application: request,

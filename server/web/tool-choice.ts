@@ -1,6 +1,7 @@
 // What a key, a client or a grant may use of a server, as a part of forms: everything, only tools that read, or chosen ones.
 
 import type { Form } from '#oauth/forms';
+import type { Scope } from '#model/scopes';
 import type { PrimitiveKind, ToolSelection } from '#model/tool-rights';
 import { errorText } from './forms.ts';
 import { html, type Html } from './html.ts';
@@ -89,6 +90,17 @@ export function selectionWords(selection: ToolSelection): string {
 function countWords(count: number, noun: string): string[] {
   if (count === 0) return [];
   return [`${count} ${noun}${count === 1 ? '' : 's'}`];
+}
+
+/** What a grant is limited to. One without the scope for using tools needs no further limit. */
+export function grantedTools({
+  scopes,
+  tools,
+}: {
+  readonly scopes: readonly Scope[];
+  readonly tools: ToolSelection;
+}): string {
+  return scopes.includes('mcp:tools:execute') ? selectionWords(tools) : 'None';
 }
 
 /** What the choices mean on one page. */

@@ -39,7 +39,7 @@ export const consentScenes: Scene = async ({ dana, furnished, album }) => {
 
   await ask(redirectUri);
   await context.route('https://app.assistant.example/**', (route) => route.fulfill({ body: '' }));
-  await page.getByRole('button', { name: 'Allow' }).click();
+  await page.getByRole('button', { name: 'Allow', exact: true }).click();
   await page.waitForURL('https://app.assistant.example/**');
   const answer = await fetch(`${base}/api/oauth/token`, {
     method: 'POST',

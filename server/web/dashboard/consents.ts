@@ -6,6 +6,7 @@ import { applicationName } from '#web/consent';
 import { type Badge, dashboardPath } from '#web/layout';
 import { queryChoice } from '#web/page-request';
 import { type Table, timeCell } from '#web/tables';
+import { grantedTools } from '#web/tool-choice';
 import type { DashboardGuard, PageHandler } from './guard.ts';
 import { listPage, listQuery } from './lists.ts';
 import { sendDashboardPage } from './page.ts';
@@ -16,9 +17,9 @@ const toRead = 'grants.read';
 const toManage = 'grants.manage';
 const shape = {
   states: [],
-  columns: ['Application', 'Person', 'Server', 'Permissions', 'Allowed', 'Actions'].map((text) => ({
-    text,
-  })),
+  columns: ['Application', 'Person', 'Server', 'Permissions', 'Tools', 'Allowed', 'Actions'].map(
+    (text) => ({ text }),
+  ),
   usual: { sort: 'created_at', order: 'desc' },
 } as const;
 
@@ -82,6 +83,7 @@ const showConsents: PageHandler = async (visit, request, reply, { ports }) => {
             kind: 'text',
             text: sentence(grant.scopes.map((scope) => scopeSentence(scope).text)),
           },
+          { kind: 'text', text: grantedTools(grant) },
           timeCell(grant.createdAt),
           {
             kind: 'actions',

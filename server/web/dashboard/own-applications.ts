@@ -7,6 +7,7 @@ import { type Badge, dashboardPath } from '#web/layout';
 import { queryChoice } from '#web/page-request';
 import { visitOf } from '#web/page-session';
 import { type Table, timeCell } from '#web/tables';
+import { grantedTools } from '#web/tool-choice';
 import { sentence } from './consents.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
 import { listPage, listQuery } from './lists.ts';
@@ -25,16 +26,19 @@ export function ownApplicationRoutes(guard: DashboardGuard): void {
 }
 
 const home = '/applications';
-const toUse = 'organization.read';
-const homeOf = (organization: string) => dashboardPath(organization) + home;
+export const toUse = 'organization.read';
+export const applicationsPath = (organization: string) => dashboardPath(organization) + home;
 const shape = {
   states: [],
-  columns: ['Application', 'Server', 'Permissions', 'Allowed', 'Actions'].map((text) => ({ text })),
+  columns: ['Application', 'Server', 'Permissions', 'Tools', 'Allowed', 'Actions'].map((text) => ({
+    text,
+  })),
   usual: { sort: 'created_at', order: 'desc' },
 } as const;
 const notices: Readonly<Record<string, string>> = {
   withdrawn: 'Consent withdrawn. The application has lost access.',
   allowed: 'Allowed again. The application has access as soon as it asks for it.',
+  tools: 'Saved. The change takes effect on the next call.',
 };
 
 const showApplications: PageHandler = async (visit, request, reply, { ports }) => {
@@ -47,7 +51,7 @@ const showApplications: PageHandler = async (visit, request, reply, { ports }) =
     columns: listQuery(request, shape).columns,
     rows: here.map((grant) => {
       const of = applicationName(grant);
-      const at = `${homeOf(organization)}/${grant.id}`;
+      const at = `${applicationsPath(organization)}/${grant.id}`;
       const name = grant.serverPath.slice(organization.length + 1);
       return {
         id: grant.id,
@@ -55,14 +59,17 @@ const showApplications: PageHandler = async (visit, request, reply, { ports }) =
           { kind: 'name', text: of, badges: badgesOf(grant) },
           { kind: 'title', of: { name, title: grant.titles.server } },
           { kind: 'text', text: sentence(grant.scopes.map((scope) => scopeSentence(scope).text)) },
+          { kind: 'text', text: grantedTools(grant) },
           timeCell(grant.createdAt),
           {
             kind: 'actions',
-            actions: [
+            actions:
               grant.revokedAt === undefined
-                ? { text: 'Withdraw', href: `${at}/withdraw`, of, danger: true }
-                : { text: 'Allow again', href: `${at}/allow`, of },
-            ],
+                ? [
+                    { text: 'Change tools', href: `${at}/tools`, of },
+                    { text: 'Withdraw', href: `${at}/withdraw`, of, danger: true },
+                  ]
+                : [{ text: 'Allow again', href: `${at}/allow`, of }],
           },
         ],
       };
@@ -92,7 +99,7 @@ function badgesOf({ isByAssertion, revokedAt }: NamedGrant): readonly Badge[] {
 }
 
 /** The grant of this person in this organization that the path names. @throws {AdministrationRefusal} `not_found` */
-async function grantOf(
+export async function grantOf(
   { organization, person }: DashboardVisit,
   { params }: DashboardRequest,
   { ports }: DashboardOptions,
@@ -103,7 +110,11 @@ async function grantOf(
   return grant;
 }
 
-const crumbs = (organization: string) => [{ text: 'My applications', href: homeOf(organization) }];
+/** The breadcrumb of a page about one application. */
+export function applicationCrumbs(organization: string, ...more: readonly string[]) {
+  const all = { text: 'My applications', href: applicationsPath(organization) };
+  return [all, ...more.map((text) => ({ text }))];
+}
 
 const withdrawal: Question = {
   async ask(visit, request, options) {
@@ -116,15 +127,15 @@ const withdrawal: Question = {
           : 'The application loses access immediately. It has to ask you again.',
       ],
       verb: 'Withdraw consent',
-      cancel: homeOf(visit.organization),
-      crumbs: crumbs(visit.organization),
+      cancel: applicationsPath(visit.organization),
+      crumbs: applicationCrumbs(visit.organization),
     };
   },
   async act(visit, request, options) {
     const { id } = await grantOf(visit, request, options);
     const ports = { ...options.ports, source: visitOf(request) };
     if (!(await withdrawGrant(id, visit.person.user.id, ports))) throw notFound('grant');
-    return `${homeOf(visit.organization)}?done=withdrawn`;
+    return `${applicationsPath(visit.organization)}?done=withdrawn`;
   },
 };
 
@@ -135,14 +146,14 @@ const allowing: Question = {
       heading: `Allow ${applicationName(grant)} again?`,
       consequences: ['Your organization decides again whether the application gets access.'],
       verb: 'Allow again',
-      cancel: homeOf(visit.organization),
-      crumbs: crumbs(visit.organization),
+      cancel: applicationsPath(visit.organization),
+      crumbs: applicationCrumbs(visit.organization),
     };
   },
   async act(visit, request, options) {
     const { id } = await grantOf(visit, request, options);
     const ports = { ...options.ports, source: visitOf(request) };
     if (!(await allowGrant(id, visit.person.user.id, ports))) throw notFound('grant');
-    return `${homeOf(visit.organization)}?done=allowed`;
+    return `${applicationsPath(visit.organization)}?done=allowed`;
   },
 };

@@ -23,6 +23,7 @@ import { nodeRoutes } from './nodes.ts';
 import { organizationClientRoutes } from './organization-clients.ts';
 import { organizationRoutes, settingsRoutes } from './organizations.ts';
 import { overviewRoutes } from './overview.ts';
+import { ownApplicationToolRoutes } from './own-application-tools.ts';
 import { ownApplicationRoutes } from './own-applications.ts';
 import { ownConnectionRoutes } from './own-connection.ts';
 import { errorSurroundings } from './page.ts';
@@ -73,7 +74,11 @@ export const navigation: readonly NavigationEntry[] = [
   { text: 'Groups', path: '/groups', routes: [groupRoutes] },
   { text: 'Usage', path: '/usage', routes: [usageRoutes] },
   { text: 'Activity', path: '/activity', routes: [activityRoutes] },
-  { text: 'My applications', path: '/applications', routes: [ownApplicationRoutes] },
+  {
+    text: 'My applications',
+    path: '/applications',
+    routes: [ownApplicationRoutes, ownApplicationToolRoutes],
+  },
   { text: 'Audit log', path: '/audit', routes: [auditRoutes] },
   {
     text: 'Sign-in',

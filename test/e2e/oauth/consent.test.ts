@@ -58,7 +58,7 @@ await suite('browser', 'consent page in a browser', () => {
     await page.getByLabel('E-mail').fill(email);
     await page.getByLabel('Password').fill(password);
     await page.getByRole('button', { name: 'Sign in', exact: true }).click();
-    await page.getByRole('button', { name: 'Allow' }).waitFor();
+    await page.getByRole('button', { name: 'Allow', exact: true }).waitFor();
     return page;
   };
   const made = (name: string, redirectUri: string) =>
@@ -79,7 +79,7 @@ await suite('browser', 'consent page in a browser', () => {
       const { id } = await made('Claude', `http://${host}/callback`);
       const page = await ask(id, `http://${host}:${port}/callback`);
       const wanted = page.waitForRequest(/\/callback\?code=/);
-      await page.getByRole('button', { name: 'Allow' }).click();
+      await page.getByRole('button', { name: 'Allow', exact: true }).click();
       const url = new URL((await wanted).url());
       await page.context().close();
 

@@ -50,7 +50,7 @@ const ownOfViewers = [
 const ofOthers = [
   'GET /activity/:callId',
   'POST /activity/:callId',
-  ...['withdraw', 'allow'].flatMap((action) =>
+  ...['withdraw', 'allow', 'tools'].flatMap((action) =>
     ['GET', 'POST'].map((method) => `${method} /applications/:grantId/${action}`),
   ),
 ];

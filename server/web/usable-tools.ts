@@ -1,0 +1,77 @@
+import { findClient } from '#db/clients';
+import { explainRights } from '#db/explained-rights';
+import { findServer } from '#db/servers';
+import type { Db } from '#db/transaction';
+import type { Clock } from '#model/clock';
+import { parseServerPath } from '#model/slug';
+import { allows, ToolRights } from '#model/tool-rights';
+import type { Badge } from './layout.ts';
+import type { Choosable, ToolChoiceWords } from './tool-choice.ts';
+
+/** Which person an application acts for, and where. */
+interface Acting {
+  readonly userId: string;
+  readonly clientId: string;
+  /** `{organization}/{server}` */
+  readonly serverPath: string;
+}
+
+/** What a person can let an application use of a server. */
+export interface UsableTools {
+  /** What the server is known to offer, as far as the person may use it and the application is not limited. */
+  readonly items: readonly Choosable[];
+  /** How many of the tools an administrator accepted as only reading. */
+  readonly reading: number;
+}
+
+const readOnlyBadge: Badge = { text: 'Read-only', tone: 'plain' };
+
+/** What a person may use of a server through an application, as far as it is known. */
+export async function usableTools(
+  { userId, clientId, serverPath }: Acting,
+  { db, clock }: { readonly db: Db; readonly clock: Clock },
+): Promise<UsableTools> {
+  const { organization = '', server: name = '' } = parseServerPath(serverPath) ?? {};
+  const server = await findServer(db, organization, name);
+  const explained =
+    server && (await explainRights(db, server, { type: 'person', userId }, clock.now()));
+  if (!server || !explained) return { items: [], reading: 0 };
+  const { offered } = server.target;
+  // A client that a document describes may not be stored yet; then nobody limited it.
+  const limit = (await findClient(db, clientId))?.tools;
+  const ofClient = new ToolRights(
+    { hiddenTools: [], offered },
+    { selections: limit ? [limit] : [] },
+  );
+  const items = explained.items
+    .filter(({ kind, name: own, allowed }) => allowed && allows(ofClient.verdict(kind, own)))
+    .map(({ kind, name: own }) => ({
+      kind,
+      name: own,
+      badges: kind === 'tool' && offered.readOnly.has(own) ? [readOnlyBadge] : [],
+    }));
+  return { items, reading: items.filter(({ badges }) => badges.length > 0).length };
+}
+
+/** How many of the tools only read, in a sentence for the person. */
+export function readingWords({ items, reading }: UsableTools): string {
+  const tools = items.filter(({ kind }) => kind === 'tool').length;
+  const which = 'Tools that an administrator has accepted as read-only';
+  if (tools === 0) return `${which}, documents and prompts.`;
+  return `${which} (now ${reading} of the ${tools} that you can use), documents and prompts.`;
+}
+
+/** The choice of a person about an application that acts for them. */
+export function personWords(usable: UsableTools): ToolChoiceWords {
+  return {
+    all: {
+      text: 'All tools that you can use',
+      help: 'Also tools that you can use later.',
+    },
+    readOnly: { text: 'Only reading', help: readingWords(usable) },
+    chosen: {
+      text: 'Chosen tools',
+      help: 'Nothing else, not even what the server offers later.',
+    },
+  };
+}
