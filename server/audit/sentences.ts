@@ -282,6 +282,7 @@ export const auditSentences = {
   'session.end': ['ended', 'end', 'one of their sessions'],
   'session.end-others': ['ended', 'end', 'all their other sessions'],
   'set-up': ['created', 'create', 'the first account'],
+  'settings.hidden-tools': ['showed', 'show', 'tools of {server} that an administrator hid'],
   'sign-in': ['signed in', 'sign in', ''],
   'sign-in.wait': ['signed in', 'sign in', 'too often'],
   'sign-out': ['signed out', 'sign out', ''],
