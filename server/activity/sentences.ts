@@ -245,6 +245,35 @@ const refusals: Readonly<Record<RefusalCode, Failure>> = {
     remedy: 'An administrator reviews and accepts it under Tools. Then the same call works.',
     place: 'tools',
   },
+  closed_tool: {
+    because: 'the tool is not open to this person, key or application',
+    remedy:
+      'An administrator opens it to a group of the person, or chooses it for the key or application. The page of the server says what this caller can see.',
+    place: 'tools',
+  },
+  unknown_prompt: {
+    because: 'the server has no such prompt',
+    remedy: 'Reload the list of prompts in the application.',
+    place: 'tools',
+  },
+  closed_prompt: {
+    because: 'the prompt is not open to this person, key or application, or waits for review',
+    remedy:
+      'An administrator accepts it, opens it to a group of the person, or chooses it for the key or application.',
+    place: 'tools',
+  },
+  unknown_resource: {
+    because: 'the server has no such resource, or could not return it',
+    remedy:
+      'Reload the list of resources in the application. Where rules restrict resources, applications get this instead of any error of the server.',
+    place: 'tools',
+  },
+  closed_resource: {
+    because: 'the resource is not open to this person, key or application, or waits for review',
+    remedy:
+      'An administrator accepts its template, opens it to a group of the person, or chooses it for the key or application.',
+    place: 'tools',
+  },
   bad_params: { because: 'its parameters are invalid', remedy: sender },
   bad_meta: { because: 'what it says about itself is invalid', remedy: sender },
   not_theirs: {

@@ -40,7 +40,9 @@ export const auditSentences = {
   'call.too-many-requests': ['called', 'call', '{server} more often than allowed'],
   'call.suspended': ['called', 'call', '{server}, which a setting suspends for this caller'],
   'call.two-credentials': ['called', 'call', '{server} with two credentials at once'],
-  'call.unknown-tool': ['called', 'call', 'a hidden or unknown tool of {server}'],
+  'call.unknown-prompt': ['requested', 'request', 'a closed or unknown prompt of {server}'],
+  'call.unknown-resource': ['requested', 'request', 'a closed or unknown resource of {server}'],
+  'call.unknown-tool': ['called', 'call', 'a closed or unknown tool of {server}'],
   'call.unreadable-list': [
     'listed',
     'list',

@@ -1,20 +1,36 @@
 import { z } from 'zod';
 
-import { allows } from '#model/tool-rights';
+import { allows, type PrimitiveKind, type ToolRights, type Verdict } from '#model/tool-rights';
 import { allScopes, methodScope, type Scope, subscriptionScope } from '#model/scopes';
 import { mirroredMember } from 'latchkey-mcp/headers';
+import type { Span } from 'latchkey-mcp/json';
+import { elementsIn, membersIn, stringAt } from 'latchkey-mcp/json-edit';
 import type { Envelope } from 'latchkey-mcp/message';
 import type { Admission } from './admission.ts';
-import { GatewayRefusal } from './gateway-refusal.ts';
+import { GatewayRefusal, type RefusalCode } from './gateway-refusal.ts';
+import { isListMethod } from './tool-list.ts';
+
+/** What a message wants to use of a server. */
+export interface Subject {
+  readonly kind: PrimitiveKind;
+  /** The name of a tool or prompt, the URI of a resource, the text of a template. */
+  readonly name: string;
+}
+
+const none: readonly Subject[] = [];
 
 /**
- * Refuses what the caller's scopes do not cover, and what an upstream could read as a different request from the one
- * that was checked. Only the body counts, not the headers.
+ * Refuses what the caller's scopes and rights do not cover, and what an upstream could read as a different request from the one
+ * that was checked. Only the body counts, not the headers. Returns what it cannot decide about before a list has been read.
  *
- * @throws {GatewayRefusal} `unknown_method`, `insufficient_scope`, `hidden_tool`, `withheld_tool`, `bad_params`, `not_a_message`
+ * @throws {GatewayRefusal} `unknown_method`, `insufficient_scope`, `bad_params`, `not_a_message`, and what `checkSubject` throws
  */
-export function authorize(envelope: Envelope, body: Buffer, { scopes, rights }: Admission): void {
-  const { method = '', name, params } = envelope;
+export function authorize(
+  envelope: Envelope,
+  body: Buffer,
+  { scopes, rights }: Admission,
+): readonly Subject[] {
+  const { method = '', params } = envelope;
   // Methods under `notifications/` are known, and need no scope, only in notifications.
   const isMisused = envelope.kind === 'request' && method.startsWith('notifications/');
   const needed = isMisused ? undefined : methodScope(method);
@@ -22,15 +38,47 @@ export function authorize(envelope: Envelope, body: Buffer, { scopes, rights }: 
   require(needed === 'any' ? [] : [needed], scopes);
   checkId(envelope);
   checkParams(envelope, body);
-  if (method === 'subscriptions/listen') {
-    require(listenedScopes(params && body.subarray(params.start, params.end)), scopes);
+  if (method === 'subscriptions/listen') require(listenedScopes(body, params), scopes);
+  const subjects = subjectsOf(envelope, body, rights);
+  if (subjects.length === 0) return none;
+  const undecided = subjects.filter(({ kind }) => rights.isUnread(kind));
+  for (const subject of subjects) if (!undecided.includes(subject)) checkSubject(subject, rights);
+  return undecided;
+}
+
+/**
+ * Refuses what the caller may not use. To the caller, there is no such thing, whatever the reason.
+ *
+ * @throws {GatewayRefusal} `hidden_tool`, `withheld_tool`, `unknown_tool`, `closed_tool`, `unknown_prompt`, `closed_prompt`,
+ *   `unknown_resource`, `closed_resource`
+ */
+export function checkSubject({ kind, name }: Subject, rights: ToolRights): void {
+  const verdict = rights.verdict(kind, name);
+  if (!allows(verdict)) throw closedSubject({ kind, name }, verdict);
+}
+
+/** The refusal of what is on no list. */
+export function unknownSubject(subject: Subject): GatewayRefusal {
+  return closedSubject(subject, 'unknown');
+}
+
+function closedSubject({ kind, name }: Subject, verdict: Verdict): GatewayRefusal {
+  return new GatewayRefusal(closedCode(kind, verdict), { detail: name });
+}
+
+function closedCode(kind: PrimitiveKind, verdict: Verdict): RefusalCode {
+  const isUnknown = verdict === 'unknown';
+  switch (kind) {
+    case 'tool':
+      if (verdict === 'hidden') return 'hidden_tool';
+      if (verdict === 'withheld') return 'withheld_tool';
+      return isUnknown ? 'unknown_tool' : 'closed_tool';
+    case 'prompt':
+      return isUnknown ? 'unknown_prompt' : 'closed_prompt';
+    case 'resource':
+    case 'template':
+      return isUnknown ? 'unknown_resource' : 'closed_resource';
   }
-  if (method !== 'tools/call' || name === undefined) return;
-  const verdict = rights.verdict('tool', name);
-  if (allows(verdict)) return;
-  throw new GatewayRefusal(verdict === 'hidden' ? 'hidden_tool' : 'withheld_tool', {
-    detail: name,
-  });
 }
 
 function require(needed: readonly Scope[], granted: readonly Scope[]): void {
@@ -56,24 +104,114 @@ function checkParams(envelope: Envelope, body: Buffer): void {
   if (params && body[params.start] !== 0x7b) throw badParams('params must be an object');
   if (notAString) throw badParams(`params.${notAString} must be a string`);
   const needed = mirroredMember(method);
-  if (needed && envelope[needed] === undefined) throw badParams(`params.${needed} is missing`);
+  if (needed && envelope[needed] === undefined) throw missing(needed);
 }
 
 function badParams(detail: string): GatewayRefusal {
   return new GatewayRefusal('bad_params', { detail });
 }
 
-const listenSchema = z.object({ notifications: z.record(z.string(), z.unknown()).optional() });
+function missing(member: string): GatewayRefusal {
+  return badParams(`params.${member} is missing`);
+}
+
+const filterSchema = z.record(z.string(), z.unknown());
 
 /** The scopes for the kinds of notification that a `subscriptions/listen` asks for. MCP 2026-07-28 */
-function listenedScopes(params: Buffer | undefined): Scope[] {
-  const read = listenSchema.safeParse(JSON.parse(params?.toString('utf8') ?? '{}'));
-  if (!read.success) {
+function listenedScopes(body: Buffer, params: Span | undefined): Scope[] {
+  const span = params && exactMembers(body, params, ['notifications']).get('notifications');
+  const filter = filterSchema.safeParse(span ? jsonAt(body, span) : {});
+  if (!filter.success) {
     throw badParams('params.notifications must be an object');
   }
-  return Object.keys(read.data.notifications ?? {}).map((kind) => {
+  return Object.keys(filter.data).map((kind) => {
     const scope = subscriptionScope(kind);
     if (scope) return scope;
     throw badParams(`notifications.${kind.slice(0, 40)} is unknown`);
+  });
+}
+
+function jsonAt(body: Buffer, { start, end }: Span): unknown {
+  return JSON.parse(body.toString('utf8', start, end));
+}
+
+/**
+ * The members of an object. The known ones must not be there under a name that a case-insensitive parser could take for theirs. The
+ * scan of the message has refused names that are there twice.
+ */
+function exactMembers(
+  body: Buffer,
+  span: Span,
+  known: readonly string[],
+): ReadonlyMap<string, Span> {
+  const members = membersIn(body, span);
+  for (const name of members.keys()) {
+    // For example U+017F, which some parsers read as `s`.
+    const read = name.toUpperCase().toLowerCase();
+    const other = known.find((one) => one !== name && one.toLowerCase() === read);
+    if (other) throw badParams(`a member differs from ${other} in case only`);
+  }
+  return members;
+}
+
+/**
+ * What a message wants to use, as far as the caller's rights restrict it.
+ *
+ * @throws {GatewayRefusal} `bad_params`
+ */
+function subjectsOf(envelope: Envelope, body: Buffer, rights: ToolRights): readonly Subject[] {
+  const { method = '', name, uri, params } = envelope;
+  switch (method) {
+    case 'tools/call':
+      return name === undefined ? none : [{ kind: 'tool', name }];
+    case 'completion/complete':
+      return rights.restricts('prompt') || rights.restricts('template')
+        ? completedSubjects(body, params)
+        : none;
+    case 'subscriptions/listen':
+      return rights.restricts('resource') ? listenedSubjects(body, params) : none;
+  }
+  if (isListMethod(method)) return none;
+  // Of resources and skills, whatever else the method does with them.
+  if (method.startsWith('resources/') || method.startsWith('skills/')) {
+    if (uri !== undefined) return [{ kind: 'resource', name: uri }];
+    if (rights.restricts('resource')) throw missing('uri');
+  }
+  if (method.startsWith('prompts/')) {
+    if (name !== undefined) return [{ kind: 'prompt', name }];
+    if (rights.restricts('prompt')) throw missing('name');
+  }
+  return none;
+}
+
+/** MCP 2025-11-25 and 2026-07-28 server/utilities/completion */
+function completedSubjects(body: Buffer, params: Span | undefined): readonly Subject[] {
+  const ref = params && exactMembers(body, params, ['ref']).get('ref');
+  if (!ref || body[ref.start] !== 0x7b) throw badParams('params.ref must be an object');
+  const members = exactMembers(body, ref, ['type', 'name', 'uri']);
+  const type = stringAt(body, members.get('type'));
+  const [kind, needed, other] =
+    type === 'ref/prompt'
+      ? (['prompt', 'name', 'uri'] as const)
+      : (['template', 'uri', 'name'] as const);
+  if (type !== 'ref/prompt' && type !== 'ref/resource')
+    throw badParams('params.ref.type is unknown');
+  const name = stringAt(body, members.get(needed));
+  if (name === undefined) throw badParams(`params.ref.${needed} must be a string`);
+  // An upstream may look at it instead of the type.
+  if (members.has(other)) throw badParams(`params.ref.${other} does not belong to ${type}`);
+  return [{ kind, name }];
+}
+
+/** MCP 2026-07-28 basic/patterns/subscriptions */
+function listenedSubjects(body: Buffer, params: Span | undefined): readonly Subject[] {
+  const filter = params && membersIn(body, params).get('notifications');
+  const span = filter && membersIn(body, filter).get('resourceSubscriptions');
+  if (!span) return none;
+  const uris = elementsIn(body, span)?.map((element) => stringAt(body, element));
+  return (uris ?? [undefined]).map((name) => {
+    if (name === undefined)
+      throw badParams('notifications.resourceSubscriptions must be an array of strings');
+    return { kind: 'resource', name };
   });
 }

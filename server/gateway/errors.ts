@@ -147,7 +147,20 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
     case 'unknown_tool':
     case 'hidden_tool':
     case 'withheld_tool':
+    case 'closed_tool':
       return { status: 200, code: -32602, message: `unknown tool${because}` };
+    case 'unknown_prompt':
+    case 'closed_prompt':
+      return { status: 200, code: -32602, message: `unknown prompt${because}` };
+    case 'unknown_resource':
+    case 'closed_resource':
+      // The eras have different codes. MCP 2025-11-25 and 2026-07-28 server/resources, "Error Handling"
+      return {
+        status: 200,
+        code: request.era === 'modern' ? -32602 : -32002,
+        message: `resource not found${because}`,
+        data: { uri: detail },
+      };
     case 'bad_params':
       return { status: request.era === 'modern' ? 400 : 200, code: -32602, message: detail };
     case 'bad_meta':

@@ -20,6 +20,7 @@ import type { CallLimits } from './limits.ts';
 import type { MirroredArguments } from './mirrored-arguments.ts';
 import type { LegacyState } from './legacy-calls.ts';
 import type { Failing } from './steps.ts';
+import type { UnreadLists } from './unread-lists.ts';
 import type { Era } from 'latchkey-mcp/headers';
 
 export interface GatewayPorts extends AdmitPorts, MeteringPorts {
@@ -77,6 +78,7 @@ export interface GatewayParts extends Failing {
   readonly reaper: Reaper;
   readonly legacy: LegacyState;
   readonly mirrored: MirroredArguments;
+  readonly unread: UnreadLists;
   /** What applications announced. */
   readonly applications: Applications;
   /** The change token of the database, read after the calls of this turn arrived; `undefined` outside of `together`. */

@@ -47,6 +47,30 @@ export function isUpstreamFailure(code: RefusalCode): code is UpstreamFailure {
   return upstreamFailures.some((failure) => failure === code);
 }
 
+/** What a caller may not use. To the caller, there is no such thing: the answers are the same, whatever the reason. */
+const closedSubjects = {
+  /** On no accepted list. */
+  unknown_tool: 'call.unknown-tool',
+  hidden_tool: 'call.unknown-tool',
+  /** Withheld until an administrator accepts its changed definition. */
+  withheld_tool: 'call.unknown-tool',
+  /** Not open to this person, key, client or grant. */
+  closed_tool: 'call.unknown-tool',
+  unknown_prompt: 'call.unknown-prompt',
+  /** Withheld, or not open to this caller. */
+  closed_prompt: 'call.unknown-prompt',
+  /** On no accepted list, or the MCP server answered with an error where rules restrict its resources. */
+  unknown_resource: 'call.unknown-resource',
+  /** A resource or resource template that is withheld, or not open to this caller. */
+  closed_resource: 'call.unknown-resource',
+} as const;
+
+export type ClosedCode = keyof typeof closedSubjects;
+
+function isClosed(code: RefusalCode): code is ClosedCode {
+  return Object.hasOwn(closedSubjects, code);
+}
+
 /** Why the gateway refuses a request. `errors.ts` maps each code to a status and a message. */
 export type RefusalCode =
   | UpstreamFailure
@@ -67,11 +91,7 @@ export type RefusalCode =
   | 'header_mismatch'
   | 'unsupported_version'
   | 'unknown_method'
-  | 'unknown_tool'
-  /** To its caller, the tool is unknown. */
-  | 'hidden_tool'
-  /** Withheld until an administrator accepts its changed definition. To its caller, the tool is unknown. */
-  | 'withheld_tool'
+  | ClosedCode
   | 'bad_params'
   | 'bad_meta'
   | 'not_theirs'
@@ -156,9 +176,6 @@ const denials: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
   'two_credentials',
   'insufficient_scope',
   'foreign_origin',
-  'unknown_tool',
-  'hidden_tool',
-  'withheld_tool',
   'not_theirs',
   'too_many_requests',
   'not_connected',
@@ -166,7 +183,7 @@ const denials: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
 ]);
 
 export function isDenial({ code }: GatewayRefusal): boolean {
-  return denials.has(code);
+  return denials.has(code) || isClosed(code);
 }
 
 /** The parts of a refused call that the audit log names. */
@@ -188,16 +205,16 @@ const unreadable: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
  * client discovers where to get one.
  */
 export function auditedRefusal(
-  { code, details }: GatewayRefusal,
+  refusal: GatewayRefusal,
   { id, organization, server, address }: RefusedCall,
   principal: string | undefined,
 ): RepeatableRefusal | undefined {
-  if (!denials.has(code) && !unreadable.has(code)) return undefined;
-  const isClosedTool = code === 'hidden_tool' || code === 'withheld_tool';
+  const { code, details } = refusal;
+  if (!isDenial(refusal) && !unreadable.has(code)) return undefined;
   return {
     actor: principal ?? details.principal ?? 'anonymous',
     organization,
-    action: isClosedTool ? 'call.unknown-tool' : `call.${code.replaceAll('_', '-')}`,
+    action: isClosed(code) ? closedSubjects[code] : `call.${code.replaceAll('_', '-')}`,
     target: `${organization}/${server}`,
     address,
     requestId: id,

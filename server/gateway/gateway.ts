@@ -16,6 +16,7 @@ import { PlainLinks } from './plain-calls.ts';
 import { Reaper } from './reaper.ts';
 import type { GatewayAnswer, GatewayRequest } from './request.ts';
 import { LegacySessions } from './sessions.ts';
+import { UnreadLists } from './unread-lists.ts';
 import { BodyMemory } from './body-memory.ts';
 
 /**
@@ -52,6 +53,7 @@ export class Gateway {
       answerMemory: new BodyMemory({ what: 'responses', maxBodyBytes: maxEventBytes }),
       limits: new CallLimits(clock, tell && ((counts) => tell({ type: 'counted', counts }))),
       mirrored: new MirroredArguments(),
+      unread: new UnreadLists(),
       applications: new Applications(),
       changeToken: undefined,
       refuse: (refusal, caller) => refuse(refusal, caller, ports),

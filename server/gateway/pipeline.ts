@@ -18,7 +18,7 @@ import { AdaptedUpstream } from './adapted-upstream.ts';
 import { admitProved, presentedCredential, prove } from './admission.ts';
 import { answerCaller, listeningFilters, replyOptions } from './answering.ts';
 import { sent } from './answers.ts';
-import { authorize } from './authorization.ts';
+import { authorize, checkSubject, type Subject, unknownSubject } from './authorization.ts';
 import type {
   Admitted,
   Arrived,
@@ -37,6 +37,7 @@ import { callerWith, openCall } from './open-call.ts';
 import { nodeOf, nodeOfResponse, passToNode } from './other-nodes.ts';
 import { eraOf, parseAccept, readMessage } from './read-message.ts';
 import { whenGone, type GatewayAnswer } from './request.ts';
+import { readList } from './read-list.ts';
 import { sealState, unsealMessage } from './seal.ts';
 import { sessionOf } from './sessions.ts';
 import { Steps } from './steps.ts';
@@ -194,7 +195,11 @@ function answerStream(
 
 /** Admits the caller again if the body arrived late, because the caller's permissions may have changed in the meantime. */
 function admitAgain(call: MessageCall, parts: GatewayParts): Awaitable<MessageCall> {
-  if (!call.isLate) return call;
+  return call.isLate ? readmitted(call, parts) : call;
+}
+
+/** The call with what its caller may do now. @throws {GatewayRefusal} */
+function readmitted(call: MessageCall, parts: GatewayParts): Awaitable<MessageCall> {
   return whenReady(admitProved(call.proved, call.request, parts.ports), (admission) => {
     const { owner, upstream } = callerWith(admission, parts);
     if (owner !== call.owner) {
@@ -214,16 +219,49 @@ function findEra(call: MessageCall): MessageCall {
   return found;
 }
 
-/** Checks the method and the tool against the caller's scopes. */
-function authorizeMessage(call: MessageCall): MessageCall {
+/** Checks the method, and what it is about, against the scopes and the rights of the caller. */
+function authorizeMessage(call: MessageCall, parts: GatewayParts): Awaitable<MessageCall> {
   const { envelope, era, body, admission } = call;
   const { kind, method = '' } = envelope;
   if (kind === 'response') return call;
   if (era === 'modern' && legacyOnlyMethods.has(method)) {
     throw new GatewayRefusal('unknown_method', { detail: method });
   }
-  authorize(envelope, body, admission);
-  return call;
+  const undecided = authorize(envelope, body, admission);
+  return undecided.length === 0 ? call : authorizeByLists(call, undecided, parts);
+}
+
+/**
+ * Reads the lists that decide about what the caller wants to use, which nobody has read yet, and authorizes the call again. What
+ * cannot be decided even then is refused.
+ *
+ * @throws {GatewayRefusal}
+ */
+async function authorizeByLists(
+  call: MessageCall,
+  subjects: readonly Subject[],
+  parts: GatewayParts,
+): Promise<MessageCall> {
+  let current = call;
+  let undecided = subjects;
+  for (const mayWait of [true, false]) {
+    const kinds = [...new Set(undecided.map(({ kind }) => kind))];
+    const read = new Map(
+      await Promise.all(
+        kinds.map(
+          async (kind) => [kind, await readList(kind, current, parts, { mayWait })] as const,
+        ),
+      ),
+    );
+    current = await readmitted(current, parts);
+    undecided = authorize(current.envelope, current.body, current.admission);
+    const unknown = undecided.find(({ kind, name }) => read.get(kind)?.has(name) === false);
+    if (unknown) throw unknownSubject(unknown);
+    if (undecided.length === 0) return current;
+  }
+  for (const subject of undecided) checkSubject(subject, current.admission.rights);
+  // It is on the list, but the list was not noted.
+  throw new GatewayRefusal('unavailable');
 }
 
 /** Unseals the ids and states that the upstream gave to this caller. */

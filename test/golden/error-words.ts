@@ -31,6 +31,11 @@ const gatewayCodes = {
   unknown_tool: true,
   hidden_tool: true,
   withheld_tool: true,
+  closed_tool: true,
+  unknown_prompt: true,
+  closed_prompt: true,
+  unknown_resource: true,
+  closed_resource: true,
   bad_params: true,
   bad_meta: true,
   not_theirs: true,
@@ -163,7 +168,7 @@ export function errorWords(): Map<string, string> {
   ]);
 }
 
-/** In both eras, as some statuses differ. */
+/** In both eras, as some statuses and codes differ. */
 function gatewayWords(code: RefusalCode): object {
   const refusal = new GatewayRefusal(code, {
     detail: 'the detail',
@@ -179,7 +184,11 @@ function gatewayWords(code: RefusalCode): object {
   };
   const legacy = errorAnswer(refusal, { ...request, era: 'legacy' });
   const modern = errorAnswer(refusal, { ...request, era: 'modern' });
-  return modern.status === legacy.status ? legacy : { ...legacy, modernStatus: modern.status };
+  return {
+    ...legacy,
+    ...(modern.status !== legacy.status && { modernStatus: modern.status }),
+    ...(modern.errorCode !== legacy.errorCode && { modernCode: modern.errorCode }),
+  };
 }
 
 function sections<Code extends string>(codes: All<Code>, words: (code: Code) => object): string {

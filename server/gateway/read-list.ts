@@ -1,0 +1,129 @@
+import type { EndSignal } from '#model/ending';
+import type { PrimitiveKind } from '#model/tool-rights';
+import { upstreamLocation } from '#model/upstream-kinds';
+import { traceHeaders } from 'latchkey-mcp/headers';
+import { memberIn } from 'latchkey-mcp/json-edit';
+import { type Message, messageOf, readMessage } from 'latchkey-mcp/message';
+import { AdaptedUpstream } from './adapted-upstream.ts';
+import { carriesMessages } from './adapter-messages.ts';
+import { discardAnswer, failure, responseBytes } from './answers.ts';
+import type { MessageCall } from './call.ts';
+import { answeredAnother, isSameId } from './filters.ts';
+import type { GatewayParts } from './gateway-parts.ts';
+import { GatewayRefusal } from './gateway-refusal.ts';
+import { forwardPlain } from './plain-calls.ts';
+import { listIn, type ListMethod, unreadableList } from './tool-list.ts';
+import type { Upstream } from './upstream.ts';
+
+const timeoutMs = 30_000;
+const maxPages = 100;
+const maxPageBytes = 4 * 1024 * 1024;
+/** Of all pages together. */
+const maxNames = 100_000;
+const maxCharacters = 8 * 1024 * 1024;
+const methodNotFound = '-32601';
+
+/** The list that decides which names of a kind there are. */
+const methods = {
+  tool: 'tools/list',
+  prompt: 'prompts/list',
+  resource: 'resources/list',
+  template: 'resources/templates/list',
+} as const satisfies Record<PrimitiveKind, ListMethod>;
+
+/**
+ * Reads the whole list that decides which names of a kind there are, on behalf of a caller and with the caller's own upstream. On its
+ * way, the definitions in it are compared like those of any list, and noted. Returns `undefined` if another caller's request has just
+ * read it; with `mayWait`, that is waited for.
+ *
+ * @throws {GatewayRefusal} if it cannot be read
+ */
+export function readList(
+  kind: PrimitiveKind,
+  call: MessageCall,
+  parts: GatewayParts,
+  { mayWait }: { readonly mayWait: boolean },
+): Promise<ReadonlySet<string> | undefined> {
+  const method = methods[kind];
+  const { target, owner } = call;
+  const place = `${method} ${target.id} ${upstreamLocation(target.upstream)}`;
+  const asked = { place, owner: `${method} ${owner}`, mayWait };
+  return parts.unread.read(asked, () => readAll(method, call, parts));
+}
+
+/** The names on all pages of a list. */
+async function readAll(
+  method: ListMethod,
+  call: MessageCall,
+  parts: GatewayParts,
+): Promise<ReadonlySet<string>> {
+  // Other calls may wait for this, so it does not end with this one.
+  const ending = new AbortController();
+  const signal = AbortSignal.any([ending.signal, AbortSignal.timeout(timeoutMs)]);
+  const giveUp = (refusal: GatewayRefusal) => ending.abort(refusal);
+  const upstream: Upstream = { send: (request) => call.upstream.send({ ...request, giveUp }) };
+  const through = new AdaptedUpstream({ ...call, upstream }, 'legacy', parts);
+  const names = new Set<string>();
+  let characters = 0;
+  let cursor: string | undefined;
+  for (let page = 0; page < maxPages; page += 1) {
+    const params = cursor === undefined ? {} : { cursor };
+    const request = messageOf(
+      JSON.stringify({ jsonrpc: '2.0', id: `list-${page}`, method, params }),
+    );
+    const answer = await ask(request, { call, through, signal, parts });
+    const list = answer && listIn(answer.body, method);
+    if (!list) return names;
+    for (const { name } of list.entries) {
+      names.add(name);
+      characters += name.length;
+    }
+    if (names.size > maxNames || characters > maxCharacters)
+      throw unreadableList(method, 'it is too long');
+    cursor = list.nextCursor;
+    if (cursor === undefined) return names;
+  }
+  throw unreadableList(method, `it has more than ${maxPages} pages`);
+}
+
+interface Asking {
+  readonly call: MessageCall;
+  readonly through: Upstream;
+  readonly signal: EndSignal;
+  readonly parts: GatewayParts;
+}
+
+/**
+ * The response with one page; `undefined` if the server has no such lists.
+ *
+ * @throws {GatewayRefusal}
+ */
+async function ask(
+  { body, envelope }: Message,
+  { call, through, signal, parts }: Asking,
+): Promise<Message | undefined> {
+  const { owner: key, target } = call;
+  const place = upstreamLocation(target.upstream);
+  const trace = traceHeaders(call.headers);
+  const { answer, ownId } = await forwardPlain(
+    { body, envelope, upstream: through, key, place, signal, trace },
+    parts.legacy.links,
+  );
+  if (!carriesMessages(answer)) {
+    await discardAnswer(answer);
+    throw failure(answer);
+  }
+  const response = readMessage(await responseBytes(answer, maxPageBytes));
+  if (response?.envelope.kind !== 'response')
+    throw new GatewayRefusal('upstream_unreadable', { detail: 'its list is not a response' });
+  if (!isSameId(response.envelope.id, ownId?.id)) throw answeredAnother();
+  const error = memberIn(response.body, response.envelope.root, 'error');
+  if (!error) return response;
+  const code = memberIn(response.body, error, 'code');
+  const text = code && response.body.toString('utf8', code.start, code.end);
+  if (text === methodNotFound) return undefined;
+  throw new GatewayRefusal('upstream_failed', {
+    detail: 'it answered with an error when it was asked for its list',
+    cause: text?.slice(0, 20),
+  });
+}
