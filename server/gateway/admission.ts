@@ -26,10 +26,16 @@ export interface Admission {
   readonly rights: ToolRights;
   /** Identifies the key, the token or the person, without a secret. */
   readonly reference: string;
-  /** The scopes that the credential would get now; `undefined` if it would not be admitted. */
-  readonly scopesNow: () => Promise<readonly Scope[] | undefined>;
+  /** What the credential would get now; `undefined` if it would not be admitted. */
+  readonly now: () => Promise<Granted | undefined>;
   /** What also admits the caller's next requests, even with another token. */
   readonly access: Access;
+}
+
+/** What a caller may do. */
+export interface Granted {
+  readonly scopes: readonly Scope[];
+  readonly rights: ToolRights;
 }
 
 /** What lets a caller return even when the token of this request has ended: a key, or a client and its grant. */
@@ -171,7 +177,7 @@ function admitKey(
       credential: { type: 'key', id: keyId },
       scopes,
       endpoint,
-      rights: new ToolRights(endpoint.target, toolCaller),
+      rights: rightsOf({ endpoint, toolCaller }),
       reference: keyId,
       ...whileAsked(`key ${keyId}`, ask),
     };
@@ -209,11 +215,11 @@ function admitToken(
       ...(grantId !== undefined && { grantId, userId: subject }),
       scopes: within(most),
       endpoint: most.endpoint,
-      rights: new ToolRights(most.endpoint.target, most.toolCaller),
+      rights: rightsOf(most),
       reference: tokenId,
-      async scopesNow() {
-        const now = expiresAt > clock.now() ? active(await ask()) : undefined;
-        return now && within(now);
+      async now() {
+        const granted = expiresAt > clock.now() ? active(await ask()) : undefined;
+        return granted && { scopes: within(granted), rights: rightsOf(granted) };
       },
       access: whileAsked(`client ${clientId} ${grantId ?? ''}`, askForAny).access,
     };
@@ -237,7 +243,7 @@ async function admitPerson(
     userId,
     scopes: found.scopes,
     endpoint: found.endpoint,
-    rights: new ToolRights(found.endpoint.target, found.toolCaller),
+    rights: rightsOf(found),
     reference: principal,
     ...whileAsked('person', ask),
   };
@@ -246,10 +252,25 @@ async function admitPerson(
 /** Allows access for as long as `ask` finds something that no setting suspends. */
 function whileAsked(
   name: string,
-  ask: () => Awaitable<Pick<AdmittedClient, 'scopes'> | Suspended | undefined>,
-): Pick<Admission, 'scopesNow' | 'access'> {
-  const scopesNow = async () => active(await ask())?.scopes;
-  return { scopesNow, access: { name, isActive: async () => (await scopesNow()) !== undefined } };
+  ask: () => Awaitable<AdmittedClient | Suspended | undefined>,
+): Pick<Admission, 'now' | 'access'> {
+  const found = async () => active(await ask());
+  const now = async () => {
+    const most = await found();
+    return most && { scopes: most.scopes, rights: rightsOf(most) };
+  };
+  return { now, access: { name, isActive: async () => (await found()) !== undefined } };
+}
+
+/** By what a store found, which it returns again until something has been written. */
+const knownRights = new WeakMap<object, ToolRights>();
+
+function rightsOf({ endpoint, toolCaller }: Pick<AdmittedClient, 'endpoint' | 'toolCaller'>) {
+  const known = knownRights.get(toolCaller);
+  if (known?.isOf(endpoint.target)) return known;
+  const rights = new ToolRights(endpoint.target, toolCaller);
+  knownRights.set(toolCaller, rights);
+  return rights;
 }
 
 /** What was found, unless a setting suspends it. */

@@ -1,25 +1,70 @@
 import { type Awaitable, whenReady } from '#model/awaitable';
 import type { ServerLimits } from '#model/server-limits';
-import type { Call, Forwarded, ForwardedCall, MessageCall } from './call.ts';
-import { allowedNotifications, ownResponse, presented, type Filter } from './filters.ts';
+import type { Call, ForwardedCall, MessageCall } from './call.ts';
+import {
+  allowedNotifications,
+  ownResponse,
+  presented,
+  presentingMethods,
+  type Filter,
+} from './filters.ts';
 import type { GatewayParts } from './gateway-parts.ts';
 import { answerBrokeOff, GatewayRefusal } from './gateway-refusal.ts';
+import {
+  acknowledgedChanges,
+  announcedChanges,
+  ListChanges,
+  listenAnswer,
+  toldLists,
+  wantedLists,
+} from './list-changes.ts';
 import { isCall } from './metering.ts';
 import { LongAnswerSeal } from './long-answer-seal.ts';
 import { callerOf } from './open-call.ts';
 import { reply, type ReplyOptions } from './reply.ts';
 import type { GatewayAnswer } from './request.ts';
+import {
+  openUpdates,
+  privateResult,
+  restrictedUri,
+  sameRefusal,
+  unlessError,
+} from './restricted-answers.ts';
 import { sealed } from './seal.ts';
 import { filteredList, isListMethod } from './tool-list.ts';
-import { UpstreamError } from './upstream.ts';
+import { type UpstreamAnswer, UpstreamError } from './upstream.ts';
 
 /** Makes the caller's answer from the upstream's. @throws {GatewayRefusal} */
 export function answerCaller(call: ForwardedCall, parts: GatewayParts): Awaitable<GatewayAnswer> {
-  const { envelope, forwarded, presentation } = call;
+  const uri = restrictedUri(call);
+  const changes = changesOf(call);
+  if (uri === undefined && !changes) return answerWith(call, parts, {});
+  const { answer } = call.forwarded;
+  const read = uri === undefined ? subscribed(call, answer) : unlessError(answer, uri);
+  return read.then((theirs) => {
+    const forwarded = { ...call.forwarded, answer: theirs };
+    return answerWith({ ...call, forwarded }, parts, { uri, changes });
+  });
+}
+
+/** What is done for rules with the answer to a few methods. */
+interface Ruled {
+  /** The resource that the call is about. */
+  readonly uri?: string | undefined;
+  readonly changes?: ListChanges | undefined;
+}
+
+function answerWith(
+  call: ForwardedCall,
+  parts: GatewayParts,
+  { uri, changes }: Ruled,
+): Awaitable<GatewayAnswer> {
+  const { envelope, forwarded, presentation, admission } = call;
   const { answer, headers, abandon, restore } = forwarded;
-  const { method } = envelope;
-  const list = isListMethod(method) ? filteredList(method, call.admission.rights) : undefined;
-  const filters = answerFilters(call, forwarded, list);
+  const { method = '' } = envelope;
+  const list = isListMethod(method) ? filteredList(method, admission.rights) : undefined;
+  const presents = presentingMethods.has(method);
+  const filters = answerFilters(call, { list, uri, changes });
   const options: ReplyOptions = {
     ...replyOptions(call, parts, isCall(envelope) ? call.admission.endpoint.limits : undefined),
     accepts: forwarded.accepts,
@@ -30,9 +75,15 @@ export function answerCaller(call: ForwardedCall, parts: GatewayParts): Awaitabl
     ownId: forwarded.ownId,
     isSingle: list !== undefined,
     sealLong: () => new LongAnswerSeal(call.seal, call.metering),
-    isHeldWhole: list !== undefined || presentation !== undefined || restore !== undefined,
+    isHeldWhole:
+      list !== undefined ||
+      uri !== undefined ||
+      presents ||
+      presentation !== undefined ||
+      restore !== undefined,
     isAlways200: forwarded.isAlways200,
     stream: forwarded.stream,
+    changes,
   };
   const replied = abandon ? orElse(() => reply(answer, options), abandon) : reply(answer, options);
   if (!headers) return replied;
@@ -53,14 +104,26 @@ function orElse<Result>(act: () => Result, failed: () => void): Result {
 
 /** The filters that every message of an answer passes, in this order. Most calls need two or three of them. */
 function answerFilters(
-  { admission, seal, presentation, metering }: MessageCall,
-  { answer, ownId, restore }: Forwarded,
-  list: Filter | undefined,
+  call: ForwardedCall,
+  { list, uri, changes }: Ruled & { readonly list: Filter | undefined },
 ): Filter[] {
+  const { admission, seal, presentation, metering, envelope, opened, forwarded } = call;
+  const { answer, ownId, restore, announced } = forwarded;
+  const { scopes, rights } = admission;
+  const isPresented = answer.status === 200;
+  const { method = '' } = envelope;
+  const presents = isPresented && presentingMethods.has(method);
+  const isListening = method === 'subscriptions/listen';
   const filters: (Filter | undefined)[] = [
-    allowedNotifications(admission.scopes),
-    presentation && answer.status === 200 ? presented(presentation) : undefined,
+    allowedNotifications(scopes),
+    rights.restricts('resource') || isListening ? openUpdates(() => opened.rights) : undefined,
+    presentation && isPresented ? presented(presentation) : undefined,
+    presents ? announcedChanges(rights, announced) : undefined,
+    presents && rights.dependsOnCaller ? privateResult : undefined,
     list,
+    uri === undefined ? undefined : sameRefusal(uri),
+    uri === undefined ? undefined : privateResult,
+    changes && acknowledgedChanges(changes, subscriptionOf(call)),
     ownId && ownResponse(ownId.id),
     restore,
     sealed(seal, metering),
@@ -69,11 +132,36 @@ function answerFilters(
   return filters.filter((filter) => filter !== undefined);
 }
 
+/** What a modern caller wants to be told of, and whether we tell it of that ourselves. */
+function subscriptionOf({ envelope, body, admission }: MessageCall) {
+  const { params } = envelope;
+  const text = params && body.toString('utf8', params.start, params.end);
+  const wanted = wantedLists(Object(text === undefined ? {} : JSON.parse(text)));
+  return { wanted, isOwn: admission.rights.dependsOnCaller };
+}
+
+/** Tells a modern caller of the lists that it listens to; `undefined` for any other call. */
+function changesOf(call: ForwardedCall): ListChanges | undefined {
+  const { envelope, admission, opened } = call;
+  if (envelope.method !== 'subscriptions/listen' || subscriptionOf(call).wanted.length === 0)
+    return undefined;
+  const { rights } = admission;
+  const told = toldLists(rights);
+  opened.changes = new ListChanges(rights, { lists: [], told, subscription: envelope.id });
+  return opened.changes;
+}
+
+async function subscribed(call: ForwardedCall, answer: UpstreamAnswer): Promise<UpstreamAnswer> {
+  return subscriptionOf(call).isOwn ? listenAnswer(answer, call.envelope.id ?? 'null') : answer;
+}
+
 /** The filters of a listening stream. */
-export function listeningFilters({ admission, seal, metering }: Call): Filter[] {
-  return [allowedNotifications(admission.scopes), sealed(seal, metering)].filter(
-    (filter) => filter !== undefined,
-  );
+export function listeningFilters({ admission, seal, metering, opened }: Call): Filter[] {
+  return [
+    allowedNotifications(admission.scopes),
+    openUpdates(() => opened.rights),
+    sealed(seal, metering),
+  ].filter((filter) => filter !== undefined);
 }
 
 /** What the answer to a call depends on, besides the message: how it ends, counts and fails. */

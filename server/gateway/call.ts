@@ -11,6 +11,7 @@ import type { PrincipalSeal } from './seal.ts';
 import type { Accepts } from './read-message.ts';
 import type { AnsweredOutcome, AnswerFacts, Metering } from './metering.ts';
 import type { Filter, Presentation } from './filters.ts';
+import type { ChangingLists } from './list-changes.ts';
 import type { Target } from '#model/endpoints';
 import type { ReplyOptions } from './reply.ts';
 
@@ -100,6 +101,8 @@ export interface Forwarded {
   /** Restores the caller's id. */
   readonly restore?: Filter | undefined;
   readonly stream?: ReplyOptions['stream'];
+  /** Notes the lists whose changes are announced in the answer, for the session that it opens. */
+  readonly announced?: (lists: ChangingLists) => void;
   readonly headers?: Readonly<Record<string, string>>;
   /** Ends the session that the upstream opened with this answer, because the caller gets a refusal instead. */
   readonly abandon?: () => void;

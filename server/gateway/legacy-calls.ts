@@ -7,10 +7,12 @@ import { upstreamLocation } from '#model/upstream-kinds';
 import { emptyAnswer } from './adapter-messages.ts';
 import { discard, endUpstreamSession, send, endFailedHandshake } from './answers.ts';
 import type { Awaitable } from '#model/awaitable';
+import type { Admission } from './admission.ts';
 import { saysItShowsUrls } from './connect-account.ts';
 import { noResponses, ownResponse } from './filters.ts';
 import { announcedIn } from './applications.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
+import { ListChanges, ownStream, toldLists } from './list-changes.ts';
 import { forwardPlain, type PlainLinks } from './plain-calls.ts';
 import type { OtherNodes } from './other-nodes.ts';
 import { parseAccept } from './read-message.ts';
@@ -118,8 +120,10 @@ async function forwardInSession(
   });
   opened.showsUrls = saysItShowsUrls(body);
   opened.application = applicationIn(body, envelope);
+  opened.told = toldLists(admission.rights);
   return {
     ...forwarded,
+    announced: (lists) => (opened.lists = lists),
     stream: streamOf(opened),
     headers: { 'Mcp-Session-Id': opened.id },
     abandon: () => sessions.end(opened.id),
@@ -269,7 +273,7 @@ async function* missedOf(
  * gets the events of those streams that it missed.
  */
 async function listen(
-  { request, headers: callers, admission, upstream, ending }: Call,
+  { request, headers: callers, admission, upstream, ending, opened }: Call,
   session: LegacySession,
   {
     options,
@@ -288,23 +292,39 @@ async function listen(
     ...(lastEventId !== undefined && { 'last-event-id': lastEventId }),
   };
   const answer = await send(upstream, { method: 'GET', headers, signal: ending.signal });
-  if (answer.status === 405 || answer.status === 404) {
-    await discard(answer.body);
+  // What continues an answer ends with it.
+  const isListening = (cutOff?.kind ?? 'unasked') === 'unasked';
+  const changes = isListening ? changesOf(session, admission) : undefined;
+  const isOwn = answer.status === 405 && changes !== undefined && admission.rights.dependsOnCaller;
+  if (answer.status === 405 || answer.status === 404) await discard(answer.body);
+  if (isOwn) changes.hold();
+  else if (answer.status === 405 || answer.status === 404) {
     // The session is not ended, because some upstreams do not support GET at all. If it is over, the next message will find out.
     throw new GatewayRefusal(answer.status === 405 ? 'method_not_allowed' : 'unknown_session');
   }
+  changes?.start();
+  opened.changes = changes;
   const answered = cutOff?.answered;
   const stream = session.streams.open(cutOff?.kind ?? 'unasked', caller, answered);
   stream.scopes = admission.scopes;
   if (cutOff) cutOff.successor = stream;
   const responses = stream.kind === 'answer' ? ownResponse(answered) : noResponses;
-  return reply(answer, {
+  return reply(isOwn ? ownStream(answer) : answer, {
     ...options,
+    changes,
     accepts: { json: false, events: true },
     filters: [responses, ...options.filters],
     missed: missedOf(lost, ending.signal),
     stream: () => new FollowedStream(stream, session, takesPriming(request)),
   });
+}
+
+/** Tells the caller of a session of the lists whose changes were announced; `undefined` if none was. */
+function changesOf(session: LegacySession, { rights }: Admission): ListChanges | undefined {
+  const { lists = [] } = session;
+  if (lists.length === 0) return undefined;
+  session.told ??= toldLists(rights);
+  return new ListChanges(rights, { lists, told: session.told });
 }
 
 /**

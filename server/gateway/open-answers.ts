@@ -1,7 +1,8 @@
 import type { Ending } from '#model/ending';
-import type { Scope } from '#model/scopes';
-import type { Admission } from './admission.ts';
+import type { ToolRights } from '#model/tool-rights';
+import type { Admission, Granted } from './admission.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
+import type { ListChanges } from './list-changes.ts';
 
 const checkEveryMs = 500;
 /**
@@ -25,7 +26,7 @@ export function countedFor({ credential, principal }: Admission): string {
  * The exchanges in progress, each with its credential. Twice a second every such credential is checked again, and
  * exchanges that it no longer allows are ended, so that a revocation by any process reaches open streams within a
  * second. A listening stream ends with the loss of any scope, because it must deliver less; the caller opens a new
- * one. A call that was allowed is completed. If the database cannot be asked, everything that is open ends within
+ * one. If what the caller may use has changed, the stream learns it. A call that was allowed is completed. If the database cannot be asked, everything that is open ends within
  * five seconds.
  */
 export class OpenAnswers {
@@ -116,12 +117,13 @@ export class OpenAnswers {
     const checked = await check(answers[0].admission);
     this.#looking.delete(name);
     if (checked.outcome === 'failed') return;
-    const { scopes } = checked;
+    const { granted } = checked;
     for (const answer of answers) {
       const { admission, isEndless, ending } = answer;
       const mayLess =
-        scopes && isEndless && !admission.scopes.every((scope) => scopes.includes(scope));
-      if (!scopes || mayLess) ending.abort();
+        granted && isEndless && !admission.scopes.every((scope) => granted.scopes.includes(scope));
+      if (!granted || mayLess) ending.abort();
+      else answer.look(granted.rights);
       answer.allowedAtMs = askedAtMs;
     }
   }
@@ -140,6 +142,10 @@ export class OpenAnswer {
   isEndless = false;
   /** When the last check that allowed it began. */
   allowedAtMs = performance.now();
+  /** What its caller may use, according to the last check. */
+  rights: ToolRights;
+  /** Tells its caller of lists that changed, if it listens to them. */
+  changes: ListChanges | undefined;
   /** Those of the same caller, this one included. */
   readonly #all: OpenAnswer[];
   /** Its place among them; -1 once it is over. */
@@ -148,6 +154,7 @@ export class OpenAnswer {
   constructor(all: OpenAnswer[], admission: Admission, ending: Pick<Ending, 'abort'>) {
     this.#all = all;
     this.admission = admission;
+    this.rights = admission.rights;
     this.ending = ending;
     this.#at = all.push(this) - 1;
   }
@@ -161,6 +168,12 @@ export class OpenAnswer {
       });
     }
     this.isEndless = true;
+  }
+
+  /** Its caller has these rights now. */
+  look(rights: ToolRights): void {
+    this.rights = rights;
+    this.changes?.look(rights);
   }
 
   over(): void {
@@ -177,9 +190,9 @@ export class OpenAnswer {
 /** A database error ends nothing yet: the next check follows soon. */
 async function check(
   admission: Admission,
-): Promise<{ outcome: 'checked'; scopes: readonly Scope[] | undefined } | { outcome: 'failed' }> {
+): Promise<{ outcome: 'checked'; granted: Granted | undefined } | { outcome: 'failed' }> {
   try {
-    return { outcome: 'checked', scopes: await admission.scopesNow() };
+    return { outcome: 'checked', granted: await admission.now() };
   } catch {
     return { outcome: 'failed' };
   }

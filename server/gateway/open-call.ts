@@ -88,11 +88,11 @@ export function openCall(
 /** An admission that also ends when the account at the upstream is disconnected. */
 function whileConnected(admission: Admission, { isConnected }: Upstream): Admission {
   if (!isConnected) return admission;
-  const scopesNow = async () => {
-    const scopes = await admission.scopesNow();
-    return scopes && (await isConnected()) ? scopes : undefined;
+  const now = async () => {
+    const granted = await admission.now();
+    return granted && (await isConnected()) ? granted : undefined;
   };
-  return { ...admission, scopesNow };
+  return { ...admission, now };
 }
 
 /** Ends a call that failed, if it was open. Returns the refusal that its caller gets. */

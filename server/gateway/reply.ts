@@ -22,6 +22,7 @@ import {
 } from './filters.ts';
 import { GatewayRefusal, type RefusalCode } from './gateway-refusal.ts';
 import type { HeldAnswers } from './held-answers.ts';
+import { type ListChanges, withChanges } from './list-changes.ts';
 import { live } from './live-stream.ts';
 import { errorIn, type AnsweredError, type AnsweredOutcome, type AnswerFacts } from './metering.ts';
 import type { LongAnswerSeal } from './long-answer-seal.ts';
@@ -51,6 +52,8 @@ export interface ReplyOptions {
   readonly isSingle?: boolean;
   /** Events that the caller missed of the stream that this one continues. */
   readonly missed?: AsyncIterable<Uint8Array> | undefined;
+  /** Events of ours that go between those of the upstream's stream. */
+  readonly changes?: ListChanges | undefined;
   /** Opens the session's stream, which numbers and stores events. */
   readonly stream?: (() => FollowedStream) | undefined;
   /** The largest answer that the server's limits allow, in bytes. */
@@ -81,7 +84,7 @@ export function reply(answer: UpstreamAnswer, options: ReplyOptions): Awaitable<
     return single(200, passed(body, options, answer.message), options);
   }
   const isEvents = status === 200 && mediaType === eventStream && options.accepts.events;
-  if (isShort && isEvents && !options.isSingle && !options.missed) {
+  if (isShort && isEvents && !options.isSingle && !options.missed && !options.changes) {
     return wholeStream(body, options);
   }
   return replyOnce(answer, options);
@@ -99,7 +102,10 @@ async function replyOnce(answer: UpstreamAnswer, options: ReplyOptions): Promise
   }
   if (status === 200 && mediaType === eventStream) {
     if (accepts.events && !options.isSingle) {
-      const events = streamed(eventsIn(body), options, options.stream?.());
+      const { changes, signal, stream } = options;
+      const theirs = eventsIn(body);
+      const all = changes ? withChanges(theirs, changes, signal) : theirs;
+      const events = streamed(all, options, stream?.());
       return { ...eventAnswer(live(events, options.report)), whenGivenUp: held?.whenGivenUp };
     }
     return single(200, await responseIn(eventsIn(body), options), options);

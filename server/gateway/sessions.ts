@@ -4,6 +4,7 @@ import type { Clock, EpochSeconds } from '#model/clock';
 import { ownerOf } from './admission.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import type { Call } from './call.ts';
+import type { ChangingLists, ToldLists } from './list-changes.ts';
 import { type KeptBudget, SessionStreams } from './session-streams.ts';
 import { upstreamLocation } from '#model/upstream-kinds';
 
@@ -30,6 +31,10 @@ export interface LegacySession {
   showsUrls?: boolean;
   /** Name and version of its application, as `initialize` stated them. */
   application?: string | undefined;
+  /** The lists whose changes were announced to its caller. */
+  lists?: ChangingLists;
+  /** What its caller was last told of them. */
+  told?: ToldLists;
 }
 
 interface KeptSession extends LegacySession {

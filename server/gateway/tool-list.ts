@@ -222,7 +222,7 @@ export function privateEdits(
 }
 
 /** A change to a message, as bytes. */
-interface ByteEdit {
+export interface ByteEdit {
   readonly span: Span;
   readonly parts: readonly Buffer[];
 }
@@ -244,7 +244,7 @@ function withoutEntries(
   return { span: { start: span.start + 1, end: span.end - 1 }, parts };
 }
 
-function replacedBytes(message: Buffer, edits: readonly ByteEdit[]): Buffer {
+export function replacedBytes(message: Buffer, edits: readonly ByteEdit[]): Buffer {
   if (edits.length === 0) return message;
   const parts: Buffer[] = [];
   let at = 0;

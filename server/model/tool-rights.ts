@@ -1,3 +1,5 @@
+import { hash } from 'node:crypto';
+
 import { z } from 'zod';
 
 import { LimitedMap } from './limited-map.ts';
@@ -225,6 +227,11 @@ export class ToolRights {
     );
   }
 
+  /** Whether they follow from these decisions, as they are now. */
+  isOf(source: RightsSource): boolean {
+    return source === this.#source;
+  }
+
   /** Whether it may refuse something of this kind, so that lists have to be read. */
   restricts(kind: PrimitiveKind): boolean {
     return !this.#isFree[kind];
@@ -261,7 +268,7 @@ export class ToolRights {
     return allows(this.#closed(asked) ?? this.#granted(asked));
   }
 
-  /** A text that differs when the caller's list may have changed. It is long if there are many names. */
+  /** A digest that differs when the caller's list may have changed. */
   listState(list: PrimitiveList): string {
     const { selections, groups } = this.#caller;
     const caller = JSON.stringify([list, groups && [...groups].toSorted(), selections]);
@@ -270,7 +277,8 @@ export class ToolRights {
     if (known !== undefined) return known;
     const kinds: readonly PrimitiveKind[] = list === 'resource' ? ['resource', 'template'] : [list];
     const { revision } = this.#source.offered;
-    const state = JSON.stringify([revision, ...kinds.map((kind) => this.#stateOf(kind))]);
+    const text = JSON.stringify([revision, ...kinds.map((kind) => this.#stateOf(kind))]);
+    const state = hash('sha256', text, 'base64url').slice(0, digestLetters);
     listStates.set(caller, state);
     return state;
   }
@@ -378,6 +386,9 @@ class Choice {
     return uri !== undefined && this.#resources.cover(uri);
   }
 }
+
+/** Very many sessions keep the digests of their lists, so they are as short as can be. */
+const digestLetters = 16;
 
 /** How many callers, with different groups or selections, are remembered of one source. */
 const mostCallers = 1000;

@@ -50,7 +50,8 @@ export function someAdmission(but: Partial<Admission> = {}): Admission {
     endpoint,
     rights: new ToolRights(endpoint.target, ofNoPerson),
     reference: 'key_a',
-    scopesNow: () => Promise.resolve(allScopes),
+    now: () =>
+      Promise.resolve({ scopes: allScopes, rights: new ToolRights(endpoint.target, ofNoPerson) }),
     access: { name: 'key key_a', isActive: () => Promise.resolve(true) },
     ...but,
   };

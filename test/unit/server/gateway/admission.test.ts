@@ -112,15 +112,15 @@ describe('admit', () => {
     });
 
     test('is looked up again for the time of each request', async () => {
-      const { scopesNow } = await withKey(mintSecret('mcp_'));
+      const { now } = await withKey(mintSecret('mcp_'));
       clock.advance(60);
 
-      expect(await scopesNow()).toEqual(['mcp:tools:read']);
+      expect((await now())?.scopes).toEqual(['mcp:tools:read']);
       expect(byKey).toHaveBeenLastCalledWith(expect.objectContaining({ now: clock.now() }));
 
       byKey.mockResolvedValue(undefined);
 
-      expect(await scopesNow()).toBeUndefined();
+      expect(await now()).toBeUndefined();
     });
   });
 
@@ -166,25 +166,25 @@ describe('admit', () => {
     });
 
     test('is valid until it expires or is revoked', async () => {
-      const { scopesNow } = await withToken(tokenFor());
+      const { now } = await withToken(tokenFor());
       clock.advance(3599);
 
-      expect(await scopesNow()).toEqual(['mcp:tools:read']);
+      expect((await now())?.scopes).toEqual(['mcp:tools:read']);
 
       clock.advance(1);
 
-      expect(await scopesNow()).toBeUndefined();
+      expect(await now()).toBeUndefined();
     });
 
     test('may expire or be revoked, and its client continues with another', async () => {
-      const { access, scopesNow } = await withToken(tokenFor());
+      const { access, now } = await withToken(tokenFor());
       clock.advance(3600);
       byClient.mockImplementation(async ({ tokenId }) =>
         tokenId === undefined ? admittedClient : undefined,
       );
 
       expect(access.name).toBe('client client_a ');
-      expect([await scopesNow(), await access.isActive()]).toEqual([undefined, true]);
+      expect([await now(), await access.isActive()]).toEqual([undefined, true]);
 
       byClient.mockResolvedValue(undefined);
 
@@ -192,10 +192,10 @@ describe('admit', () => {
     });
 
     test('is invalid once its client is deleted', async () => {
-      const { scopesNow } = await withToken(tokenFor());
+      const { now } = await withToken(tokenFor());
       byClient.mockResolvedValue(undefined);
 
-      expect(await scopesNow()).toBeUndefined();
+      expect(await now()).toBeUndefined();
     });
   });
 

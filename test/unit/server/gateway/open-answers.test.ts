@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { allScopes, type Scope } from '#server/model/scopes';
 import { OpenAnswers } from '#server/gateway/open-answers';
-import { someAdmission, someServer } from '#support/some-admission';
+import { rightsTo, someAdmission, someServer } from '#support/some-admission';
 
 let open: OpenAnswers;
 
@@ -22,7 +22,10 @@ function credential(id: string, reference = id) {
   const admission = someAdmission({
     credential: { type: 'key', id },
     reference,
-    scopesNow: standing,
+    now: async () => {
+      const scopes = await standing();
+      return scopes && { scopes, rights: rightsTo() };
+    },
   });
   return { admission, standing };
 }

@@ -1,0 +1,89 @@
+/*
+ * Answers where administrators wrote rules about resources. There is no list that decides which resources there are, so an upstream
+ * answers about those that are open. Its errors must not tell a caller which others are closed.
+ */
+import { allows, type ToolRights } from '#model/tool-rights';
+import { membersIn } from 'latchkey-mcp/json-edit';
+import { isError } from 'latchkey-mcp/message';
+import type { SseEvent } from 'latchkey-mcp/sse';
+import { eventsIn } from './answers.ts';
+import { unknownSubject } from './authorization.ts';
+import type { MessageCall } from './call.ts';
+import type { Filter } from './filters.ts';
+import { isListMethod, privateEdits, replacedBytes } from './tool-list.ts';
+import type { UpstreamAnswer } from './upstream.ts';
+
+/** The URI that a call is about, if rules are about resources. */
+export function restrictedUri({
+  envelope,
+  admission,
+}: Pick<MessageCall, 'envelope' | 'admission'>): string | undefined {
+  const { method = '', uri } = envelope;
+  const isAbout = method.startsWith('resources/') || method.startsWith('skills/');
+  return isAbout && !isListMethod(method) && admission.rights.hasRules('resource')
+    ? uri
+    : undefined;
+}
+
+/** Refuses a call about a resource like one about a resource that is closed, if the upstream answers with an error. */
+export function sameRefusal(uri: string): Filter {
+  return (message) => {
+    if (message.isError) throw unknownSubject({ kind: 'resource', name: uri });
+    return message;
+  };
+}
+
+/**
+ * The same answer, unless it is a stream that begins with an error: that is refused before the caller's answer begins, because the
+ * answer to a call that is closed is not a stream.
+ *
+ * @throws {GatewayRefusal} `unknown_resource`
+ */
+export async function unlessError(answer: UpstreamAnswer, uri: string): Promise<UpstreamAnswer> {
+  const { status, mediaType, body } = answer;
+  if (status !== 200 || mediaType !== 'text/event-stream') return answer;
+  const events = eventsIn(body);
+  const first: SseEvent[] = [];
+  for (let next = await events.next(); !next.done; next = await events.next()) {
+    const { data, raw } = next.value;
+    // Later chunks overwrite these bytes.
+    first.push({ ...next.value, raw: Buffer.from(raw) });
+    if (data.length === 0) continue;
+    if (!isError(data)) break;
+    await events.return(undefined);
+    throw unknownSubject({ kind: 'resource', name: uri });
+  }
+  const letGo = body instanceof Uint8Array ? undefined : body.letGo;
+  const rest = async function* () {
+    for (const { raw } of first.splice(0)) yield raw;
+    for await (const { raw } of events) yield raw;
+  };
+  return { ...answer, body: { [Symbol.asyncIterator]: rest, ...(letGo && { letGo }) } };
+}
+
+/** Marks a result as private, because not everyone may read it. MCP 2026-07-28 server/utilities/caching */
+export const privateResult: Filter = (message) => {
+  const { bytes, scan } = message;
+  const result = scan.outcome === 'message' ? scan.envelope.result : undefined;
+  if (!result) return message;
+  const edits = privateEdits(bytes, { result, members: membersIn(bytes, result) });
+  return message.changed(replacedBytes(bytes, edits));
+};
+
+const updated = 'notifications/resources/updated';
+
+/** In event streams, drops what would tell that a resource changed which the caller may not read now. */
+export function openUpdates(rights: () => ToolRights): Filter {
+  return (message) => {
+    if (!message.event) return message;
+    const now = rights();
+    if (!now.restricts('resource')) return message;
+    // Only an escape could hide these words from a search of the bytes.
+    if (!message.bytes.includes('notifications/') && !message.bytes.includes('\\')) return message;
+    const { scan } = message;
+    if (scan.outcome === 'refused') return undefined;
+    const { method, uri } = scan.envelope;
+    if (method !== updated) return message;
+    return uri !== undefined && allows(now.verdict('resource', uri)) ? message : undefined;
+  };
+}
