@@ -6,7 +6,7 @@ import { isGoogle } from '#model/issuers';
 import type { ProviderChecking } from '#model/provider-checks';
 import { type GuardedFetch, openIdFetch } from '#outbound/guarded-fetch';
 import { type LogoutTokenReading, readLogoutToken } from './logout-token.ts';
-import { type ProviderFault, providerFault } from './provider-faults.ts';
+import { isUnclearRefusal, type ProviderFault, providerFault } from './provider-faults.ts';
 import { memberOf } from 'latchkey-mcp/json-value';
 
 /** A person's identity as asserted by an upstream OpenID provider. */
@@ -84,7 +84,8 @@ export interface IdentityProvider {
 
 /**
  * What a provider answers about a person. `removed`: it does not accept the refresh token any more, because the person was removed or
- * disabled, or their session there was ended. `failed`: it did not answer that. RFC 6749 §5.2
+ * disabled, or their session there was ended. `refused`: it refuses the token without saying so, although it works and accepts our
+ * client. `failed`: it did not answer that. RFC 6749 §5.2
  */
 export type PersonCheck =
   | {
@@ -92,7 +93,7 @@ export type PersonCheck =
       /** Replaces the one that was used. */
       readonly refreshToken: string | undefined;
     }
-  | { readonly outcome: 'removed' }
+  | { readonly outcome: 'removed' | 'refused'; readonly fault?: undefined }
   | { readonly outcome: 'failed'; readonly fault: ProviderFault };
 
 /** Whether sign-ins can begin; if not, what could not be read, and why. */
@@ -222,7 +223,11 @@ export function openIdProvider(options: OpenIdOptions): IdentityProvider {
       } catch (error) {
         const isRefused = error instanceof client.ResponseBodyError;
         if (isRefused && error.error === 'invalid_grant') return { outcome: 'removed' };
-        return { outcome: 'failed', fault: providerFault(error) };
+        const isUnclear =
+          isUnclearRefusal(error) && (await isAcceptedAt(configuration, redirectUri));
+        return isUnclear
+          ? { outcome: 'refused' }
+          : { outcome: 'failed', fault: providerFault(error) };
       }
     },
 
@@ -255,6 +260,28 @@ function moreScopes(provider: client.Configuration, checking: ProviderChecking):
   const known = provider.serverMetadata().scopes_supported ?? [];
   const isKnown = wantsTokens(provider, checking) && known.includes('offline_access');
   return isKnown ? ['offline_access'] : [];
+}
+
+/**
+ * Whether the token endpoint works and accepts our client: it refuses a code that no one was given, and not the client that presents it.
+ * Never rejects. `invalid_code` is what Glewlwyd says.
+ */
+async function isAcceptedAt(
+  configuration: () => Promise<client.Configuration>,
+  redirectUri: string,
+): Promise<boolean> {
+  const asked = {
+    code: client.randomState(),
+    redirect_uri: redirectUri,
+    code_verifier: client.randomPKCECodeVerifier(),
+  };
+  try {
+    await client.genericGrantRequest(await configuration(), 'authorization_code', asked);
+    return false;
+  } catch (error) {
+    const code = error instanceof client.ResponseBodyError ? error.error : '';
+    return code === 'invalid_grant' || code === 'invalid_code';
+  }
 }
 
 /** How long after a failure a provider is not asked again because of a logout token, which anyone can send. */

@@ -40,6 +40,8 @@ const mostOfProvider = 4;
 const mostRemembered = 1000;
 /** Longer than a token request takes. After it, another process repeats the check of a dead process. */
 const claimSeconds = 60;
+/** How long after an unclear refusal a provider is asked again, so that a short fault there removes no one. */
+const secondRefusalSeconds = 300;
 
 type Client = Pick<IdentityProvider, 'issuer' | 'ask' | 'checking'>;
 
@@ -62,7 +64,7 @@ interface CheckedPlace extends NamedPlace {
 /**
  * Checks people again at the provider that they came through, with the refresh token of their last sign-in there. A person who was removed
  * loses their sessions through the provider, and the access of applications. A provider that does not answer removes no one: the
- * check is repeated with growing pauses.
+ * check is repeated with growing pauses. One that refuses a token without saying why has to do so twice.
  *
  * Each check is claimed by one process, because a refresh token that the provider replaces can be used only once. If the answer is lost
  * in which it does, the provider refuses the next check, and the person signs in again.
@@ -199,17 +201,14 @@ export class ProviderChecks {
         await noteCheckPassed(db, check, { ...times, sealedToken });
         return 'answered';
       }
-      case 'removed':
-        await transaction(db, async (tx) => {
-          await lockPlace(tx, at.place);
-          // Otherwise the person has signed in again meanwhile.
-          if (!(await deleteCheck(tx, check))) return;
-          // So that assertions that the provider issued before count for nothing.
-          const logout = { tokenId: `check_${randomUUID()}`, subject, issuedAt: times.now };
-          await insertLogout(tx, at.place, { ...logout, expiresAt: times.now }, times.now);
-          await endAccess(at, userId, 'lose-person', { db: tx, clock });
-        });
+      case 'refused': {
+        if (check.failure === answer.outcome) return this.#remove(check, userId, at);
+        const nextAt = times.now + secondRefusalSeconds;
+        await noteCheckFailed(db, check, { failure: answer.outcome, now: times.now, nextAt });
         return 'answered';
+      }
+      case 'removed':
+        return this.#remove(check, userId, at);
       case 'failed': {
         const { code } = answer.fault;
         const nextAt = times.now + this.#pauseSeconds(check.attempts + 1);
@@ -217,6 +216,22 @@ export class ProviderChecks {
         return code === 'unreachable' ? 'unreachable' : 'answered';
       }
     }
+  }
+
+  /** Ends what a person has who was removed at a provider, unless they have signed in again meanwhile. */
+  async #remove(check: ProviderCheck, userId: string, at: CheckedPlace): Promise<'answered'> {
+    const { db, clock } = this.#ports;
+    const { subject } = check;
+    await transaction(db, async (tx) => {
+      const now = clock.now();
+      await lockPlace(tx, at.place);
+      if (!(await deleteCheck(tx, check))) return;
+      // So that assertions that the provider issued before count for nothing.
+      const logout = { tokenId: `check_${randomUUID()}`, subject, issuedAt: now };
+      await insertLogout(tx, at.place, { ...logout, expiresAt: now }, now);
+      await endAccess(at, userId, 'lose-person', { db: tx, clock });
+    });
+    return 'answered';
   }
 
   /** When a person has to be checked: after the shorter time with a session, after the longer one with an application. */

@@ -61,6 +61,38 @@ export function providerFault(error: unknown): ProviderFault {
   }
 }
 
+/** Errors that are about something else than the token: the client, the request, the provider, or that the person has to act. */
+const otherErrors = new Set([
+  // RFC 6749 §5.2, §4.1.2.1, RFC 8628 §3.5, RFC 8707 §2, RFC 9449 §8
+  'invalid_client',
+  'unauthorized_client',
+  'unsupported_grant_type',
+  'invalid_scope',
+  'server_error',
+  'temporarily_unavailable',
+  'slow_down',
+  'invalid_target',
+  'use_dpop_nonce',
+  // OpenID Connect Core §3.1.2.6, RFC 9470 §3
+  'interaction_required',
+  'login_required',
+  'consent_required',
+  'account_selection_required',
+  'insufficient_user_authentication',
+]);
+
+/**
+ * Whether a provider refused a refresh token without the error that RFC 6749 §5.2 has for it. Glewlwyd answers 400 without a body, others
+ * `invalid_request` or a code of their own. Servers that do not work, and what stands in front of them, answer other statuses.
+ */
+export function isUnclearRefusal(error: unknown): boolean {
+  if (error instanceof client.ResponseBodyError) {
+    return (error.status === 400 || error.status === 403) && !otherErrors.has(error.error);
+  }
+  const cause = error instanceof client.ClientError ? error.cause : undefined;
+  return cause instanceof Response && cause.status === 400;
+}
+
 /** `fetch` rejects with a TypeError, and its timeout with a DOMException. Fetch §5.6 */
 function isNetworkFault(error: unknown): boolean {
   return error instanceof TypeError || error instanceof DOMException;

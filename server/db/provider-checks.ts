@@ -12,6 +12,8 @@ export interface ProviderCheck {
   readonly version: number;
   readonly checkedAt: EpochSeconds;
   readonly attempts: number;
+  /** What was wrong with the last check; `undefined` if it passed. */
+  readonly failure: string | undefined;
 }
 
 type ReadCheck = Pick<ProviderCheck, 'place' | 'subject' | 'version'>;
@@ -114,6 +116,7 @@ export async function listDueChecks(
     version: row.version,
     checkedAt: row.checked_at,
     attempts: row.attempts,
+    failure: row.failure ?? undefined,
   }));
 }
 

@@ -22,6 +22,8 @@ export interface Glewlwyd extends AsyncDisposable {
   addUser(name: string, email: string, password: string): Promise<void>;
   /** Removes a person for good. */
   removeUser(name: string): Promise<void>;
+  /** Lets Latchkey authenticate with this secret from now on. */
+  changeSecret(secret: string): Promise<void>;
   /** What the process has said so far. */
   readonly log: () => string;
 }
@@ -51,12 +53,13 @@ export async function glewlwyd(): Promise<Glewlwyd> {
   const issuer = `${origin}/api/oidc`;
   await admin('POST', '/mod/plugin/', plugin(issuer));
   await admin('POST', '/scope/', scope('email'));
+  let client = {};
   const opened = stack.move();
   return {
     issuer,
     clientSecret,
     async addClient({ redirectUri, logoutUri }) {
-      await admin('POST', '/client/', {
+      client = {
         client_id: 'latchkey',
         name: 'Latchkey',
         enabled: true,
@@ -68,7 +71,8 @@ export async function glewlwyd(): Promise<Glewlwyd> {
         backchannel_logout_uri: logoutUri,
         backchannel_logout_session_required: '1',
         scope: [],
-      });
+      };
+      await admin('POST', '/client/', client);
     },
     async addUser(username, email, password) {
       const rights = ['openid', 'email'];
@@ -77,6 +81,9 @@ export async function glewlwyd(): Promise<Glewlwyd> {
     },
     async removeUser(name) {
       await admin('DELETE', `/user/${name}`);
+    },
+    async changeSecret(secret) {
+      await admin('PUT', '/client/latchkey', { ...client, client_secret: secret });
     },
     log: () => program.stdout + program.stderr,
     [Symbol.asyncDispose]: () => opened.disposeAsync(),

@@ -29,6 +29,8 @@ export interface LyingProvider extends AsyncDisposable {
   logoutToken(lie?: LogoutLie): Promise<string>;
   /** What the provider answers to each refresh token: another token, or an error of RFC 6749 §5.2. */
   readonly refreshing: Map<string, { readonly next?: string; readonly error?: string }>;
+  /** What the token endpoint answers to requests of a grant type, instead of what is right: a status, and a body if there is one. */
+  readonly blunt: Map<string, { readonly status: number; readonly error?: string }>;
   /** Answers an authorization request: the path of the callback, as the browser would be sent to. */
   authorize(request: URL, lie?: Lie): URL;
 }
@@ -39,6 +41,7 @@ export async function lyingProvider(): Promise<LyingProvider & { readonly client
   const { privateKey, publicKey } = await generateKeyPair('RS256');
   const other = await generateKeyPair('RS256');
   const refreshing: LyingProvider['refreshing'] = new Map();
+  const blunt: LyingProvider['blunt'] = new Map();
   const codes = new Map<string, { request: URL; lie: Lie }>();
   let issuer = '';
 
@@ -73,6 +76,8 @@ export async function lyingProvider(): Promise<LyingProvider & { readonly client
 
   const token = async (message: IncomingMessage): Promise<object> => {
     const form = new URLSearchParams(await text(message));
+    const wrong = blunt.get(form.get('grant_type') ?? '');
+    if (wrong) return wrong;
     const used = form.get('refresh_token');
     if (used !== null) {
       const { next, error } = refreshing.get(used) ?? { error: 'invalid_grant' };
@@ -110,8 +115,10 @@ export async function lyingProvider(): Promise<LyingProvider & { readonly client
 
   const server = createServer((message, response) => {
     void answer(message).then((body) => {
-      response.statusCode = 'error' in body ? 400 : 200;
-      response.setHeader('Content-Type', 'application/json').end(JSON.stringify(body));
+      const { status, ...members } = { status: 'error' in body ? 400 : 200, ...body };
+      response.statusCode = status;
+      if (Object.keys(members).length === 0) return response.end();
+      response.setHeader('Content-Type', 'application/json').end(JSON.stringify(members));
     });
   });
   issuer = `http://127.0.0.1:${await listen(server)}`;
@@ -119,6 +126,7 @@ export async function lyingProvider(): Promise<LyingProvider & { readonly client
     issuer,
     clientSecret: secret,
     refreshing,
+    blunt,
     logoutToken({ claims, signature, typ = 'logout+jwt' } = {}) {
       const now = Math.floor(Date.now() / 1000);
       const told: JWTPayload = {

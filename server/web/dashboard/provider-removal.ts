@@ -29,13 +29,18 @@ ${announcedAt !== undefined && html`<p class="help">Last logout announced: ${ann
 
 function failing({ failure, failingSince }: CheckSummary): Html {
   const since = failingSince === undefined ? '' : html` since ${localTime('moment', failingSince)}`;
-  return html`<div class="notice warning" role="status"><p>Some people could not be checked${since}: ${failureWords(failure)}. They keep their access until the provider answers. Latchkey tries again.</p></div>`;
+  const next =
+    failure === 'refused'
+      ? 'They lose their access if it does so again. Latchkey asks once more after five minutes.'
+      : 'They keep their access until the provider answers. Latchkey tries again.';
+  return html`<div class="notice warning" role="status"><p>Some people could not be checked${since}: ${failureWords(failure)}. ${next}</p></div>`;
 }
 
 /** Says why checks fail, as `ProviderFaultCode` names it. */
 export function failureWords(failure: string | undefined): string {
   if (failure === 'unreachable') return 'the provider does not answer';
   if (failure === 'client-refused') return 'the provider does not accept the client ID and secret';
+  if (failure === 'refused') return 'the provider refused their refresh tokens without a reason';
   return `the provider did not answer as expected (${failure ?? 'unknown'})`;
 }
 

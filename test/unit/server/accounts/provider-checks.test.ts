@@ -253,6 +253,41 @@ test('checks: an answer other than invalid_grant removes no one', async () => {
   expect(await summarizeChecks(stores.db, 'idp_acme')).toMatchObject({ failure: 'client-refused' });
 });
 
+test('173: a provider that refuses a token without a reason removes the person if it does so again after five minutes', async () => {
+  await beginSession('dana');
+  await allow('dana');
+  answers.set('rt of dana', { outcome: 'refused' });
+  await round(hour);
+  const first = await summarizeChecks(stores.db, 'idp_acme');
+  await round(299);
+  const before = await sessions();
+  await round(1);
+
+  expect(first).toMatchObject({ failing: 1, failure: 'refused' });
+  expect(before).toEqual(['user_dana']);
+  expect([await sessions(), await activeGrants()]).toEqual([[], []]);
+  expect(await actions()).toContain('provider.lose-person user:user_dana provider:idp_acme');
+});
+
+test.each<[string, PersonCheck]>([
+  ['does not answer', { outcome: 'failed', fault: { code: 'unreachable', detail: '' } }],
+  ['knows the person', { outcome: 'known', refreshToken: undefined }],
+])(
+  '173: a refusal without a reason counts for nothing once the provider %s',
+  async (_, between) => {
+    await beginSession('dana');
+    answers.set('rt of dana', { outcome: 'refused' });
+    await round(hour);
+    answers.set('rt of dana', between);
+    await round(300);
+    answers.set('rt of dana', { outcome: 'refused' });
+    await round(hour);
+
+    expect(await sessions()).toEqual(['user_dana']);
+    expect(await summarizeChecks(stores.db, 'idp_acme')).toMatchObject({ failure: 'refused' });
+  },
+);
+
 test('checks: a token that the provider replaces is used next, by one of two processes', async () => {
   await beginSession('dana');
   answers.set('rt of dana', { outcome: 'known', refreshToken: 'rt two' });

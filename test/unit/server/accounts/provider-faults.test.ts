@@ -113,3 +113,48 @@ test('identity: how and when the person signed in is read from the ID token', as
     authTime: 1_700_000_000,
   });
 });
+
+type Blunt = { readonly status: number; readonly error?: string };
+const refresh = 'refresh_token';
+const code = 'authorization_code';
+const badRequest = { status: 400, error: 'invalid_request' };
+
+test.each<[string, string, Record<string, Blunt>]>([
+  ['400 without a body', 'refused', { [refresh]: { status: 400 } }],
+  ['invalid_request', 'refused', { [refresh]: badRequest }],
+  ['a code of its own', 'refused', { [refresh]: { status: 403, error: 'user_disabled' } }],
+  ['400, as to everything', 'failed', { [refresh]: { status: 400 }, [code]: { status: 400 } }],
+  ['invalid_request, as to everything', 'failed', { [refresh]: badRequest, [code]: badRequest }],
+  [
+    '400, and the client is refused',
+    'failed',
+    { [refresh]: { status: 400 }, [code]: { status: 401, error: 'invalid_client' } },
+  ],
+  [
+    '400, and any code is accepted',
+    'failed',
+    { [refresh]: { status: 400 }, [code]: { status: 200 } },
+  ],
+  [
+    '400, before it stops working',
+    'failed',
+    { [refresh]: { status: 400 }, [code]: { status: 503 } },
+  ],
+  ['503', 'failed', { [refresh]: { status: 503 } }],
+  ['403 without a body', 'failed', { [refresh]: { status: 403 } }],
+  ['404', 'failed', { [refresh]: { status: 404, error: 'not_found' } }],
+  ['that there are too many requests', 'failed', { [refresh]: { status: 429, error: 'slow' } }],
+  ['that the client is refused', 'failed', { [refresh]: { status: 400, error: 'invalid_client' } }],
+  [
+    'that the person has to act',
+    'failed',
+    { [refresh]: { status: 400, error: 'interaction_required' } },
+  ],
+])('173: provider: a refresh token that it answers with %s is %s', async (_, outcome, answers) => {
+  const provider = providerWith();
+  for (const [grant, answer] of Object.entries(answers)) lying.blunt.set(grant, answer);
+  const answer = await provider.ask('rt of dana', 'dana there');
+  lying.blunt.clear();
+
+  expect(answer.outcome).toBe(outcome);
+});
