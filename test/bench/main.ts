@@ -11,6 +11,7 @@ import { benchNodes } from './nodes.ts';
 import { benchProcesses } from './processes.ts';
 import { benchProxy } from './proxy.ts';
 import { benchRecording } from './recording.ts';
+import { benchToolRules } from './tool-rules.ts';
 import { benchGatewayRows, benchProxyRows, rowOptions } from './rows.ts';
 
 const log = (line: string) => console.error(line);
@@ -27,6 +28,7 @@ const benches = {
   recording: [() => benchRecording(options, log)],
   nodes: [() => benchNodes(log)],
   processes: [() => benchProcesses(log)],
+  rules: [async () => benchToolRules()],
 };
 
 // Every child is killed as this process exits, so it must exit by itself, and in time.

@@ -9,7 +9,10 @@ const message = z.object({
 /** What an MCP server does with a message: it answers with JSON, it waits without end, or it fails as a whole. */
 export type Reaction = { readonly json: string } | 'accepts' | 'waits' | 'fails';
 
-/** An MCP server of the legacy era whose tools end in every way: `echo`, `failing`, `missing`, `slow` and `crashing`. */
+/**
+ * An MCP server of the legacy era with twelve tools. Five of them end in different ways: `echo`, `failing`, `missing`, `slow` and
+ * `crashing`. The others answer like `echo`.
+ */
 export function reactionTo(text: string): Reaction {
   const { id, method, params } = message.parse(JSON.parse(text));
   if (id === undefined || method === undefined) return 'accepts';
@@ -28,6 +31,13 @@ export function reactionTo(text: string): Reaction {
   if (method !== 'tools/call') return reply({ error: { code: -32_601, message: 'no' } });
   switch (params?.name ?? '') {
     case 'echo':
+    case 'invoice_read':
+    case 'invoice_write':
+    case 'order_read':
+    case 'order_write':
+    case 'refund_read':
+    case 'refund_write':
+    case 'report':
       return reply({ result: { content: words } });
     case 'failing':
       return reply({ result: { content: words, isError: true } });
@@ -40,7 +50,7 @@ export function reactionTo(text: string): Reaction {
   }
 }
 
-const tools = ['echo', 'failing', 'missing', 'slow', 'crashing'].map((name) => ({
-  name,
-  inputSchema: { type: 'object' },
-}));
+const tools = [
+  ...['echo', 'failing', 'missing', 'slow', 'crashing', 'report'],
+  ...['invoice', 'order', 'refund'].flatMap((about) => [`${about}_read`, `${about}_write`]),
+].map((name) => ({ name, inputSchema: { type: 'object' } }));

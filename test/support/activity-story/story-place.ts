@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -110,7 +111,7 @@ export async function storyPlace(installation: Installation, way: Way): Promise<
 const answerInASession: Answer = ({ method, headers, body }, response) => {
   if (method !== 'POST') return void response.writeHead(method === 'DELETE' ? 204 : 405).end();
   const text = body.toString();
-  if (text.includes('"initialize"')) response.setHeader('mcp-session-id', 'a session');
+  if (text.includes('"initialize"')) response.setHeader('mcp-session-id', randomUUID());
   else if (headers['mcp-session-id'] === undefined) return void response.writeHead(400).end();
   const reaction = reactionTo(text);
   if (typeof reaction === 'object') sendJson(response, reaction.json);

@@ -3,9 +3,9 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { AdmissionStore } from '#server/db/admissions';
 import { EraAdapters } from '#server/gateway/era-adapters';
 import { Gateway } from '#server/gateway/gateway';
-import type { GatewayPorts, PinnedMethod } from '#server/gateway/gateway-parts';
+import type { GatewayPorts } from '#server/gateway/gateway-parts';
 import type { GatewayAnswer, GatewayRequest } from '#server/gateway/request';
-import { listIn } from '#server/gateway/tool-list';
+import { isListMethod, listIn } from '#server/gateway/tool-list';
 import { type Upstream, UpstreamError } from '#server/gateway/upstream';
 import { wholeBody } from '#server/gateway/answers';
 import type { EndedCall } from '#server/model/calls';
@@ -44,17 +44,16 @@ const ended = vi.fn<(call: EndedCall) => void>();
 const refused = vi.fn<GatewayPorts['refused']>();
 const byKey = vi.fn<AdmissionStore['byKey']>();
 
-const kinds: Partial<Record<PinnedMethod, PrimitiveKind>> = {
+const kinds: Readonly<Record<string, PrimitiveKind>> = {
   'tools/list': 'tool',
   'prompts/list': 'prompt',
   'resources/templates/list': 'template',
 };
 
 /** Notes the names on a list, as the comparison with accepted definitions does. */
-const pinned: GatewayPorts['pinned'] = async (answer, _, method) => {
+const pinned: GatewayPorts['pinned'] = async (answer, _, { method }) => {
   const body = await wholeBody(answer.body);
-  const list =
-    method === 'initialize' || method === 'server/discover' ? undefined : listIn(body, method);
+  const list = isListMethod(method) ? listIn(body, method) : undefined;
   const kind = list && kinds[method];
   if (list && kind && notes) {
     const { offered = nothing } = target;
