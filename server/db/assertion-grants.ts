@@ -111,15 +111,14 @@ export async function allowAssertedGrant(db: Db, id: string): Promise<boolean> {
   return numDeletedRows === 1n;
 }
 
-/** Ends what a provider vouched for, of one person or of all. What was withdrawn goes on refusing. */
-export async function endAssertedGrants(
-  db: Db,
-  { providerId, userId }: { readonly providerId: string; readonly userId?: string | undefined },
-): Promise<void> {
+/**
+ * Ends what a provider vouched for. What was withdrawn goes on refusing. Triggers of the database do the same when a provider is disabled or
+ * removed, or a person is unlinked.
+ */
+export async function endAssertedGrants(db: Db, providerId: string): Promise<void> {
   await db
     .deleteFrom('oauth_grant')
     .where('provider_id', '=', providerId)
     .where('revoked_at', 'is', null)
-    .$if(userId !== undefined, (query) => query.where('person_id', '=', userId ?? ''))
     .execute();
 }

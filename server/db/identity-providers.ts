@@ -219,9 +219,9 @@ export async function updateProvider(
       .where('id', '=', id)
       .executeTakeFirst();
     if (numUpdatedRows !== 1n) return false;
-    const isVouching = ['keysUrl', 'assertionsAllowed', 'assertionClients', 'assertionServers'];
-    const endsGrants = change.disabledAt !== undefined || isVouching.some((name) => name in change);
-    if (endsGrants) await endAssertedGrants(tx, { providerId: id });
+    // When it is disabled, a trigger of the database ends its grants.
+    const vouching = ['keysUrl', 'assertionsAllowed', 'assertionClients', 'assertionServers'];
+    if (vouching.some((name) => name in change)) await endAssertedGrants(tx, id);
     return true;
   });
 }
@@ -241,7 +241,7 @@ export async function noteProviderTest(
     .execute();
 }
 
-/** Deletes a provider with its links, its sessions and what it vouched for. @returns `false` when the organization has no such provider */
+/** Deletes a provider with its links, its sessions and, by a trigger, what it vouched for. @returns `false` when the organization has no such provider */
 export async function deleteProvider(db: Db, organizationId: string, id: string): Promise<boolean> {
   return transaction(db, async (tx) => {
     // An exchange of an assertion locks the row, too.
@@ -253,7 +253,6 @@ export async function deleteProvider(db: Db, organizationId: string, id: string)
       .$if(isPostgres(tx), (query) => query.forUpdate())
       .executeTakeFirst();
     if (!provider) return false;
-    await endAssertedGrants(tx, { providerId: id });
     await tx.deleteFrom('identity_provider').where('id', '=', id).execute();
     return true;
   });

@@ -1,6 +1,5 @@
 import type { EpochSeconds } from '#model/clock';
 import { emailKey } from '#model/email';
-import { endAssertedGrants } from './assertion-grants.ts';
 import { lockGroups } from './groups.ts';
 import type { JoiningRole } from './identity-providers.ts';
 import { lockMembers, type User } from './people.ts';
@@ -114,7 +113,11 @@ export async function linkMember(
   });
 }
 
-/** Removes the link of a member, and ends the sessions that the provider opened for them and what it vouched for. @returns `false` when there is none */
+/**
+ * Removes the link of a member, and ends the sessions that the provider opened for them. A trigger ends what it vouched for.
+ *
+ * @returns `false` when there is none
+ */
 export async function unlinkMember(
   db: Db,
   organizationId: string,
@@ -133,7 +136,6 @@ export async function unlinkMember(
       .where('provider_id', '=', providerId)
       .where('person_id', '=', userId)
       .execute();
-    await endAssertedGrants(tx, { providerId, userId });
     return numDeletedRows === 1n;
   });
 }

@@ -24,7 +24,8 @@ export interface Migration {
   readonly up: (db: Db) => Promise<void>;
   /**
    * Whether versions without it may go on using the database, as they do during a rolling upgrade. It may add tables, indexes, and
-   * columns that are nullable or have a default; it may not change what older versions read, or rely on what they would have to write.
+   * columns that are nullable or have a default, and triggers that change nothing but what they do not know; it may not change what
+   * older versions read, or rely on what they would have to write.
    */
   readonly isAdditive?: boolean;
 }

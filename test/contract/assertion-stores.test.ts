@@ -2,11 +2,7 @@ import { randomUUID } from 'node:crypto';
 
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 
-import {
-  allowAssertedGrant,
-  endAssertedGrants,
-  putAssertedGrant,
-} from '#server/db/assertion-grants';
+import { allowAssertedGrant, putAssertedGrant } from '#server/db/assertion-grants';
 import { findClient, insertClient, listClients, revokeClient } from '#server/db/clients';
 import {
   findGrant,
@@ -205,12 +201,54 @@ await onEachDatabase('assertions', ({ open }) => {
     expect(await admits(first.outcome === 'granted' ? first.id : '')).toBe(false);
   });
 
-  test('grant by an assertion: ending those of another person leaves it', async () => {
-    await put();
-    await endAssertedGrants(stores.db, { providerId: provider, userId: 'user_other' });
+  test('grant by an assertion: it is unaffected when another person is unlinked', async () => {
+    const first = await put();
+    const lee = {
+      id: `user_${randomUUID()}`,
+      email: `${randomUUID()}@example.com`,
+      createdAt: now,
+    };
+    const place = { organizationId: 'org_acme', userId: lee.id };
+    await insertUser(stores.db, lee, { organizationId: 'org_acme', role: 'member' });
+    await linkMember(stores.db, { providerId: provider, subject: lee.id }, place, now);
+    await unlinkMember(stores.db, 'org_acme', provider, lee.id);
 
-    expect(await listGrantsOfPerson(stores.db, dana, now)).toHaveLength(1);
+    expect(await admits(first.outcome === 'granted' ? first.id : '')).toBe(true);
   });
+
+  test.each<[string, () => Promise<unknown>]>([
+    [
+      'disables the provider',
+      () =>
+        stores.db
+          .updateTable('identity_provider')
+          .set({ disabled_at: now })
+          .where('id', '=', provider)
+          .execute(),
+    ],
+    [
+      'removes the provider',
+      () => stores.db.deleteFrom('identity_provider').where('id', '=', provider).execute(),
+    ],
+    [
+      'unlinks the person',
+      () => stores.db.deleteFrom('member_identity').where('person_id', '=', dana).execute(),
+    ],
+  ])(
+    'grant by an assertion: it ends when a node that does not know such grants %s, and what was withdrawn refuses',
+    async (_, act) => {
+      const first = await put();
+      const second = await put({ serverId: 'srv_wiki' });
+      const [id, withdrawn] = [first, second].map((one) =>
+        one.outcome === 'granted' ? one.id : '',
+      );
+      await revokeGrant(stores.db, withdrawn ?? '', now);
+      await act();
+
+      expect(await admits(id ?? '')).toBe(false);
+      expect(await listDecisionsOfPerson(stores.db, dana, now)).toMatchObject([{ id: withdrawn }]);
+    },
+  );
 
   test('grant by an assertion: an application that registered itself is admitted by it, and by no other where it is suspended', async () => {
     const id = `client_${randomUUID()}`;

@@ -4,7 +4,8 @@ import { isPostgres, type Db } from '#db/transaction';
 
 /**
  * What assertions of others need: which providers may vouch for people to applications, the grants that come of it, and trust in the
- * issuers of workloads. Additive: to a version without it, these grants are as others are, and it issues none.
+ * issuers of workloads. Additive: to a version without it, these grants are as others are, and it issues none. What a provider vouched for
+ * ends with the provider or the link of the person by triggers, also where a node without this version disables, removes or unlinks.
  */
 export async function up(db: Db): Promise<void> {
   for (const statement of [...tables, ...columns, ...indexes]) {
@@ -13,7 +14,38 @@ export async function up(db: Db): Promise<void> {
       : statement;
     await sql.raw(adapted).execute(db);
   }
+  for (const statement of isPostgres(db) ? postgresTriggers : sqliteTriggers) {
+    await sql.raw(statement).execute(db);
+  }
 }
+
+// What was withdrawn goes on refusing.
+const endOfProvider = (row: 'old' | 'new') =>
+  `delete from oauth_grant where provider_id = ${row}.id and revoked_at is null`;
+const endOfLink = `delete from oauth_grant
+  where provider_id = old.provider_id and person_id = old.person_id and revoked_at is null`;
+
+const sqliteTriggers = [
+  `create trigger provider_disabled_ends_grants after update of disabled_at on identity_provider
+    when new.disabled_at is not null begin ${endOfProvider('new')}; end`,
+  `create trigger provider_removed_ends_grants before delete on identity_provider
+    begin ${endOfProvider('old')}; end`,
+  `create trigger member_unlinked_ends_grants after delete on member_identity
+    begin ${endOfLink}; end`,
+];
+
+const postgresTriggers = [
+  `create function end_grants_of_provider() returns trigger language plpgsql as $$
+    begin ${endOfProvider('old')}; if tg_op = 'DELETE' then return old; end if; return new; end $$`,
+  `create function end_grants_of_link() returns trigger language plpgsql as $$
+    begin ${endOfLink}; return null; end $$`,
+  `create trigger provider_disabled_ends_grants after update of disabled_at on identity_provider
+    for each row when (new.disabled_at is not null) execute function end_grants_of_provider()`,
+  `create trigger provider_removed_ends_grants before delete on identity_provider
+    for each row execute function end_grants_of_provider()`,
+  `create trigger member_unlinked_ends_grants after delete on member_identity
+    for each row execute function end_grants_of_link()`,
+];
 
 const tables = [
   // How a workload proves that it is this client, in place of a secret.
