@@ -1,16 +1,16 @@
-import { test } from 'vitest';
+import { expect, test } from 'vitest';
 
-import { installations, storyPlace, ways } from '#support/activity-story/story-place';
+import { type Installation, storyPlace, ways } from '#support/activity-story/story-place';
 import { suite } from '#support/suite';
-import { toolsStory } from '#support/tools-story/tools-story';
+import { toldStory, toolsStory } from '#support/tools-story/tools-story';
 
-const tellsTheStory = (chosen: readonly (typeof installations)[number][]) =>
+const tellsTheStory = (chosen: readonly Installation[]) =>
   test.each(chosen.flatMap((installation) => ways.map((way) => ({ installation, way }))))(
     'tools of a group: on $installation, programs of others that reach the server through $way see only their tools',
     async ({ installation, way }) => {
       await using place = await storyPlace(installation, way);
 
-      await toolsStory(place);
+      expect(await toolsStory(place)).toEqual(toldStory);
     },
   );
 

@@ -51,6 +51,16 @@ export function reactionTo(text: string): Reaction {
 }
 
 const tools = [
-  ...['echo', 'failing', 'missing', 'slow', 'crashing', 'report'],
-  ...['invoice', 'order', 'refund'].flatMap((about) => [`${about}_read`, `${about}_write`]),
+  'echo',
+  'failing',
+  'missing',
+  'slow',
+  'crashing',
+  'report',
+  'invoice_read',
+  'invoice_write',
+  'order_read',
+  'order_write',
+  'refund_read',
+  'refund_write',
 ].map((name) => ({ name, inputSchema: { type: 'object' } }));
