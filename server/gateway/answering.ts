@@ -113,12 +113,14 @@ function answerFilters(
   const isPresented = answer.status === 200;
   const { method = '' } = envelope;
   const presents = isPresented && presentingMethods.has(method);
+  // A legacy caller listens only in a session.
+  const isHeard = method === 'server/discover' || announced !== undefined;
   const isListening = method === 'subscriptions/listen';
   const filters: (Filter | undefined)[] = [
     allowedNotifications(scopes),
     rights.restricts('resource') || isListening ? openUpdates(() => opened.rights) : undefined,
     presentation && isPresented ? presented(presentation) : undefined,
-    presents ? announcedChanges(rights, announced) : undefined,
+    presents ? announcedChanges(rights, { isHeard, announced }) : undefined,
     presents && rights.dependsOnCaller ? privateResult : undefined,
     list,
     uri === undefined ? undefined : sameRefusal(uri),

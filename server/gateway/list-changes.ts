@@ -36,14 +36,22 @@ export type ChangingLists = readonly PrimitiveList[];
 
 /**
  * Announces that lists change, if what the caller may use of the server can change, because a client listens only to what is
- * announced. All other bytes stay the same. `announced` is called with what the caller reads.
+ * announced. All other bytes stay the same. With `isHeard`, the caller can listen, and we tell of the changes; `announced` is called
+ * with the lists that the caller reads about.
  *
  * MCP 2025-11-25 lifecycle; MCP 2026-07-28 server/discover
  */
 export function announcedChanges(
   rights: ToolRights,
-  announced: (lists: ChangingLists) => void = () => undefined,
+  {
+    isHeard,
+    announced,
+  }: {
+    readonly isHeard: boolean;
+    readonly announced?: ((lists: ChangingLists) => void) | undefined;
+  },
 ): Filter {
+  const isAdded = isHeard && rights.dependsOnCaller;
   return (message) => {
     const { bytes, scan } = message;
     const result = scan.outcome === 'message' ? scan.envelope.result : undefined;
@@ -55,11 +63,10 @@ export function announcedChanges(
       const list = primitiveLists.find((one) => names[one] === name);
       if (!list || bytes[span.start] !== openBrace) continue;
       const isAnnounced = textAt(bytes, membersIn(bytes, span).get('listChanged')) === 'true';
-      if (!isAnnounced && !rights.dependsOnCaller) continue;
-      lists.push(list);
-      if (!isAnnounced) edits.push(...memberEdits(bytes, span, { listChanged: 'true' }));
+      if (!isAnnounced && isAdded) edits.push(...memberEdits(bytes, span, { listChanged: 'true' }));
+      if (isAnnounced || isAdded) lists.push(list);
     }
-    announced(lists);
+    announced?.(lists);
     return edits.length > 0 ? message.changed(replaced(bytes, edits)) : message;
   };
 }

@@ -24,9 +24,9 @@ const dana: ToolCaller = { groups: sales, selections: [] };
 describe('what a server announces of its lists', () => {
   const answerOf = (capabilities: string) =>
     `{"jsonrpc":"2.0","id":1,"result":{"capabilities":${capabilities},"serverInfo":{"name":"é"}}}`;
-  const announcedIn = (capabilities: string, rules?: AccessRules) => {
+  const announcedIn = (capabilities: string, rules?: AccessRules, isHeard = true) => {
     const announced = vi.fn();
-    const filter = announcedChanges(rightsTo({ rules }, dana), announced);
+    const filter = announcedChanges(rightsTo({ rules }, dana), { isHeard, announced });
     const message = filtered(new AnswerMessage(Buffer.from(answerOf(capabilities))), [filter]);
     return { text: message?.bytes.toString(), lists: announced.mock.calls[0]?.[0] };
   };
@@ -49,13 +49,24 @@ describe('what a server announces of its lists', () => {
     });
   });
 
+  test('is what it says to a caller who cannot listen', () => {
+    const capabilities = '{"tools":{},"prompts":{"listChanged":true}}';
+
+    expect(announcedIn(capabilities, rulesOf({ a: sales }), false)).toEqual({
+      text: answerOf(capabilities),
+      lists: ['prompt'],
+    });
+  });
+
   test.each([
     ['without capabilities', '{"jsonrpc":"2.0","id":1,"result":{}}'],
     ['that is an error', '{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":""}}'],
     ['that is not JSON', '{'],
     ['with tools that are no object', answerOf('{"tools":true}')],
   ])('stays as it is in an answer %s', (_, text) => {
-    const filter = announcedChanges(rightsTo({ rules: rulesOf({ a: sales }) }, dana));
+    const filter = announcedChanges(rightsTo({ rules: rulesOf({ a: sales }) }, dana), {
+      isHeard: true,
+    });
 
     expect(filtered(new AnswerMessage(Buffer.from(text)), [filter])?.bytes.toString()).toBe(text);
   });
