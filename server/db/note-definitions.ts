@@ -133,6 +133,18 @@ export async function noteDefinitions(
   });
 }
 
+/** Compares what may have been listed some time ago with the definitions that are accepted now, without storing anything. */
+export async function compareDefinitions(
+  db: Db,
+  targetId: string,
+  listed: ListedDefinitions,
+  now: EpochSeconds,
+): Promise<ComparedDefinitions> {
+  // In this order, as above.
+  const state = await stateOf(db, targetId);
+  return compared(state, listed, await knownOf(db, targetId, listed.kind), now);
+}
+
 /** The digest that something was last listed with. */
 function latestDigest({ seen_digest: seen, accepted_digest: accepted }: KnownRow): string {
   return seen ?? accepted ?? '';

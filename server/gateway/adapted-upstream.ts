@@ -7,19 +7,20 @@ import type { GatewayParts } from './gateway-parts.ts';
 import { endFailedHandshake } from './answers.ts';
 import { messageIn, type Upstream, type UpstreamAnswer, type UpstreamRequest } from './upstream.ts';
 
-/** The lists whose elements are compared with the accepted definitions. */
-const pinnedLists: ReadonlySet<string> = new Set([
+/** The requests whose answers contain definitions that are compared with the accepted ones. */
+const pinnedMethods: ReadonlySet<string> = new Set([
+  ...presentingMethods,
   'tools/list',
   'prompts/list',
   'resources/templates/list',
 ]);
 
-/** The method and id of a request for a list whose elements are compared with the accepted definitions. */
+/** The method and id of such a request. */
 export function asksForDefinitions(
   request: UpstreamRequest,
 ): { readonly method: string; readonly id: string | undefined } | undefined {
   const { method = '', id } = messageIn(request)?.envelope ?? {};
-  return pinnedLists.has(method) ? { method, id } : undefined;
+  return pinnedMethods.has(method) ? { method, id } : undefined;
 }
 
 /**
@@ -49,12 +50,14 @@ export class AdaptedUpstream implements Upstream, AdaptedCall {
     const { kind, method = '', id } = messageIn(request)?.envelope ?? {};
     if (kind !== 'request' || !presentingMethods.has(method)) return answer;
     // Here, because the adapters answer some of them from an older handshake.
-    return answer.then((introduction) => this.#introduced(introduction, { method, id }));
+    return answer.then((introduction) =>
+      this.#introduced(introduction, { method, id, isForCaller: true }),
+    );
   }
 
   async #introduced(
     answer: UpstreamAnswer,
-    request: { readonly method: string; readonly id: string | undefined },
+    request: Parameters<GatewayParts['ports']['pinned']>[2],
   ): Promise<UpstreamAnswer> {
     try {
       return await this.#parts.ports.pinned(answer, this.target, request);
@@ -101,6 +104,8 @@ class DirectUpstream implements Upstream {
     const answer = this.#upstream.send(request);
     const asked = asksForDefinitions(request);
     if (!asked) return answer;
-    return answer.then((list) => this.#parts.ports.pinned(list, this.#target, asked));
+    return answer.then((list) =>
+      this.#parts.ports.pinned(list, this.#target, { ...asked, isForCaller: false }),
+    );
   }
 }

@@ -37,7 +37,11 @@ export interface GatewayPorts extends AdmitPorts, MeteringPorts {
   readonly pinned: (
     answer: UpstreamAnswer,
     target: Target,
-    request: { readonly method: string; readonly id: string | undefined },
+    request: {
+      readonly method: string;
+      readonly id: string | undefined;
+      readonly isForCaller: boolean;
+    },
   ) => Promise<UpstreamAnswer>;
   /** Called once an owner has lost access, to end what is stored for them besides sessions. */
   readonly left: (owner: string) => void;

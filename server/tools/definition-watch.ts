@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { type AuditEvent, insertAuditEvent } from '#db/audit';
 import { acceptedText } from '#db/definitions';
 import {
+  compareDefinitions,
   type ComparedDefinitions,
   definitionsState,
   type ListedDefinitions,
@@ -23,6 +24,8 @@ export interface DefinitionWatchPorts {
 const maxRecorded = 10_000;
 /** How many changes of one server get an audit entry each day, so that a hostile server cannot fill the disk. */
 const mostChangesADay = 1_000;
+/** The same for instructions: some servers write the time or their caller into them. */
+const mostInstructionsADay = 10;
 /** How many times a day people are told that definitions of a server wait for review. */
 const mostReviewsADay = 100;
 const maxServers = 10_000;
@@ -82,8 +85,13 @@ export class DefinitionWatch {
       noted = this.#unrecorded(target, listed.kind, result, now);
       for (const { event } of noted) await insertAuditEvent(tx, event);
     });
-    this.#remember(target, noted, now);
+    this.#remember(countedAs(target.id, listed.kind), noted, now);
     return found;
+  }
+
+  /** Compares what a server may have said some time ago. Nothing is stored or recorded. */
+  compare({ id }: Target, listed: ListedDefinitions): Promise<ComparedDefinitions> {
+    return compareDefinitions(this.#ports.db, id, listed, this.#ports.clock.now());
   }
 
   /** The instructions that were accepted last; `undefined` if there are none, or they are too long to be stored. */
@@ -116,7 +124,7 @@ export class DefinitionWatch {
   ): readonly Noted[] {
     const day = dayOf(now);
     const place = `${organization}/${server}`;
-    const { changes: changesToday, reviews } = this.#countsOf(id, day);
+    const { changes: changesToday, reviews } = this.#countsOf(countedAs(id, kind), day);
     const noted = (what: string, action: string, target: string): Noted => ({
       key: createHash('sha256').update(`${id} ${what}`).digest('base64url'),
       event: {
@@ -141,7 +149,8 @@ export class DefinitionWatch {
     const waiting = added.filter(({ name, digest }) =>
       isNew(noted(`${kind} ${digest} ${name}`, '', '')),
     );
-    const left = Math.max(0, mostChangesADay - changesToday);
+    const most = kind === 'instructions' ? mostInstructionsADay : mostChangesADay;
+    const left = Math.max(0, most - changesToday);
     const count = changes.length + waiting.length;
     const first = [...changed, ...added].map(({ digest }) => digest).join();
     const others = [
@@ -149,31 +158,36 @@ export class DefinitionWatch {
         ? [noted(`often ${day}`, 'tool.changed-often', `server:${place}`)]
         : []),
       ...(beyond.length > 0 ? [noted(`day ${day}`, 'tool.limit', `server:${place}`)] : []),
-      ...(count > 0 && reviews < mostReviewsADay
+      ...(count > 0 && reviews < (kind === 'instructions' ? most : mostReviewsADay)
         ? [noted(`review ${kind} ${first}`, reviewAction, `server:${place} waiting:${count}`)]
         : []),
     ];
     return [...changes.slice(0, left), ...others.filter(isNew)];
   }
 
-  #remember({ id }: Target, noted: readonly Noted[], now: EpochSeconds): void {
+  #remember(counted: string, noted: readonly Noted[], now: EpochSeconds): void {
     if (noted.length === 0) return;
     for (const { key } of noted) this.#recorded.set(key, true);
     const day = dayOf(now);
-    const before = this.#countsOf(id, day);
+    const before = this.#countsOf(counted, day);
     const countOf = (isCounted: (action: string) => boolean) =>
       noted.filter(({ event: { action } }) => isCounted(action)).length;
-    this.#ofDay.set(id, {
+    this.#ofDay.set(counted, {
       day,
       changes: before.changes + countOf((action) => changeActionNames.has(action)),
       reviews: before.reviews + countOf((action) => action === reviewAction),
     });
   }
 
-  #countsOf(targetId: string, day: number): DayCount {
-    const known = this.#ofDay.get(targetId);
+  #countsOf(counted: string, day: number): DayCount {
+    const known = this.#ofDay.get(counted);
     return known?.day === day ? known : { day, changes: 0, reviews: 0 };
   }
+}
+
+/** Instructions are counted on their own, so that neither they nor lists hide changes of the others. */
+function countedAs(targetId: string, kind: DefinitionKind): string {
+  return kind === 'instructions' ? `${targetId} instructions` : targetId;
 }
 
 const reviewAction = 'tool.review';

@@ -21,7 +21,10 @@ import { correctionEdits } from './list-edits.ts';
 const mostBytes = 4 * 1024 * 1024;
 
 export interface PinningPorts {
-  readonly watch: Pick<DefinitionWatch, 'look' | 'acceptedInstructions' | 'recall' | 'remember'>;
+  readonly watch: Pick<
+    DefinitionWatch,
+    'look' | 'compare' | 'acceptedInstructions' | 'recall' | 'remember'
+  >;
   /** Called when a list could not be compared with what was accepted; the call continues. */
   readonly failed: (error: unknown) => void;
 }
@@ -31,6 +34,8 @@ export interface PinnedRequest {
   readonly method: string;
   /** JSON text. */
   readonly id: string | undefined;
+  /** Whether it goes to the caller, rather than coming from the upstream: an adapter may have made it from an older one. */
+  readonly isForCaller: boolean;
 }
 
 /** Changes an upstream's answer with definitions to what callers may see of it. */
@@ -45,6 +50,8 @@ export type PinDefinitions = (
  * a client might find definitions in it that were not checked. What is withheld is left out, what administrators corrected is corrected, and
  * instead of withheld instructions the accepted ones go out. If the server withholds changes and one could not be recorded, the list does not
  * pass at all.
+ *
+ * Instructions are stored as they come from the upstream, and compared when they go to a caller, because adapters keep handshakes.
  */
 export function pinnedDefinitions({ watch, failed }: PinningPorts): PinDefinitions {
   return pinned;
@@ -55,6 +62,7 @@ export function pinnedDefinitions({ watch, failed }: PinningPorts): PinDefinitio
     request: PinnedRequest,
   ): Promise<UpstreamAnswer> {
     const { status, mediaType, body } = answer;
+    if (introduces(request.method) && !request.isForCaller) return noted(answer, target, request);
     // Refused, because a later answer on another stream would not be checked.
     if (status === 202 || status === 204) {
       throw unreadableAnswer(request, 'the response does not contain it');
@@ -72,6 +80,45 @@ export function pinnedDefinitions({ watch, failed }: PinningPorts): PinDefinitio
     return isError(message)
       ? { ...answer, body: message }
       : { ...answer, mediaType: '', body: new Uint8Array() };
+  }
+
+  /** Stores the instructions in an answer, which passes as it is: those that a caller gets are compared later. */
+  async function noted(
+    answer: UpstreamAnswer,
+    target: Target,
+    request: PinnedRequest,
+  ): Promise<UpstreamAnswer> {
+    const { status, mediaType, body } = answer;
+    if (status !== 200) return answer;
+    if (mediaType === 'text/event-stream') {
+      return { ...answer, body: notedEvents(body, target, request) };
+    }
+    if (mediaType !== 'application/json') return answer;
+    const message = await wholeBody(body);
+    await note(message, target, request);
+    return { ...answer, body: message };
+  }
+
+  async function* notedEvents(
+    body: UpstreamAnswer['body'],
+    target: Target,
+    request: PinnedRequest,
+  ): AsyncGenerator<Uint8Array> {
+    for await (const { data, raw } of eventsIn(body)) {
+      await note(Buffer.from(data), target, request);
+      yield raw;
+    }
+  }
+
+  async function note(message: Buffer, target: Target, request: PinnedRequest): Promise<void> {
+    if (!message.includes('instructions')) return;
+    try {
+      const read = readDefinitions(message, request.method);
+      if (read && read.definitions.length > 0) await watch.look(target, read);
+    } catch (error) {
+      // The same answer is refused when it goes to a caller.
+      if (!(error instanceof GatewayRefusal)) failed(error);
+    }
   }
 
   /**
@@ -136,7 +183,9 @@ export function pinnedDefinitions({ watch, failed }: PinningPorts): PinDefinitio
     // No list is read to its end by instructions that are absent.
     if (kind === 'instructions' && definitions.length === 0) return { edits: [], basis: undefined };
     try {
-      const { withheld, corrections, basis } = await watch.look(target, read);
+      const { withheld, corrections, basis } = await (kind === 'instructions'
+        ? watch.compare(target, read)
+        : watch.look(target, read));
       const isWithheld = new Set(withheld);
       const names = definitions.map(({ name }) => name);
       if (kind === 'instructions') {

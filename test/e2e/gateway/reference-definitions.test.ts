@@ -61,7 +61,8 @@ test.each([
         retryAfterSeconds: undefined,
         body: Buffer.from(line),
       };
-      const { body } = await pinned(answer, target, { method, id });
+      const taken = await pinned(answer, target, { method, id, isForCaller: false });
+      const { body } = await pinned(taken, target, { method, id, isForCaller: true });
 
       expect(body).toEqual(Buffer.from(line));
     }

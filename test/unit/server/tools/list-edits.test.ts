@@ -218,7 +218,7 @@ describe('lists of real servers', () => {
           body: Buffer.from(text),
         },
         someTarget({ id: 'target_sales' }),
-        { method: 'tools/list', id: '1' },
+        { method: 'tools/list', id: '1', isForCaller: false },
       );
       if (body instanceof Uint8Array) return Buffer.from(body).toString();
       let got = '';

@@ -73,6 +73,7 @@ describe('a list of tools', () => {
           looked.push(definitions.map(({ name }) => name));
           return { ...nothingFound, rule, withheld: await look() };
         },
+        compare: () => expect.fail('only for instructions'),
         acceptedInstructions: () => Promise.resolve(undefined),
         recall: () => Promise.resolve(undefined),
         remember: () => undefined,
@@ -85,7 +86,9 @@ describe('a list of tools', () => {
       const sending = { method: 'POST', headers: {}, body, signal } as const;
       const answered = await upstream.send(sending);
       const asked = asksForDefinitions(sending);
-      const sent = asked ? await pinned(answered, target, asked) : answered;
+      const sent = asked
+        ? await pinned(answered, target, { ...asked, isForCaller: false })
+        : answered;
       let got = '';
       if (sent.body instanceof Uint8Array) got = Buffer.from(sent.body).toString();
       else for await (const chunk of sent.body) got += Buffer.from(chunk).toString();
