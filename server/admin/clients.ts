@@ -486,7 +486,7 @@ export const clientCommands: readonly Command[] = [
   command(clientUpdate, {
     words: 'client update',
     positionals: [activeOrganizationClient],
-    doc: 'change which tools an OAuth client may use; takes effect on the next call',
+    doc: 'change which tools an OAuth client can use; takes effect on the next call',
     prints: ['clientId', 'name', 'scopes', { tools: selectionCell }],
   }),
 ];

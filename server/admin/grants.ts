@@ -99,7 +99,7 @@ async function grantView(
 
 export const grantUpdate = organizationOperation({
   name: 'grant.update',
-  doc: 'Change which tools an application may use for a person; takes effect on the next call',
+  doc: 'Change which tools an application can use for a person; takes effect on the next call',
   route: { method: 'PATCH', path: `${path}/{grantId}` },
   permission: 'grants.manage',
   input: z.strictObject({ ...inOrganization, grantId: z.string().max(100), tools: toolSelection }),
@@ -196,7 +196,7 @@ export const grantCommands: readonly Command[] = [
   command(grantUpdate, {
     words: 'consent limit',
     positionals: [organizationArgument, textArgument('ID', 'grantId')],
-    doc: 'change which tools an application may use for a person; takes effect on the next call',
+    doc: 'change which tools an application can use for a person; takes effect on the next call',
     prints: ['id', { user: 'email' }, 'client', 'server', { tools: selectionCell }],
   }),
   command(grantWithdraw, {

@@ -352,7 +352,7 @@ export const groupCommands: readonly Command[] = [
   command(groupDelete, {
     words: 'group delete',
     positionals: [organizationArgument, groupArgument],
-    doc: 'delete a group that no server is restricted to',
+    doc: 'delete a group that no server and no tool is restricted to',
     prints: ['id', 'name'],
   }),
 ];

@@ -283,7 +283,7 @@ export const keyRotate = organizationOperation({
 
 export const keyUpdate = organizationOperation({
   name: 'key.update',
-  doc: 'Change which tools a key of a server may use; takes effect on the next call',
+  doc: 'Change which tools a key of a server can use; takes effect on the next call',
   route: { method: 'PATCH', path: keyPath },
   permission: 'key.manage',
   input: z.strictObject({ ...ofKey, tools: toolSelection }),
@@ -436,7 +436,7 @@ export const keyCommands: readonly Command[] = [
   command(keyUpdate, {
     words: 'key update',
     positionals: [activeServerKey],
-    doc: 'change which tools a key may use; takes effect on the next call',
+    doc: 'change which tools a key can use; takes effect on the next call',
     prints: ['id', 'name', 'scopes', { tools: selectionCell }],
   }),
   command(keyRotate, {

@@ -5,7 +5,7 @@ import { printable } from '#log/printable';
 export type Out = (line: string) => void;
 
 /** A value to print. */
-export type Cell = string | number | null | readonly string[];
+export type Cell = string | number | boolean | null | readonly string[];
 
 /** Prints rows as one JSON document, or as a table for people. */
 export function printRows(
@@ -37,6 +37,7 @@ function printJson(value: unknown, out: Out): void {
 
 function cellText(column: string, cell: Cell): string {
   if (cell === null) return '-';
+  if (typeof cell === 'boolean') return cell ? 'yes' : 'no';
   if (typeof cell === 'number') return column.endsWith('_at') ? timeText(cell) : String(cell);
   return printable(typeof cell === 'string' ? cell : cell.join(' '));
 }

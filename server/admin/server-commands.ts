@@ -98,6 +98,17 @@ const changedTools: Option = {
   doc: 'what happens to a tool whose definition changed: reported, or blocked until approved',
 };
 
+const newTools: Option = {
+  name: 'new-tools',
+  value: 'offer|review',
+  doc: 'what happens to a tool that is listed for the first time: offered at once, or blocked until approved',
+};
+
+const reviewTools: Option = {
+  name: 'review-tools',
+  doc: 'offer nothing of the server until it is approved: tool accept ORG/SERVER --all',
+};
+
 const endpointBase: Option = {
   name: 'base-url',
   value: 'URL',
@@ -107,7 +118,7 @@ const endpointBase: Option = {
 export const serverCreateCommand: Command = {
   words: 'server create',
   positionals: path,
-  options: [...upstreamOptions, httpHeaderFile, masterKeyFile, endpointBase, json],
+  options: [...upstreamOptions, reviewTools, httpHeaderFile, masterKeyFile, endpointBase, json],
   doc: 'create a server: an MCP endpoint and its upstream',
   async run(input, { out, ...ports }) {
     const { organization, name } = splitPath(input.positionals[0] ?? '');
@@ -116,7 +127,9 @@ export const serverCreateCommand: Command = {
     await namedOrganization(organization, ports.stores);
     const headers = headersBeside(input);
     const upstream = { ...(await readUpstream(input, organization, ports.stores)), ...headers };
-    const { id } = await administer(serverCreate, { organization, name, upstream }, ports);
+    const review = input.flag('review-tools') && { newTools: 'review', changedTools: 'withhold' };
+    const created = { organization, name, upstream, ...review };
+    const { id } = await administer(serverCreate, created, ports);
     const endpoint = `${base ?? ''}/mcp/${organization}/${name}`;
     const facts = { id, name: `${organization}/${name}`, upstream: upstream.kind, endpoint };
     printMade(facts, { json: input.flag('json'), out });
@@ -162,13 +175,22 @@ export const serverListCommand = listCommand(serverList, {
 export const serverUpdateCommand: Command = {
   words: 'server update',
   positionals: path,
-  options: [...words, changedTools, ...upstreamOptions, httpHeaderFile, masterKeyFile, json],
+  options: [
+    ...words,
+    changedTools,
+    newTools,
+    ...upstreamOptions,
+    httpHeaderFile,
+    masterKeyFile,
+    json,
+  ],
   doc: 'change a server; changes take effect on the next call, and omitted options keep their value',
   async run(input, { out, ...ports }) {
     const at = await placeOf(input.positionals[0] ?? '', ports);
     const chosen = words.map(({ name }) => [name, input.text(name)] as const);
     const given = Object.fromEntries(chosen.filter(([, text]) => text !== undefined));
     const closes = input.text('changed-tools');
+    const reviews = input.text('new-tools');
     const headers = headersBeside(input);
     const upstream = isUpstreamGiven(input) && {
       ...(await readUpstream(input, at.organization, ports.stores)),
@@ -176,7 +198,13 @@ export const serverUpdateCommand: Command = {
     };
     const changed = await administer(
       serverUpdate,
-      { ...at, ...given, ...(closes && { changedTools: closes }), ...(upstream && { upstream }) },
+      {
+        ...at,
+        ...given,
+        ...(closes && { changedTools: closes }),
+        ...(reviews && { newTools: reviews }),
+        ...(upstream && { upstream }),
+      },
       ports,
     );
     const { title, description, instructions } = changed;

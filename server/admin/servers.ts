@@ -43,7 +43,12 @@ export const serverViewSchema = z
     changedTools: z
       .enum(['flag', 'withhold'])
       .describe('What happens to a tool whose definition changed'),
-    withheldTools: z.array(z.string()).describe('Tools that are blocked because they changed'),
+    newTools: z
+      .enum(['offer', 'review'])
+      .describe('What happens to what the server lists for the first time'),
+    withheldTools: z
+      .array(z.string())
+      .describe('Tools that are blocked until their definition is accepted'),
     limits: limitsViewSchema,
     revision: z.int().describe('Differs after each change'),
     createdAt: fields.at,
@@ -71,6 +76,7 @@ export function toServerView(
     upstream: toUpstreamView(target.upstream, agentNames),
     hiddenTools: [...target.hiddenTools],
     changedTools: target.changedTools,
+    newTools: target.newTools,
     withheldTools: [...(target.offered.withheld.tool ?? [])],
     limits: toLimitsView(server.limits),
     revision: server.revision ?? 0,
@@ -130,6 +136,22 @@ const inOrganization = { organization: fields.organization };
 
 const { hiddenTools: hiddenToolsField, limits: limitsField, ...chosenWords } = serverSettingFields;
 
+/** What happens to definitions that no one has accepted. */
+const reviewFields = {
+  changedTools: z
+    .enum(['flag', 'withhold'])
+    .optional()
+    .describe(
+      'What happens to a tool whose definition changed: reported, or blocked until approved',
+    ),
+  newTools: z
+    .enum(['offer', 'review'])
+    .optional()
+    .describe(
+      'What happens to what the server lists for the first time: offered at once, or blocked until approved',
+    ),
+};
+
 const sorts = { name: 'name', created_at: 'createdAt' } as const;
 
 export const serverList = organizationOperation({
@@ -178,11 +200,12 @@ export const serverCreate = organizationOperation({
     }),
     upstream: upstreamChoiceSchema,
     ...chosenWords,
+    ...reviewFields,
   }),
   output: serverViewSchema,
   target: ({ organization, name }) => serverTarget({ organization, server: name }),
   async run(input, { organization, actor }, ports) {
-    const { name, title, description, instructions } = input;
+    const { name, title, description, instructions, changedTools, newTools } = input;
     const place = { organization: organization.name, actor };
     const chosen = await chosenUpstream(input.upstream, place, ports);
     const id = `srv_${randomBase62(16)}`;
@@ -198,6 +221,8 @@ export const serverCreate = organizationOperation({
       ...(title && { title }),
       ...(description && { description }),
       ...(instructions && { instructions }),
+      ...(changedTools && { changedTools }),
+      ...(newTools && { newTools }),
       createdAt: ports.clock.now(),
     });
     if (!added) {
@@ -240,12 +265,7 @@ export const serverUpdate = organizationOperation({
     ...chosenWords,
     upstream: upstreamChoiceSchema.optional(),
     hiddenTools: hiddenToolsField,
-    changedTools: z
-      .enum(['flag', 'withhold'])
-      .optional()
-      .describe(
-        'What happens to a tool whose definition changed: reported, or blocked until approved',
-      ),
+    ...reviewFields,
     limits: limitsField,
     revision: z.int().optional().describe('Change it only if it still has this revision'),
   }),
@@ -273,6 +293,7 @@ export const serverUpdate = organizationOperation({
       return {
         ...settingsChange(now, input),
         ...(input.changedTools && { changedTools: input.changedTools }),
+        ...(input.newTools && { newTools: input.newTools }),
         ...((isOther || given) && { upstream }),
       };
     };

@@ -1,7 +1,8 @@
 import { json } from '#config/option';
-import { UsageError } from '#config/usage-error';
+import { CommandError, UsageError } from '#config/usage-error';
 import { callerKinds } from '#db/rights-preview';
 import { defaultKinds } from '#db/tool-rules';
+import { type DefinitionKind, definitionKinds } from '#model/definitions';
 import { type PrimitiveKind, primitiveKinds } from '#model/tool-rights';
 import type { Option } from '#model/option';
 import type { Input } from '#config/read-options';
@@ -10,7 +11,7 @@ import { administer, type Command, type CommandPorts } from './command.ts';
 import { findGroups } from './groups.ts';
 import type { Operation } from './operation.ts';
 import { placeOf, type Ports } from './positionals.ts';
-import { printMade, printRows } from './print.ts';
+import { type Cell, printMade, printRows } from './print.ts';
 import {
   type AudienceView,
   toolOpen,
@@ -19,6 +20,7 @@ import {
   toolRestrict,
   toolSetDefault,
 } from './tool-rules.ts';
+import { toolAccept, toolCorrect, toolList, toolReject, type ToolView } from './tools.ts';
 
 export const kindOption: Option = {
   name: 'kind',
@@ -190,7 +192,235 @@ const defaultCommand: Command = {
   },
 };
 
-export const toolRuleCommands: readonly Command[] = [
+const listedCommand: Command = {
+  words: 'tool list',
+  positionals: ['ORG/SERVER'],
+  options: [
+    {
+      name: 'as',
+      value: 'EMAIL|KEY_ID|CLIENT_ID|GRANT_ID',
+      doc: 'show what this member, key, client or consent can use, and why',
+    },
+    json,
+  ],
+  doc: 'list what a server offers, the state of its review, and who can use it',
+  async run(input, { out, ...ports }) {
+    const at = await placeOf(input.positionals[0] ?? '', ports);
+    const as = input.text('as');
+    const isJson = input.flag('json');
+    const { items, excluded } = await administer(toolList, { ...at, as }, ports);
+    const empty = 'nothing seen yet: tools appear here once someone has used the server';
+    if (as === undefined) {
+      return printRows(items.map(toolRow), { json: isJson, empty, out });
+    }
+    const rows = items
+      .filter(({ allowed }) => allowed !== null)
+      .map(({ kind, name, allowed, reason }) => ({ kind, name, allowed, reason }));
+    printRows(rows, { json: isJson, empty, out });
+    if (excluded !== null && !isJson) out(`hint: ${as} cannot use this server: ${excluded}`);
+  },
+};
+
+function toolRow(tool: ToolView): Record<string, Cell> {
+  const { kind, name, status, audience, isHidden, isWithheld, shownHints, changed } = tool;
+  const groups = audience?.groups.map((group) => group.name ?? group.id) ?? [];
+  return {
+    kind,
+    name,
+    status,
+    hidden: isHidden,
+    withheld: isWithheld,
+    read_only: shownHints?.readOnly ?? null,
+    access: audience?.access ?? null,
+    groups,
+    accepted_at: tool.acceptedAt,
+    accepted_by: tool.acceptedBy,
+    changed_at: changed?.changedAt ?? null,
+    digest: changed?.digest ?? tool.acceptedDigest,
+  };
+}
+
+interface Reviewed {
+  readonly kind: DefinitionKind;
+  readonly name: string;
+  readonly digest: string;
+}
+
+/** The statuses that `--all` is about: an offered definition can be accepted, so that its annotations count. */
+const statusesOfAll: Readonly<Record<'accept' | 'reject', readonly ToolView['status'][]>> = {
+  accept: ['offered', 'new', 'changed'],
+  reject: ['new', 'changed'],
+};
+
+/** What is to be decided about: the given names, or all with `--all`. @throws {UsageError} @throws {CommandError} */
+async function chosenDefinitions(
+  verb: 'accept' | 'reject',
+  input: Input,
+  at: Place,
+  ports: Ports,
+): Promise<readonly Reviewed[]> {
+  const names = namesIn(input);
+  const isAll = input.flag('all');
+  if (isAll === names.length > 0) throw new UsageError('give names, or --all, but not both');
+  const wanted = kindIn(input, definitionKinds);
+  const { items } = await administer(toolList, at, ports);
+  const chosen = items.flatMap(({ kind, name, status, changed, acceptedDigest }) => {
+    const digest = changed?.digest ?? acceptedDigest;
+    if (kind === 'resource' || digest === null) return [];
+    const isNamed = kind === wanted && names.includes(name);
+    const isChosen = isAll ? statusesOfAll[verb].includes(status) : isNamed;
+    return isChosen ? [{ kind, name, digest }] : [];
+  });
+  const server = `${at.organization}/${at.server}`;
+  const missing = names.filter((name) => !chosen.some((one) => one.name === name));
+  if (chosen.length > 0 && missing.length === 0) return chosen;
+  const what = isAll
+    ? `there is nothing to ${verb} at ${server}`
+    : `no ${wanted} of ${server} is called ${missing.join(', ')}`;
+  throw new CommandError(what, `latchkey-server tool list ${server}`);
+}
+
+/** A command that accepts or rejects definitions, which were read by whoever types it. */
+function reviewCommand(
+  verb: 'accept' | 'reject',
+  { doc, ofAll }: { readonly doc: string; readonly ofAll: string },
+  decide: (
+    definitions: readonly Reviewed[],
+    at: Place,
+    ports: Ports,
+  ) => Promise<{ readonly decided: readonly Primitive[]; readonly skipped: readonly Primitive[] }>,
+): Command {
+  return {
+    words: `tool ${verb}`,
+    positionals: ['ORG/SERVER', '[NAME…]'],
+    options: [
+      { name: 'all', doc: ofAll },
+      {
+        ...kindOption,
+        doc: `what the names are of: ${definitionKinds.join(', ')} (default: tool)`,
+      },
+      json,
+    ],
+    doc,
+    async run(input, { out, ...ports }) {
+      const at = await placeOf(input.positionals[0] ?? '', ports);
+      const all = await chosenDefinitions(verb, input, at, ports);
+      const done: Primitive[] = [];
+      const skipped: Primitive[] = [];
+      for (let from = 0; from < all.length; from += mostAtOnce) {
+        const part = await decide(all.slice(from, from + mostAtOnce), at, ports);
+        done.push(...part.decided);
+        skipped.push(...part.skipped);
+      }
+      const name = `${at.organization}/${at.server}`;
+      const facts = { name, [`${verb}ed`]: textsOf(done), skipped: textsOf(skipped) };
+      printMade(facts, { json: input.flag('json'), out });
+    },
+  };
+}
+
+const mostAtOnce = 1000;
+
+interface Primitive {
+  readonly kind: DefinitionKind;
+  readonly name: string;
+}
+
+function textsOf(all: readonly Primitive[]): string[] {
+  return all.map(({ kind, name }) => (kind === 'tool' ? name : `${kind} ${name}`));
+}
+
+const acceptCommand = reviewCommand(
+  'accept',
+  {
+    doc: 'accept the current definitions of tools',
+    ofAll: 'everything that no administrator has accepted so far',
+  },
+  async (tools, at, ports) => {
+    const { accepted: decided, skipped } = await administer(toolAccept, { ...at, tools }, ports);
+    return { decided, skipped };
+  },
+);
+
+const rejectCommand = reviewCommand(
+  'reject',
+  {
+    doc: 'reject the current definitions of tools; no one can use them until you accept another one',
+    ofAll: 'everything that is new or has changed',
+  },
+  async (tools, at, ports) => {
+    const { rejected: decided, skipped } = await administer(toolReject, { ...at, tools }, ports);
+    return { decided, skipped };
+  },
+);
+
+const hintOptions = {
+  'read-only': 'readOnly',
+  destructive: 'destructive',
+  idempotent: 'idempotent',
+  'open-world': 'openWorld',
+} as const;
+const hintDocs = {
+  'read-only': 'whether it only reads',
+  destructive: 'whether it may delete or overwrite something',
+  idempotent: 'whether repeating a call changes nothing more',
+  'open-world': 'whether it reaches systems outside',
+} as const;
+const hintNames = ['read-only', 'destructive', 'idempotent', 'open-world'] as const;
+
+const correctCommand: Command = {
+  words: 'tool correct',
+  positionals: ['ORG/SERVER', 'NAME'],
+  options: [
+    { name: 'title', value: 'T', doc: 'the title that assistants see; empty: as the server says' },
+    {
+      name: 'description',
+      value: 'D',
+      doc: 'the description that assistants see; empty: as the server says',
+    },
+    ...hintNames.map((name) => ({ name, value: 'YES|NO|AS-SERVER', doc: hintDocs[name] })),
+    json,
+  ],
+  doc: 'correct what assistants see of a tool; omitted options keep their correction',
+  async run(input, { out, ...ports }) {
+    const at = await placeOf(input.positionals[0] ?? '', ports);
+    const texts = (['title', 'description'] as const).flatMap((name) => {
+      const text = input.text(name);
+      return text === undefined ? [] : [[name, text === '' ? null : text] as const];
+    });
+    const hints = hintNames.flatMap((name) => {
+      const text = input.text(name);
+      return text === undefined ? [] : [[hintOptions[name], hintIn(text, name)] as const];
+    });
+    const name = input.positionals[1] ?? '';
+    const change = { ...at, name, ...Object.fromEntries([...texts, ...hints]) };
+    const tool = await administer(toolCorrect, change, ports);
+    const shown = tool.shownHints;
+    const facts = {
+      name,
+      title: tool.correction?.title ?? tool.title,
+      description: tool.correction?.description ?? null,
+      read_only: shown?.readOnly ?? null,
+      destructive: shown?.destructive ?? null,
+      idempotent: shown?.idempotent ?? null,
+      open_world: shown?.openWorld ?? null,
+    };
+    printMade(facts, { json: input.flag('json'), out });
+  },
+};
+
+/** @throws {UsageError} */
+function hintIn(text: string, option: string): boolean | null {
+  if (text === 'as-server') return null;
+  if (text === 'yes' || text === 'no') return text === 'yes';
+  throw new UsageError(`--${option} '${text}' is none of yes, no and as-server`);
+}
+
+export const toolCommands: readonly Command[] = [
+  listedCommand,
+  acceptCommand,
+  rejectCommand,
+  correctCommand,
   restrictCommand,
   openCommand,
   removeRuleCommand,

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 
+import type { AuditAction } from '#audit/sentences';
 import { insertAuditEvent } from '#db/audit';
 import { listGroups } from '#db/groups';
 import { previewToolRules, type AffectedCallers } from '#db/rights-preview';
@@ -156,33 +157,37 @@ interface OfTools {
   readonly server: string;
 }
 
+/** What a server offers, or its instructions, and the groups that may use it. */
+interface Audited {
+  readonly kind: PrimitiveKind | 'instructions';
+  readonly name: string;
+  readonly groupIds?: readonly string[];
+}
+
 /** What an entry of the audit log is about: groups first, because a long target is cut off. */
-function rulesTarget(
-  { organization, server }: OfTools,
-  of: readonly (Primitive & { readonly groupIds?: readonly string[] })[],
-): string {
+export function toolsTarget({ organization, server }: OfTools, of: readonly Audited[]): string {
   const groups = [...new Set(of.flatMap(({ groupIds = [] }) => groupIds))];
   const names = of.map(({ kind, name }) => (kind === 'tool' ? name : `${kind} ${name}`));
   const ofGroups = groups.length > 0 ? `group:${groups.join(',')} ` : '';
   return `${ofGroups}tool:${organization}/${server}/${names.join(',')}`;
 }
 
-/** Records each of several rules by itself, because the entry of the operation names only the first ones. */
-async function noteEach(
-  action: 'tool.restrict' | 'tool.open' | 'tool.remove-rule',
+/** Records each of several names by itself, because the entry of the operation contains only the first ones. */
+export async function noteEach(
+  action: AuditAction,
   server: string,
-  rules: Parameters<typeof rulesTarget>[1],
+  all: readonly Audited[],
   { organization, actor }: Place,
   { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
 ): Promise<void> {
-  if (rules.length < 2) return;
-  for (const rule of rules) {
+  if (all.length < 2) return;
+  for (const one of all) {
     await insertAuditEvent(db, {
       at: clock.now(),
       actor: actorName(actor),
       organization: organization.name,
       action,
-      target: auditTarget(rulesTarget({ organization: organization.name, server }, [rule])),
+      target: auditTarget(toolsTarget({ organization: organization.name, server }, [one])),
       address: actor.address,
       requestId: actor.requestId,
       outcome: 'done',
@@ -197,7 +202,7 @@ export const toolRestrict = organizationOperation({
   permission: 'server.manage',
   input: z.strictObject({ ...ofServer, rules: restricted }),
   output: rulesView,
-  target: ({ rules, ...at }) => rulesTarget(at, rules),
+  target: ({ rules, ...at }) => toolsTarget(at, rules),
   async run({ server, rules }, at, ports) {
     const change = rules.map(({ kind, name, groupIds }) => {
       return { kind, name, audience: new Set(groupIds) };
@@ -215,7 +220,7 @@ export const toolOpen = organizationOperation({
   permission: 'server.manage',
   input: z.strictObject({ ...ofServer, tools: named }),
   output: rulesView,
-  target: ({ tools, ...at }) => rulesTarget(at, tools),
+  target: ({ tools, ...at }) => toolsTarget(at, tools),
   async run({ server, tools }, at, ports) {
     const change = tools.map(({ kind, name }) => ({ kind, name, audience: 'everyone' as const }));
     const output = await changed(server, { named: change }, at, ports);
@@ -231,7 +236,7 @@ export const toolRemoveRule = organizationOperation({
   permission: 'server.manage',
   input: z.strictObject({ ...ofServer, tools: named }),
   output: rulesView,
-  target: ({ tools, ...at }) => rulesTarget(at, tools),
+  target: ({ tools, ...at }) => toolsTarget(at, tools),
   async run({ server, tools }, at, ports) {
     const change = tools.map(({ kind, name }) => ({ kind, name, audience: undefined }));
     const output = await changed(server, { named: change }, at, ports);
@@ -399,11 +404,15 @@ function toCallersView({ count, callers }: AffectedCallers): z.output<typeof aff
   };
 }
 
-/** The defaults of a server, and the audience of everything that has a rule of its own. */
+export const defaultsView = z
+  .object({ tool: audienceView, prompt: audienceView, resource: audienceView })
+  .meta({ id: 'ToolDefaults' });
+
+/** Who can use what has no rule of its own. */
 export function defaultViews(
   { target: { rules = noToolRules } }: ServerRecord,
   view: (audience: Audience) => AudienceView,
-) {
+): z.output<typeof defaultsView> {
   return {
     tool: view(defaultAudience(rules, 'tool')),
     prompt: view(defaultAudience(rules, 'prompt')),

@@ -67,7 +67,7 @@ const surface = {
   option: {
     name: 'tools',
     value: 'all|read-only|NAME,NAME',
-    doc: 'the tools that it may use: all, those that only read, or some by name',
+    doc: 'the tools that it can use: all, those that only read, or some by name',
     read: readSelection,
   },
   control: { kind: 'tools', label: 'Tools', subject: 'The choice of tools' },

@@ -30,8 +30,7 @@ import {
 } from '#admin/server-commands';
 import { scimCommands } from '#admin/scim';
 import { tokenCommands } from '#admin/tokens';
-import { toolRuleCommands } from '#admin/tool-commands';
-import { toolCommands } from '#admin/tools';
+import { toolCommands } from '#admin/tool-commands';
 import {
   connectionEnd,
   connectionList,
@@ -59,8 +58,6 @@ export const commands: readonly (Command | FolderCommand)[] = [
   serverListCommand,
   serverUpdateCommand,
   serverHideToolsCommand,
-  ...toolCommands,
-  ...toolRuleCommands,
   serverLimitCommand,
   serverDisableCommand,
   serverEnableCommand,
@@ -75,6 +72,7 @@ export const commands: readonly (Command | FolderCommand)[] = [
   connectionList,
   connectionEnd,
   serverDeleteCommand,
+  ...toolCommands,
   ...clientCommands,
   ...clientSecretCommands,
   clientRevokeCommand,

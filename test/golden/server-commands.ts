@@ -154,7 +154,20 @@ export async function fillServer(
   await run('server remove-header acme/old x-team');
   await run('server delete acme/old');
   await run('server delete acme/old --yes');
-  await run('server tools acme/tools');
+  await run('server create acme/reviewed --demo --review-tools');
+  await run('server update acme/reviewed --new-tools offer');
+  await run('server delete acme/reviewed --yes');
+  await run('tool list acme/tools');
+  await run('tool restrict acme/tools transfer --group finance --dry-run');
+  await run('tool restrict acme/tools transfer --group finance');
+  await run('tool default acme/tools --kind prompt --group finance');
+  await run('tool open acme/tools transfer');
+  await run('tool remove-rule acme/tools transfer');
+  await run('tool default acme/tools --kind prompt --everyone');
+  await run('tool default acme/tools');
+  await run('tool restrict acme/tools --group finance');
+  await run('tool accept acme/tools');
+  await run('tool accept acme/tools --all');
   await run('connection list acme/crm');
 
   await run('client list acme');
@@ -168,6 +181,7 @@ export async function fillServer(
   await run(
     'client create acme/library --name Wrong --redirect-uri http://example.com/ --scope mcp:tools:read',
   );
+  await run(`client update ${found(id('client'), extra)} --tools read-only`);
   await run(`client rotate ${found(id('client'), extra)} --expire-others-in-days 7`);
   await run(`client revoke ${found(id('client'), extra)}`);
   await run('client list acme');
@@ -179,6 +193,9 @@ export async function fillServer(
   const toolsKey = await run('key create acme/tools --name probe');
   const spare = await run('key create acme/library --name spare');
   await run('key create acme/library --name soon --expires-in-days soon');
+  await run(`key update ${found(id('key'), spare)} --tools search_books,get_book`);
+  await run(`tool list acme/library --as ${found(id('key'), spare)}`);
+  await run('tool list acme/library --as nobody@example.com');
   await run(`key rotate ${found(id('key'), spare)}`);
   await run(`key revoke ${found(id('key'), spare)}`);
   await run(`key revoke ${found(id('key'), spare)}`);
@@ -239,13 +256,17 @@ export async function fillServer(
 
 /** The commands about what comes of calls and of people in a browser, after the server has ended. */
 export async function lookBack({ run }: Terminal, webhookId: string): Promise<void> {
-  await run('server tools acme/tools');
-  await run('server accept-tools acme/tools --tool echo');
-  await run('server accept-tools acme/tools --tool echo');
+  await run('tool list acme/tools');
+  await run('tool reject acme/tools echo');
+  await run('tool accept acme/tools echo');
+  await run('tool correct acme/tools echo --title Echo --read-only yes');
+  await run('tool correct acme/tools echo --read-only perhaps');
+  await run('tool list acme/tools --as dana@example.com');
   await run('connection list acme/crm');
   await run('connection end acme/crm eve@example.com');
   const consents = await run('consent list acme');
   await run('consent list acme --user dana@example.com');
+  await run(`consent limit acme ${found(/\bgrant_[0-9A-Za-z]{16}\b/, consents)} --tools read-only`);
   await run(`consent withdraw acme ${found(/\bgrant_[0-9A-Za-z]{16}\b/, consents)}`);
   await run('key list acme');
   await run('token list dana@example.com');

@@ -110,7 +110,7 @@ const nothing = { description: '', inputSchema: {}, isReadOnly: false };
 
 function seenTool({ name, accepted, changed }: ToolView): ToolDescription {
   try {
-    const described: unknown = JSON.parse(changed?.seen ?? accepted);
+    const described: unknown = JSON.parse(changed?.seen ?? accepted ?? '');
     return describedTool({ ...Object(described), name }) ?? { ...nothing, name };
   } catch {
     // A very long definition is stored truncated, so it is not valid JSON.

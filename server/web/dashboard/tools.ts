@@ -60,7 +60,8 @@ const showTools =
     const server = await visit.perform(serverRead, at);
     // First, because what it finds is accepted or compared.
     const inspection = await inspectionFor(visit, name);
-    const { items, changedTools } = await visit.perform(toolList, at);
+    const { items: all, changedTools } = await visit.perform(toolList, at);
+    const items = all.filter(({ kind, status }) => kind === 'tool' && status !== 'unlisted');
     const others = items.flatMap((tool) => (tool.changed ? [{ ...tool, ...tool.changed }] : []));
     const home = serverPath(organization, name);
     const mayManage = may('server.manage');
@@ -74,7 +75,7 @@ const showTools =
       callsOf: (tool: string) => activityPath(organization, { endpoint: server.id, tool }),
       changed: others.slice(0, mostCompared).map((tool) => {
         const { name: changedName, digest, changedAt, accepted, seen } = tool;
-        return { name: changedName, digest, changedAt, lines: changedLines(accepted, seen) };
+        return { name: changedName, digest, changedAt, lines: changedLines(accepted ?? '', seen) };
       }),
       more: others.slice(mostCompared).length,
       tools: tools.slice(0, mostListed),

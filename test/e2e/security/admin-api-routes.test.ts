@@ -49,7 +49,15 @@ const besides: Record<string, object> = {
   'server.preview-groups': { access: 'everyone' },
   'server.set-access': { kind: 'none' },
   'server.set-header': { name: 'x-new', value: 'a value' },
+  'key.update': { tools: { type: 'read-only' } },
+  'grant.update': { tools: { type: 'read-only' } },
   'tool.accept': { tools: [{ name: 'echo', digest: 'another' }] },
+  'tool.reject': { tools: [{ name: 'echo', digest: 'another' }] },
+  'tool.correct': { name: 'echo', readOnly: true },
+  'tool.open': { tools: [{ name: 'echo' }] },
+  'tool.remove-rule': { tools: [{ name: 'echo' }] },
+  'tool.set-default': { access: 'everyone' },
+  'tool.preview': { rules: '[{"name":"echo","access":"everyone"}]' },
   'webhook.create': { url: deadWebhook },
   'webhook.update': { actions: ['key.'] },
   'provider.create': {
@@ -69,6 +77,9 @@ const asked = (operation: Operation, things: Readonly<Record<string, string>>) =
   return {
     ...Object.fromEntries(ids.flatMap((name) => (things[name] ? [[name, things[name]]] : []))),
     ...besides[operation.name],
+    ...(operation.name === 'tool.restrict' && {
+      rules: [{ name: 'echo', groupIds: [things['groupId']] }],
+    }),
   };
 };
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
