@@ -285,7 +285,6 @@ export const auditSentences = {
   'session.end-others': ['ended', 'end', 'all their other sessions'],
   'settings.hidden-tools': ['showed', 'show', 'a tool of {server} that an administrator hid'],
   'set-up': ['created', 'create', 'the first account'],
-  'settings.hidden-tools': ['showed', 'show', 'tools of {server} that an administrator hid'],
   'sign-in': ['signed in', 'sign in', ''],
   'sign-in.wait': ['signed in', 'sign in', 'too often'],
   'sign-out': ['signed out', 'sign out', ''],
