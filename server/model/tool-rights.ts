@@ -271,8 +271,9 @@ export class ToolRights {
   /** A digest that differs when the caller's list may have changed. */
   listState(list: PrimitiveList): string {
     const { selections, groups } = this.#caller;
-    const caller = JSON.stringify([list, groups && [...groups].toSorted(), selections]);
-    const { listStates } = this.#read;
+    const { listStates, ruledGroups } = this.#read;
+    const ruled = groups && [...groups].filter((id) => ruledGroups.has(id)).toSorted();
+    const caller = JSON.stringify([list, ruled, selections]);
     const known = listStates.get(caller);
     if (known !== undefined) return known;
     const kinds: readonly PrimitiveKind[] = list === 'resource' ? ['resource', 'template'] : [list];
@@ -402,8 +403,11 @@ class ReadSource {
   readonly resources: ResourceRules<Audience>;
   readonly withheldResources: ResourceNames;
   readonly openResources: ResourceNames;
-  /** By list and caller. */
+  /** The groups that rules name. */
+  readonly ruledGroups: ReadonlySet<string>;
+  /** By list, and what it depends on of the caller. */
   readonly listStates = new LimitedMap<string, string>(mostCallers);
+  readonly #names = new Map<PrimitiveKind, readonly string[]>();
   readonly #source: RightsSource;
 
   constructor(source: RightsSource) {
@@ -411,6 +415,7 @@ class ReadSource {
     const { withheld, open } = offered;
     this.#source = source;
     this.hidden = new Set(hiddenTools);
+    this.ruledGroups = groupsOf(rules);
     const isRuled = (kind: PrimitiveKind) => (rules?.named[kind].size ?? 0) > 0;
     const hasRules = (kind: PrimitiveKind): boolean =>
       this.others(kind) !== 'everyone' ||
@@ -437,6 +442,8 @@ class ReadSource {
 
   /** All names of a kind that anything was decided about, in order. */
   namesOf(kind: PrimitiveKind): readonly string[] {
+    const known = this.#names.get(kind);
+    if (known) return known;
     const { hiddenTools, offered, rules } = this.#source;
     const all = new Set([
       ...(offered.withheld[kind] ?? []),
@@ -444,8 +451,22 @@ class ReadSource {
       ...(rules?.named[kind].keys() ?? []),
       ...(kind === 'tool' ? [...hiddenTools, ...offered.readOnly] : []),
     ]);
-    return [...all].toSorted();
+    const sorted = [...all].toSorted();
+    this.#names.set(kind, sorted);
+    return sorted;
   }
+}
+
+/** The groups that rules name. */
+function groupsOf(rules: AccessRules | undefined): ReadonlySet<string> {
+  const groups = new Set<string>();
+  const add = (who: Audience) => {
+    if (who !== 'everyone') for (const id of who) groups.add(id);
+  };
+  if (!rules) return groups;
+  Object.values(rules.others).forEach(add);
+  for (const kind of primitiveKinds) rules.named[kind].forEach(add);
+  return groups;
 }
 
 /** Admissions share the record of a server until it changes. */
