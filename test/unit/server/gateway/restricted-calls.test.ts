@@ -16,7 +16,7 @@ import { mintSecret } from '#server/secrets/secrets';
 import { fakeMac } from '#support/fake-mac';
 import { eventStream, fakeUpstream, type ScriptedAnswer } from '#support/fake-upstream';
 import { bodyText } from '#support/gateway-answer';
-import { modern, rpc } from '#support/mcp-call';
+import { initialize, modern, rpc } from '#support/mcp-call';
 import { discoverAnswer } from '#support/mcp-servers';
 import { ofNoPerson, someServer } from '#support/some-admission';
 import { stillClock } from '#support/still-clock';
@@ -404,6 +404,46 @@ describe.each(eras)('asked %s', (_, ask) => {
     expect(first).not.toContain('drop');
     expect(first).toContain('"nextCursor":""');
   });
+});
+
+test.each([
+  ['in a session of its own', true],
+  ['without a handshake', false],
+])('a list of a server with sessions is read for a caller %s', async (_, isOwn) => {
+  const sessions: (string | undefined)[] = [];
+  const asked: string[] = [];
+  let opened = 0;
+  upstream = fakeUpstream(({ text, headers, method: verb }) => {
+    if (verb !== 'POST') return { status: 204 };
+    const { id, method = '' }: Asked = JSON.parse(text);
+    const answer = (rest: object) => ({ text: JSON.stringify({ jsonrpc: '2.0', id, ...rest }) });
+    if (method === 'server/discover') return answer({ error: { code: -32601, message: 'no' } });
+    if (method === 'initialize') {
+      opened += 1;
+      const result = { protocolVersion: '2025-06-18', capabilities: { tools: {} } };
+      return { ...answer({ result }), sessionId: `s-${opened}` };
+    }
+    if (id === undefined) return { status: 202 };
+    sessions.push(headers['mcp-session-id']);
+    asked.push(method);
+    return answer({
+      result: method === 'tools/list' ? { tools: [{ name: 'keep' }] } : { of: method },
+    });
+  });
+  const begun = isOwn ? await post(initialize()) : undefined;
+  const id = begun?.headers['Mcp-Session-Id'];
+  const call = (name: string) =>
+    post(
+      rpc('tools/call', { name }, 7),
+      id === undefined ? {} : { 'mcp-session-id': id, 'mcp-protocol-version': '2025-06-18' },
+    );
+  const kept = await bodyText(await call('keep'));
+  const closed = await bodyText(await call('drop'));
+
+  expect(kept).toBe('{"jsonrpc":"2.0","id":7,"result":{"of":"tools/call"}}');
+  expect(closed).toContain('unknown tool');
+  expect(asked).toEqual(['tools/list', 'tools/call']);
+  expect(sessions).toEqual(isOwn ? ['s-2', 's-1'] : ['s-1', 's-1']);
 });
 
 test('many calls at once read a list once', async () => {
