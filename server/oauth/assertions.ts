@@ -1,5 +1,4 @@
 import { hash } from 'node:crypto';
-import { promisify } from 'node:util';
 
 import { decodeJwt, decodeProtectedHeader, errors, jwtVerify } from 'jose';
 import { z } from 'zod';
@@ -10,7 +9,12 @@ import { type Awaitable, whenReady } from '#model/awaitable';
 import type { Clock, EpochSeconds } from '#model/clock';
 import { OutboundError } from '#outbound/checked-addresses';
 import type { IssuerKeys, KeySource } from './issuer-keys.ts';
-import { assertionAlgorithms, isSignedAsBefore, rememberSigner } from './known-signers.ts';
+import {
+  assertionAlgorithms,
+  isSignedAsBefore,
+  rememberSigner,
+  runningVerifications,
+} from './known-signers.ts';
 import { OAuthError } from './oauth-error.ts';
 
 const maxLength = 8192;
@@ -161,6 +165,7 @@ function recordOf({ issuer, source, id, exp }: SpentAssertion) {
 }
 
 const mostAtOnce = 200;
+/** How long a used assertion waits at most for others that are being verified: one commit for all costs less than one for each. */
 const gatheringMs = 2;
 /** How many commits may be on their way to the disk. */
 const mostCommits = 2;
@@ -172,13 +177,14 @@ interface Waiting {
 }
 
 /**
- * Records used assertions that need no other change, those of many requests in one transaction. While it goes to disk, the assertions
- * that arrive meanwhile are recorded by the next one.
+ * Records used assertions that need no other change, those of many requests in one transaction: all that are verified by the time that no
+ * further signature is being verified.
  */
 export class AssertionLedger {
   readonly #ports: { readonly db: Db; readonly clock: Clock };
   readonly #waiting: Waiting[] = [];
-  #isWriting = false;
+  #timer: NodeJS.Timeout | undefined;
+  #isDue = false;
   #running = 0;
 
   constructor(ports: { readonly db: Db; readonly clock: Clock }) {
@@ -189,34 +195,27 @@ export class AssertionLedger {
   spend(spent: SpentAssertion): Promise<boolean> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ spent, resolve, reject });
-      if (this.#isWriting) return;
-      this.#isWriting = true;
-      void this.#write();
+      this.#timer ??= setTimeout(() => this.#write(), gatheringMs);
+      if (this.#isDue || (runningVerifications() > 0 && this.#waiting.length < mostAtOnce)) return;
+      this.#isDue = true;
+      setImmediate(() => {
+        this.#isDue = false;
+        this.#write();
+      });
     });
   }
 
-  async #write(): Promise<void> {
-    while (this.#waiting.length > 0) {
-      await this.#gather();
-      const batch = this.#waiting.splice(0, mostAtOnce);
-      const recorded = this.#record(batch);
-      this.#running += 1;
-      void recorded.finally(() => (this.#running -= 1));
-      if (this.#running === mostCommits) await recorded;
-    }
-    this.#isWriting = false;
-  }
-
-  /** As long as each turn of the event loop brings more: one commit for all costs less than one for each. */
-  async #gather(): Promise<void> {
-    const until = performance.now() + gatheringMs;
-    for (let quiet = 0, known = 0; quiet < 2 && performance.now() < until;) {
-      await turn();
-      const { length } = this.#waiting;
-      if (length >= mostAtOnce) return;
-      quiet = length > known ? 0 : quiet + 1;
-      known = length;
-    }
+  #write(): void {
+    if (this.#running >= mostCommits) return;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const batch = this.#waiting.splice(0, mostAtOnce);
+    if (batch.length === 0) return;
+    this.#running += 1;
+    void this.#record(batch).finally(() => {
+      this.#running -= 1;
+      this.#write();
+    });
   }
 
   async #record(batch: readonly Waiting[]): Promise<void> {
@@ -230,8 +229,6 @@ export class AssertionLedger {
     }
   }
 }
-
-const turn = promisify(setImmediate);
 
 /** Only the log has the cause. No text contains the assertion. */
 export function assertionRefused(why: string, cause?: unknown): OAuthError {

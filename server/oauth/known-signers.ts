@@ -93,7 +93,22 @@ export function isSignedAsBefore(keys: object, text: string): Awaitable<boolean>
     : verify(hash, signed, key, signature);
 }
 
-const verifyMeanwhile = promisify(verify);
+const verifyLater = promisify(verify);
+let running = 0;
+
+/** How many signatures are being verified, whose assertions will be used right after. */
+export function runningVerifications(): number {
+  return running;
+}
+
+async function verifyMeanwhile(...given: Parameters<typeof verifyLater>): Promise<boolean> {
+  running += 1;
+  try {
+    return await verifyLater(...given);
+  } finally {
+    running -= 1;
+  }
+}
 
 function headerOf(text: string): string {
   return text.slice(0, text.indexOf('.'));
