@@ -1,5 +1,5 @@
 /**
- * `npm run bench -- [GROUP] [--rows NAME,…] [--slots N] [--seconds S] [--against DIR]`: what ours costs, as a ratio to a floor, in one
+ * `npm run bench -- [GROUP] [--rows NAME,…] [--slots N] [--starts N] [--seconds S] [--against DIR]`: what ours costs, as a ratio to a floor, in one
  * interleaved run. Nothing is asserted: a table to read and to keep. See README.md beside this file.
  */
 import { benchActivity } from './activity.ts';

@@ -45,13 +45,19 @@ export async function inSlots<Name extends string>(
   return readings;
 }
 
+/** The readings of a row and those of further processes. */
+export function joined({ row, readings }: Measured, more: Measured['readings']): Measured {
+  const both = (name: Contender) => [...(readings[name] ?? []), ...(more[name] ?? [])];
+  return { row, readings: { floor: both('floor'), ours: both('ours'), before: both('before') } };
+}
+
 const figures: readonly Figure[] = ['cpu', 'rate', 'memory'];
 const units = { cpu: '', rate: '1/s', memory: 'MB' };
 const names = { cpu: 'processor time', rate: 'rate', memory: 'memory' };
 
 /** A Markdown table: medians, and medians of the ratios of each turn with their quartiles. */
 export function tableOf(measured: readonly Measured[]): string {
-  const hasBefore = measured.some(({ readings }) => readings.before);
+  const hasBefore = measured.some(({ readings }) => readings.before?.length);
   const head = ['row', 'figure', 'floor', 'ours', 'ours / floor', 'aim'];
   if (hasBefore) head.push('before', 'ours / before');
   const rows = measured.flatMap(({ row, readings }) =>
