@@ -68,6 +68,8 @@ export interface BundleQuestion {
   readonly request: BundleRequest;
   readonly choices: readonly BundleChoice[];
   readonly refused: readonly BundleRefusal[];
+  /** Whether there are more servers than fit on a page. */
+  readonly isCut: boolean;
   readonly place: RedirectPlace;
   readonly until: EpochSeconds;
   /** What was wrong with the last answer. */
@@ -101,7 +103,7 @@ export async function askBundle(
   const { base, clock, db } = ports;
   const { userId, sessionId } = person;
   const now = clock.now();
-  const { choices, refused } = await choicesOf(request, person, ports, again.ticked);
+  const { choices, refused, isCut } = await choicesOf(request, person, ports, again.ticked);
   if (choices.length === 0) {
     const about = { organization: undefined, target: request.clientId };
     await note(
@@ -123,7 +125,7 @@ export async function askBundle(
   const { problem } = again;
   return {
     outcome: 'ask',
-    question: { requestId, request, choices, refused, place, until, problem },
+    question: { requestId, request, choices, refused, isCut, place, until, problem },
   };
 }
 
@@ -133,10 +135,11 @@ async function choicesOf(
   person: AskedPerson,
   ports: ConsentContext,
   ticked: ReadonlySet<string> | undefined,
-): Promise<{ choices: BundleChoice[]; refused: BundleRefusal[] }> {
+): Promise<Pick<BundleQuestion, 'choices' | 'refused' | 'isCut'>> {
   const usable = await usableServers(person, ports);
   const listed = request.listsServers ? [...usable.keys()] : [];
-  const paths = [...new Set([...request.serverPaths, ...listed])].slice(0, mostShown);
+  const all = [...new Set([...request.serverPaths, ...listed])];
+  const paths = all.slice(0, mostShown);
   const client = await ports.resolveClient(request.clientId, { userId: person.userId });
   const resolved = { ...ports, resolveClient: async () => client };
   const open: { serverPath: string; terms: ConsentTerms }[] = [];
@@ -156,7 +159,7 @@ async function choicesOf(
     needsAccount: missing.has(terms.serverId),
     isTicked: ticked ? ticked.has(terms.serverId) : first(serverPath),
   }));
-  return { choices, refused };
+  return { choices, refused, isCut: all.length > paths.length };
 }
 
 /**

@@ -50,6 +50,7 @@ export function bundleConsentPage(data: BundlePageData, frame: Frame): Html {
 ${hiddenField('back', back)}
 ${errorSummary(errors)}
 ${checkboxes({ name: field, legend, options, ...(errors[0] && { error: errors[0].message }) })}
+${question.isCut && html`<p class="help">Not all servers that you may use fit on this page. An application can ask for another one by its own address.</p>`}
 ${refused.length > 0 && notNow(refused)}
 ${scopeList(scopes)}
 ${request.listsServers && html`<p class="help">It also sees which other servers of these organizations you may use, so that it can tell you about them. It cannot use them unless you choose them here.</p>`}
@@ -84,8 +85,8 @@ function optionOf(
   const organizationTitle = titleText({ name: organization, title: terms.titles.organization });
   const here = terms.scopes.map((scope) => lowered(scopeSentence(scope).text));
   const sentences = [
-    `${organizationTitle} (${serverPath}).`,
     ended(displayName(description, 240)),
+    organizationTitle === organization ? `${serverPath}.` : `${organizationTitle} (${serverPath}).`,
     needsAccount &&
       'It needs your own account there: your assistant tells you how to connect it at the first call.',
     terms.scopes.length < anywhere.length && `Your role allows here only: ${here.join('; ')}.`,

@@ -171,13 +171,14 @@ export async function bundleClient(
   };
 }
 
-/** The tick boxes of the page. The text beside each names its server in parentheses. */
+/** The tick boxes of the page. The text beside each names its server. */
 function* offers(html: string): Generator<[string, OfferedServer]> {
   const boxes = html.matchAll(
     /<input type="checkbox" name="(server\.[^"]+)" id="[^"]+" value="([^"]*)"[^>]*?( checked)?>([\s\S]*?)<\/div>\n<\/div>/g,
   );
   for (const [, field = '', value = '', ticked, beside = ''] of boxes) {
-    const [, server = ''] = /\(([^()\s]+\/[^()\s]+)\)/.exec(beside) ?? [];
+    const [, server = ''] =
+      /\b([a-z\d-]+\/[a-z\d-]+)[.)]/.exec(beside.replaceAll(/<[^>]*>/g, ' ')) ?? [];
     const text = beside.replaceAll(/<[^>]*>/g, ' ');
     yield [server, { field, value, isTicked: ticked !== undefined, text }];
   }
