@@ -63,6 +63,10 @@ export async function openAccount(
       const { learnedFile, learnProvider } = await import('#config/provider-files');
       await learnProvider(learnedFile(stateDirectory), url, told);
     },
+    async sharedServers(list) {
+      const { serversOf } = await import('#config/server-lists');
+      return (await serversOf(stateDirectory, list)) ?? [];
+    },
     async readAssertion(reference) {
       const { readReference } = await import('#auth/client-authentication');
       return readReference(reference, env);

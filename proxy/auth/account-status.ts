@@ -1,6 +1,7 @@
 import type { EpochSeconds } from '#clock/clock';
 import type { Connection } from '#config/connection';
 import type { Account } from './account.ts';
+import { renewingToken } from './server-list.ts';
 import { isExpired } from './token-vault.ts';
 
 /** The status of a connection, as far as it is known without contacting a server. */
@@ -43,7 +44,7 @@ export async function accountStatus(
     return { ...what, state: 'signed_out', as: client ? 'client' : 'person', renewable: false };
   const { vault } = account;
   const token = await vault.access();
-  const refresh = token && (await vault.refresh(token.issuer));
+  const refresh = token && (await renewingToken(token, account));
   const renewable =
     client || refresh !== undefined || (await isVouchedFor(token?.provider, account, now));
   const good = token !== undefined && !isExpired(token, now);

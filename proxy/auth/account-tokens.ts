@@ -4,6 +4,7 @@ import type { Log } from '#log/log';
 import type { TokenSource } from '#transport/credential';
 import type { Account } from './account.ts';
 import { TokenError } from './errors.ts';
+import { renewingToken } from './server-list.ts';
 import { StoredTokenSource, type Grant, type Known, type SignIn } from './token-source.ts';
 import type { Granted } from './token-vault.ts';
 
@@ -100,7 +101,7 @@ async function hasOwnSignIn(
   { previous, wider }: Known,
 ): Promise<boolean> {
   if (wider || !previous || previous.provider !== undefined) return false;
-  if ((await vault.refresh(previous.issuer)) === undefined) return false;
+  if ((await renewingToken(previous, { vault, store })) === undefined) return false;
   const { storedSignIn } = await import('./provider-sign-in.ts');
   return (await storedSignIn(provider, store)) === undefined;
 }

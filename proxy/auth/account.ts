@@ -31,6 +31,8 @@ export type Account = {
   provider: () => Promise<IdentityProvider | undefined>;
   /** Notes the provider that the server named to the person who signed in, or that it named none. */
   learnProvider: (told: ToldProvider | undefined) => Promise<void>;
+  /** The URLs of the servers that were chosen from a list, and whose connections share its sign-in. */
+  sharedServers: (list: string) => Promise<readonly string[]>;
   /** Reads what `assertion` of the connection refers to. */
   readAssertion: (reference: string) => Promise<string>;
   listen: (options: RedirectListenerOptions) => Promise<RedirectListener>;

@@ -16,6 +16,8 @@ export type AuthorizationRequestInput = {
   scopes: readonly string[] | undefined;
   /** Additional parameters that some servers require. The protocol's own parameters take precedence. */
   authorizeParams?: Readonly<Record<string, string>>;
+  /** Resources in addition to that of the server. RFC 8707 §2 */
+  resources?: readonly string[];
   /** The assistant's display name, which a Latchkey server shows to the person. */
   assistant?: string | undefined;
 };
@@ -31,7 +33,14 @@ const maxAssistantLength = 100;
  * @throws {OAuthError} `metadata` if the server does not support PKCE or has no authorization endpoint
  */
 export function authorizationRequest(
-  { clientId, redirectUri, scopes, authorizeParams, assistant }: AuthorizationRequestInput,
+  {
+    clientId,
+    redirectUri,
+    scopes,
+    authorizeParams,
+    assistant,
+    resources = [],
+  }: AuthorizationRequestInput,
   { issuer, authorizationEndpoint, takesS256, parameters }: Discovery,
 ): AuthorizationRequest {
   const endpoint = authorizationEndpoint ?? issuer;
@@ -55,6 +64,7 @@ export function authorizationRequest(
     ...parameters,
   };
   for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
+  for (const resource of resources) url.searchParams.append('resource', resource);
   return { url, state, codeVerifier, redirectUri };
 }
 

@@ -261,6 +261,8 @@ export type AuthorizationServer = {
   grantTypes?: string[];
   /** The profiles of grants that it announces. draft-ietf-oauth-identity-assertion-authz-grant §7 */
   grantProfiles?: string[];
+  /** The resources that it names for everyone. RFC 9728 §4 */
+  protectedResources?: string[];
   /** URLs in its metadata must not lead further into a private network than this. */
   within: Network;
 };
@@ -356,6 +358,7 @@ function readServerMetadata(
   const serverScopesSupported = strings(document['scopes_supported']);
   const grantTypes = strings(document['grant_types_supported']);
   const grantProfiles = strings(document['authorization_grant_profiles_supported']);
+  const protectedResources = strings(document['protected_resources']);
   return {
     issuer,
     tokenEndpoint,
@@ -371,6 +374,7 @@ function readServerMetadata(
     ...(serverScopesSupported && { serverScopesSupported }),
     ...(grantTypes && { grantTypes }),
     ...(grantProfiles && { grantProfiles }),
+    ...(protectedResources && { protectedResources }),
     within,
   };
 }

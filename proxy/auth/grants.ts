@@ -19,7 +19,9 @@ import {
   type FetchedToken,
 } from './token-request.ts';
 import type { Known } from './token-source.ts';
-import type { Granted, TokenVault } from './token-vault.ts';
+import { listVault, renewingToken } from './server-list.ts';
+import type { RefreshLock } from './refresh-lock.ts';
+import type { Granted, TokenRecord, TokenVault } from './token-vault.ts';
 
 export type ClientGrantPorts = ConfiguredClientPorts & { http: HttpClient; clock: Clock };
 
@@ -121,6 +123,7 @@ export type PersonGrantPorts = ConfiguredClientPorts & {
   http: HttpClient;
   clock: Clock;
   vault: TokenVault;
+  lock: RefreshLock;
   clients: RegisteredClients;
 };
 
@@ -137,7 +140,7 @@ export async function personGrant(
   ports: PersonGrantPorts,
 ): Promise<Granted> {
   const { vault, http, clock } = ports;
-  const stored = previous && (await vault.refresh(previous.issuer));
+  const stored = previous && (await renewingToken(previous, ports));
   if (!previous || !stored) throw new TokenError('signed_out', 'you are not signed in');
   // A refresh token never adds scopes. RFC 6749 §6
   if (wider)
@@ -158,6 +161,8 @@ export async function personGrant(
   if (issuer !== previous.issuer)
     throw new TokenError('signed_out', `${url} now trusts ${issuer}, not ${previous.issuer}`);
 
+  if (previous.renewedBy !== undefined)
+    return sharedGrant({ url, credentials, list: previous.renewedBy }, previous, discovery, ports);
   let { refreshToken, clientId } = stored;
   for (;;) {
     try {
@@ -184,6 +189,56 @@ export async function personGrant(
       ({ refreshToken, clientId } = now);
     }
   }
+}
+
+/**
+ * Gets a token with the refresh token that the connections to several servers share. One process at a time uses and replaces it; the
+ * caller also holds the lock of the connection itself. If only the access to this server has ended, the others go on.
+ *
+ * RFC 8707 §2.2
+ */
+async function sharedGrant(
+  { url, credentials, list }: { url: string; credentials: PersonCredentials; list: string },
+  previous: TokenRecord,
+  discovery: Discovery,
+  ports: PersonGrantPorts,
+): Promise<Granted> {
+  const { vault, lock, store, clock } = ports;
+  const { issuer } = discovery;
+  const shared = await listVault(store, list);
+  return lock.hold(shared.account, async () => {
+    for (let tried: string | undefined; ;) {
+      const { refreshToken, clientId } = (await shared.refresh(issuer)) ?? {};
+      if (refreshToken === undefined || clientId === undefined || refreshToken === tried) {
+        if (refreshToken !== undefined) await shared.dropRefresh(issuer, refreshToken);
+        throw new TokenError('signed_out', `${issuer} ended the sign-in`);
+      }
+      try {
+        const client = await clientNamed(clientId, issuer, list, credentials, ports);
+        const granted = await refreshTokenGrant({ client, refreshToken }, discovery, ports);
+        const next = granted.refreshToken ?? refreshToken;
+        await shared.rotate(issuer, { refreshToken: next, clientId });
+        const scope = granted.scope ?? previous.scope;
+        const { signedInAs } = previous;
+        return {
+          ...tokenOf(granted, discovery, clock.now()),
+          ...(scope !== undefined && { scope }),
+          ...(signedInAs !== undefined && { signedInAs }),
+          renewedBy: list,
+        };
+      } catch (error) {
+        if (!(error instanceof OAuthError) || error.code === 'suspended') throw error;
+        if (error.details.error === 'invalid_target') {
+          await vault.leaveShared(clock.now());
+          const message = `${issuer} ended the access to ${url}`;
+          throw new TokenError('signed_out', message, { cause: error });
+        }
+        // A process that does not use our lock may have replaced it first.
+        if (error.details.error !== 'invalid_grant') throw error;
+        tried = refreshToken;
+      }
+    }
+  });
 }
 
 /** The client that a refresh token was issued to. No other client can use it. */

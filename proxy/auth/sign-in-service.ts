@@ -4,6 +4,7 @@ import type { SignInMarks } from './sign-in-marks.ts';
 import type { AuthorizationPage } from './authorization-page.ts';
 import { TokenError } from './errors.ts';
 import type { IsAcceptable, Known, SignIn } from './token-source.ts';
+import { renewingToken } from './server-list.ts';
 import { isExpired, type TokenRecord } from './token-vault.ts';
 
 /** A page that waits for a person to sign in. */
@@ -126,7 +127,8 @@ export class SignInService {
     if (!marks.signedInBefore()) return false;
     const token = await vault.access();
     if (!token || token.accessToken === this.#lost) return false;
-    return !isExpired(token, clock.now()) || (await vault.refresh(token.issuer)) !== undefined;
+    const renewing = async () => renewingToken(token, { vault, store });
+    return !isExpired(token, clock.now()) || (await renewing()) !== undefined;
   }
 
   /** Call this when another process may have completed the sign-in. If it has, requests that wait for the page continue. */

@@ -11,12 +11,14 @@ import { authorizationRequest, readRedirect, wantedScopes } from './authorizatio
 import { bindSecret } from './client-authentication.ts';
 import { chooseClient, registeredClients, type ChooseClientPorts } from './client-registration.ts';
 import { discover, type Discovery } from './discovery.ts';
-import { LoopbackError, OAuthError } from './errors.ts';
+import { LoopbackError, OAuthError, TokenError } from './errors.ts';
 import { fetchJson } from './fetch-json.ts';
 import { ownGrant } from './account-tokens.ts';
-import { authorizationCodeGrant, tokenOf } from './token-request.ts';
+import { clientNamed, personGrant } from './grants.ts';
+import { listAccount } from './server-list.ts';
+import { authorizationCodeGrant, revokeToken, tokenOf } from './token-request.ts';
 import type { Known } from './token-source.ts';
-import type { Granted, TokenRecord } from './token-vault.ts';
+import type { Granted, RefreshRecord, TokenRecord } from './token-vault.ts';
 
 export type SignInPorts = ChooseClientPorts & {
   clock: Clock;
@@ -35,6 +37,8 @@ export type SignInInput = {
   wider?: boolean;
   /** Scopes in addition to the configured or announced ones. */
   more?: readonly string[];
+  /** Resources to request besides `url`. */
+  resources?: readonly string[];
   /** The display name of the assistant that will use the connection. */
   assistant?: string | undefined;
   /** The next step, which the page names, if there is one. */
@@ -87,7 +91,8 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
     const { authorizeParams = {} } = credentials;
     // Only a Latchkey server publishes a document about this program, and only it knows the parameter.
     const assistant = chosen.hasOwnDocument ? input.assistant : undefined;
-    const parameters = { clientId, redirectUri, scopes, authorizeParams, assistant };
+    const { resources = [] } = input;
+    const parameters = { clientId, redirectUri, scopes, authorizeParams, assistant, resources };
     const request = authorizationRequest(parameters, discovery);
     return await throughPage(
       { request, listener, show, next: input.next, timeoutMs, signal },
@@ -198,6 +203,8 @@ export async function signInAccount(
   };
   const { challenge, wider } = known;
   const previous = known.previous ?? (await vault.access());
+  if (previous?.renewedBy !== undefined)
+    return signInShared(account, previous.renewedBy, { ...page, wider, previous, rebind });
   return signIn(
     {
       url,
@@ -214,6 +221,121 @@ export async function signInAccount(
     },
     { ...account, clients: registeredClients(store), show, save },
   );
+}
+
+/** What a sign-in for several servers needs. */
+export type SharedSignInOptions = Pick<
+  SignInAccountOptions,
+  'show' | 'signal' | 'assistant' | 'next'
+>;
+
+/**
+ * Signs in to a list of servers, with those that share its sign-in ticked on the page, and stores the tokens of the list. The sign-in
+ * before it ends: what it allowed, and the person no longer does, ends with it.
+ */
+export async function signInToList(
+  account: Account,
+  { show, signal, assistant, next, scopes = [] }: SharedSignInOptions & { scopes?: string[] },
+): Promise<TokenRecord> {
+  const { connection, vault, lock, store, marks } = account;
+  const { url, credentials } = connection;
+  if (credentials.kind !== 'authorization_code') throw new TypeError('no list of servers');
+  const before = await vault.access();
+  const old = before && (await vault.refresh(before.issuer));
+  const save = async (granted: Granted) =>
+    lock.hold(vault.account, async () => vault.save(granted));
+  const record = await signIn(
+    {
+      url,
+      credentials,
+      previous: before,
+      more: scopes,
+      resources: await account.sharedServers(url),
+      assistant,
+      next,
+      timeoutMs,
+      signal,
+    },
+    { ...account, clients: registeredClients(store), show, save },
+  );
+  await marks.rememberSignedIn();
+  if (old && before.issuer === record.issuer) await endSignIn(account, old, before);
+  return record;
+}
+
+/** Ends a sign-in that another one has replaced. It is no longer stored, so it is over here even if the server cannot be reached. */
+async function endSignIn(
+  account: Account,
+  { refreshToken, clientId }: RefreshRecord,
+  { published, issuer }: TokenRecord,
+): Promise<void> {
+  const { url, credentials } = account.connection;
+  if (credentials.kind !== 'authorization_code') return;
+  const ports = { ...account, clients: registeredClients(account.store) };
+  try {
+    const known = { url, credentials, publishedBefore: published };
+    const server = await discover(known, account.http);
+    const client = await clientNamed(clientId, issuer, url, credentials, ports);
+    await revokeToken({ client, token: refreshToken, hint: 'refresh_token' }, server, account);
+  } catch (error) {
+    if (!(error instanceof OAuthError)) throw error;
+  }
+}
+
+/**
+ * Signs in again for all connections that share the sign-in of a list, and gets the token of this one. Of several proxies that need the
+ * person, one opens a page, and the others use that sign-in.
+ */
+async function signInShared(
+  account: Account,
+  list: string,
+  {
+    wider,
+    previous,
+    rebind,
+    ...page
+  }: SharedSignInOptions & { wider: boolean; previous: TokenRecord; rebind: boolean },
+): Promise<TokenRecord> {
+  const { signInLock, marks } = account;
+  const shared = await listAccount(account, list);
+  const before = wider ? (previous.scope?.split(' ') ?? []) : [];
+  const withPage = async () => {
+    const scopes = [...before, ...(await marks.wantedScopes())];
+    return joinList(account, list, await signInToList(shared, { ...page, scopes }));
+  };
+  if (rebind || wider) return withPage();
+  return signInLock.hold(`sign in ${shared.vault.account}`, async () => {
+    if ((await shared.vault.refresh(previous.issuer)) === undefined) return withPage();
+    return joinList(account, list, previous).catch(async (error: unknown) => {
+      if (!(error instanceof TokenError && error.code === 'signed_out')) throw error;
+      return withPage();
+    });
+  });
+}
+
+/** Gets and stores the token of a connection with the sign-in of a list. */
+export async function joinList(
+  account: Account,
+  list: string,
+  { issuer, signedInAs, published, obtainedAt }: TokenRecord,
+): Promise<TokenRecord> {
+  const { connection, vault, lock, marks, store } = account;
+  const { url, credentials } = connection;
+  if (credentials.kind !== 'authorization_code') throw new TypeError('no person signs in');
+  const previous = {
+    accessToken: '',
+    obtainedAt,
+    issuer,
+    published,
+    renewedBy: list,
+    ...(signedInAs !== undefined && { signedInAs }),
+  };
+  const ports = { ...account, clients: registeredClients(store) };
+  const record = await lock.hold(vault.account, async () =>
+    vault.save(await personGrant({ url, credentials }, { previous, wider: false }, ports)),
+  );
+  await marks.rememberSignedIn();
+  return record;
 }
 
 /** The progress of a sign-in; `waiting` has the page for a person whose browser does not open. */

@@ -1,15 +1,16 @@
 import type { Clock } from '#clock/clock';
-import type { Connection } from '#config/connection';
+import type { Connection, PersonCredentials } from '#config/connection';
 import type { HttpClient } from '#transport/http-client';
 import type { Account } from './account.ts';
 import { configuredClient, type ConfiguredClientPorts } from './client-authentication.ts';
 import { registeredClients, type RegisteredClients } from './client-registration.ts';
-import { discover } from './discovery.ts';
-import { OAuthError } from './errors.ts';
-import { clientNamed } from './grants.ts';
+import { discover, type Discovery } from './discovery.ts';
+import { OAuthError, TokenError } from './errors.ts';
+import { clientNamed, personGrant } from './grants.ts';
 import type { RefreshLock } from './refresh-lock.ts';
+import { renewingToken } from './server-list.ts';
 import { revokeToken } from './token-request.ts';
-import type { TokenRecord, TokenVault } from './token-vault.ts';
+import { isExpired, type TokenRecord, type TokenVault } from './token-vault.ts';
 
 export type SignOutPorts = ConfiguredClientPorts & {
   http: HttpClient;
@@ -66,6 +67,8 @@ async function revoke(
     return new OAuthError('issuer', `${url} now trusts ${discovery.issuer}, not ${issuer}`, {
       endpoint: issuer,
     });
+  if (token.renewedBy !== undefined && credentials.kind === 'authorization_code')
+    return revokeShared({ url, credentials }, token, discovery, ports);
   const refresh = await ports.vault.refresh(issuer);
   const clientId = refresh?.clientId ?? token.clientId;
   const client =
@@ -83,6 +86,35 @@ async function revoke(
       ports,
     );
   await revokeToken({ client, token: token.accessToken, hint: 'access_token' }, discovery, ports);
+  return undefined;
+}
+
+/**
+ * Ends the access to one server that shares its refresh token with others: the server ends it with an access token that is still valid.
+ * The refresh token goes on for the others.
+ *
+ * RFC 7009 §2.1
+ */
+async function revokeShared(
+  { url, credentials }: { url: string; credentials: PersonCredentials },
+  token: TokenRecord,
+  discovery: Discovery,
+  ports: SignOutPorts,
+): Promise<undefined> {
+  const shared = await renewingToken(token, ports);
+  if (!shared) return undefined;
+  const subject = { url, credentials };
+  try {
+    const current = isExpired(token, ports.clock.now())
+      ? await personGrant(subject, { previous: token, wider: false }, ports)
+      : token;
+    const client = await clientNamed(shared.clientId, token.issuer, url, credentials, ports);
+    const revoked = { client, token: current.accessToken, hint: 'access_token' as const };
+    await revokeToken(revoked, discovery, ports);
+  } catch (error) {
+    // It had ended before.
+    if (!(error instanceof TokenError && error.code === 'signed_out')) throw error;
+  }
   return undefined;
 }
 

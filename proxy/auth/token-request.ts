@@ -130,7 +130,9 @@ export function refusal(
   const errorDescription = plainText(json?.['error_description'], secrets);
   const reason = [error, errorDescription].filter(Boolean).join(': ') || 'no reason given';
   const later = status >= 500 || status === 429;
-  const isSuspended = error === 'invalid_grant' && errorDescription?.startsWith('suspended: ');
+  // `invalid_target`: for one of several servers.
+  const mayBeSuspended = error === 'invalid_grant' || error === 'invalid_target';
+  const isSuspended = mayBeSuspended && errorDescription?.startsWith('suspended: ');
   return new OAuthError(
     later ? 'unreachable' : isSuspended ? 'suspended' : 'refused',
     `${endpoint} answered ${status} (${reason})`,

@@ -19,13 +19,15 @@ export type TokenRecord = {
   /** By the company sign-in: the issuer of the provider, and the client that the token was issued to. */
   provider?: string;
   clientId?: string;
+  /** The URL of the list of servers whose refresh token renews it. Absent if the connection has one of its own. */
+  renewedBy?: string;
 };
 
 /** Parses a record; `undefined` if an older version or another program wrote something else. */
 export function parseTokenRecord(text: string | undefined): TokenRecord | undefined {
   const { accessToken, obtainedAt, expiresAt, issuer, published, ...optional } =
     parseObject(text) ?? {};
-  const { scope, signedInAs, provider, clientId } = optional;
+  const { scope, signedInAs, provider, clientId, renewedBy } = optional;
   if (typeof accessToken !== 'string' || typeof obtainedAt !== 'number') return undefined;
   if (typeof issuer !== 'string' || typeof published !== 'boolean') return undefined;
   const record = {
@@ -37,6 +39,7 @@ export function parseTokenRecord(text: string | undefined): TokenRecord | undefi
     ...(typeof signedInAs === 'string' && { signedInAs }),
     ...(typeof provider === 'string' && { provider }),
     ...(typeof clientId === 'string' && { clientId }),
+    ...(typeof renewedBy === 'string' && { renewedBy }),
   };
   return typeof expiresAt === 'number' ? { ...record, expiresAt } : record;
 }
@@ -122,11 +125,17 @@ export interface TokenVault {
   /** The tokens are on disk once this resolves, and must not be used before. */
   save(granted: Granted): Promise<TokenRecord>;
 
+  /** Replaces the refresh token alone. It is on disk once this resolves, and must not be used before. */
+  rotate(issuer: string, next: RefreshRecord): Promise<void>;
+
   /** Deletes the refresh token, unless another process has replaced it. */
   dropRefresh(issuer: string, refreshToken: string): Promise<void>;
 
   /** Marks the access token as expired, unless another process has replaced it. */
   endAccess(accessToken: string, endedAt: EpochSeconds): Promise<void>;
+
+  /** Marks the access token as expired, and as one that no shared refresh token renews. */
+  leaveShared(endedAt: EpochSeconds): Promise<void>;
 
   /** Returns `false` if there was nothing to delete. */
   clear(): Promise<boolean>;
@@ -149,13 +158,15 @@ export function tokenVault(store: SecretStore, account: string): TokenVault {
       // Only the record of the access token names the issuer of the refresh token. So a record with another issuer is stored
       // before the refresh token. Otherwise the refresh token is stored first, because it can restore the access token, but not
       // vice versa.
-      if (before && before.issuer !== token.issuer)
+      const isNowShared = token.renewedBy !== undefined && before?.renewedBy === undefined;
+      if (before && (before.issuer !== token.issuer || isNowShared))
         await store.remove(refreshAccount(before.issuer));
       if (before?.issuer !== token.issuer) await keepAccess();
       if (next) await store.set(refreshAccount(token.issuer), JSON.stringify(next));
       if (before?.issuer === token.issuer) await keepAccess();
       return token;
     },
+    rotate: async (issuer, next) => store.set(refreshAccount(issuer), JSON.stringify(next)),
     async dropRefresh(issuer, refreshToken) {
       const stored = await refresh(issuer);
       if (stored?.refreshToken === refreshToken) await store.remove(refreshAccount(issuer));
@@ -164,6 +175,11 @@ export function tokenVault(store: SecretStore, account: string): TokenVault {
       const stored = await access();
       if (stored?.accessToken === accessToken)
         await store.set(account, JSON.stringify({ ...stored, expiresAt: endedAt }));
+    },
+    async leaveShared(endedAt) {
+      const { renewedBy, ...stored } = (await access()) ?? {};
+      if (renewedBy === undefined) return;
+      await store.set(account, JSON.stringify({ ...stored, expiresAt: endedAt }));
     },
     async clear() {
       const token = await access();

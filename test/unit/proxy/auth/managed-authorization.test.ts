@@ -442,6 +442,7 @@ test('company sign-in: who signed in to the server itself before goes on with th
       forgetCached: none,
       provider: () => Promise.resolve(provider),
       learnProvider: none,
+      sharedServers: none,
       readAssertion: none,
       listen: none,
     },

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { personGrant } from '#proxy/auth/grants';
 import { registeredClients } from '#proxy/auth/client-registration';
+import { processRefreshLock } from '#proxy/auth/refresh-lock';
 import { memorySecretStore } from '#proxy/keychain/secret-store';
 import { tokenVault } from '#proxy/auth/token-vault';
 import { fakeClock } from '#support/fake-clock';
@@ -29,7 +30,7 @@ async function signedIn(answer: (request: SeenForm) => Page, trusted = issuer) {
   });
   const clients = registeredClients(store);
   const readPrivateKey = () => Promise.reject(new Error('no key'));
-  const ports = { http, clock, store, vault, clients, readPrivateKey };
+  const ports = { http, clock, store, vault, lock: processRefreshLock(), clients, readPrivateKey };
   const credentials = { kind: 'authorization_code' as const };
   const renew = async (wider = false) =>
     personGrant({ url, credentials }, { previous, wider }, ports);

@@ -51,6 +51,7 @@ function opened({ signedInBefore = true, held = Promise.resolve() } = {}) {
     readPrivateKey: () => Promise.reject(new Error('no key')),
     provider: () => Promise.resolve(undefined),
     learnProvider: () => Promise.resolve(),
+    sharedServers: () => Promise.resolve([]),
     readAssertion: () => Promise.reject(new Error('no assertion')),
     listen: () => Promise.reject(new Error('no port')),
   };
