@@ -18,6 +18,7 @@ const loaders: Readonly<Record<string, () => Promise<Command>>> = {
   uninstall: async () => (await import('./install.ts')).uninstallCommand,
   login: async () => (await import('./login.ts')).loginCommand,
   logout: async () => (await import('./login.ts')).logoutCommand,
+  servers: async () => (await import('./servers.ts')).serversCommand,
   status: async () => (await import('./status.ts')).statusCommand,
   tools: async () => (await import('./tools.ts')).toolsCommand,
   doctor: async () => (await import('./doctor.ts')).doctorCommand,

@@ -45,9 +45,8 @@ function all(commands: readonly Command[]): string {
 usage:
 ${lines.join('\n')}
 
-NAME is a connection, or an entry in the configuration file of an assistant.
-Latchkey also accepts the options of mcp-remote. latchkey COMMAND --help explains a command;
-latchkey connect --help lists every option:
+NAME is a connection, or an entry in the configuration file of an assistant. The options of
+mcp-remote work, too. latchkey COMMAND --help explains a command, latchkey connect --help every option:
 
 ${listed(optionNames.map((name) => `--${name}`))}
 

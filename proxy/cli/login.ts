@@ -40,7 +40,7 @@ still deletes them, and the exit code is 1.`,
   },
 };
 
-type Terminal = {
+export type Terminal = {
   /** Standard output. */
   print: (line: string) => void;
   /** Standard error. */
@@ -53,17 +53,9 @@ type Terminal = {
   next?: string | undefined;
 };
 
-/**
- * `latchkey login`: opens the browser, or prints the page's address and takes the redirect from the
- * terminal where there is no browser on this machine.
- */
-export async function login(
-  connection: Connection,
-  connections: Pick<Connections, 'signIn'>,
-  terminal: Terminal,
-  signal: AbortSignal,
-): Promise<void> {
-  const show: ShowPage = async (page, redirectUri, isOurs, over) => {
+/** Shows the page of a sign-in: in the browser, or as an address with a question for the redirect. */
+export function terminalPage(terminal: Pick<Terminal, 'warn' | 'lines' | 'openBrowser'>): ShowPage {
+  return async (page, redirectUri, isOurs, over) => {
     if (await terminal.openBrowser(page.link())) {
       terminal.warn('opening your browser; if it does not open, open this page on this computer:');
       terminal.warn(page.link().href);
@@ -77,6 +69,19 @@ export async function login(
     );
     return pastedRedirect(terminal.lines(over), redirectUri, isOurs, (line) => terminal.warn(line));
   };
+}
+
+/**
+ * `latchkey login`: opens the browser, or prints the page's address and takes the redirect from the
+ * terminal where there is no browser on this machine.
+ */
+export async function login(
+  connection: Connection,
+  connections: Pick<Connections, 'signIn'>,
+  terminal: Terminal,
+  signal: AbortSignal,
+): Promise<void> {
+  const show = terminalPage(terminal);
   const { assistant, next } = terminal;
   const { name, url, credentials } = connection;
   const tell = (sentence: string) => terminal.warn(sentence);

@@ -1,16 +1,23 @@
-import { aborted } from '#clock/clock';
 import { OAuthError, TokenError } from '#auth/errors';
 import { assistantFile, assistantNamed } from '#config/assistants';
 import type { Connection } from '#config/connection';
-import { ConfigurationError, UsageError } from '#config/errors';
+import { UsageError } from '#config/errors';
 import { readIdentityProvider } from '#config/identity-provider';
-import type { Options } from '#config/options';
-import type { AddInput, AssistantView } from '#connections/accounts-service';
+import type { AddInput } from '#connections/accounts-service';
 import { Connections } from '#connections/connections';
 import type { Checked } from '#connections/connections-host';
 import type { Described } from '#connections/new-connection';
 import { checkStore } from '#keychain/secret-store';
 import { secretFor } from './add.ts';
+import {
+  asksForAssistants,
+  choose,
+  install,
+  isChanged,
+  report,
+  type Run,
+  type Written,
+} from './choose-assistants.ts';
 import type { Command, CommandInput } from './command.ts';
 import type { CommandHost } from './command-host.ts';
 import { restartLine } from './install.ts';
@@ -21,11 +28,10 @@ export const setupCommand: Command = {
   name: 'setup',
   operands: 'URL',
   arity: [1, 1],
-  summary: 'connect your assistants to an MCP server in one step',
-  about: `Combines add, login and install: it asks the server which authentication it requires, signs you in or asks for an
-API key, adds the connection to the assistants that you choose, and lists the tools of the server to verify the
-connection. Without a terminal, or with --yes, it chooses every assistant that it finds. Run it again to repair a
-connection. latchkey remove NAME reverts everything.`,
+  summary: 'connect your assistants to MCP servers in one step',
+  about: `Signs you in or asks for an API key, adds the connection to your assistants (without a terminal, or with --yes, to all
+that it finds), and lists the tools of the server to verify it. With the address of a whole Latchkey server, without a path,
+you sign in once and choose its servers on one page. Run it again to repair it; latchkey remove NAME reverts everything.`,
   flags: {
     name: { value: 'NAME', doc: 'the name of the connection (default: a name from the URL)' },
     assistant: {
@@ -43,12 +49,13 @@ connection. latchkey remove NAME reverts everything.`,
       value: 'CLIENT_ID@ISSUER',
       doc: 'the identity provider of your company, for a server that accepts its sign-in',
     },
+    choose: { doc: 'choose servers of a Latchkey server again, even if you are signed in' },
     yes: { doc: 'install in all assistants without asking' },
     json: { doc: 'print one JSON object; install in all assistants without asking' },
   },
   options: ['secret-store', 'secret-store-key-file', 'state-dir', 'proxy', 'ca-file'],
   examples: [
-    'latchkey setup https://cloud.example.com/mcp/acme/sales',
+    'latchkey setup https://latchkey.example.com',
     'latchkey setup https://cloud.example.com/mcp/acme/sales --yes --api-key <key.txt',
   ],
   async run(input, host) {
@@ -58,22 +65,6 @@ connection. latchkey remove NAME reverts everything.`,
 
 /** A connection of our own, and what the server says about its credential. */
 type Found = { connection: Connection; as: Checked['as']; isNew: boolean };
-
-/** What became of an assistant; `problem` where its file was left as it is. */
-type Written = { assistant: string; title: string; file: string; note?: string } & (
-  | { changed: boolean }
-  | { problem: string }
-);
-
-/** What a run of setup works with. */
-type Run = {
-  flags: CommandInput['flags'];
-  options: Options;
-  connections: Connections;
-  host: CommandHost;
-  /** Standard error where standard output is for JSON. */
-  print: (line: string) => void;
-};
 
 /** `latchkey setup`: `false` when an assistant was left out. */
 async function setup(input: CommandInput, host: CommandHost): Promise<boolean> {
@@ -87,6 +78,16 @@ async function setup(input: CommandInput, host: CommandHost): Promise<boolean> {
   const run: Run = { flags, options, connections, host, print };
   // A name that is wrong is refused before anything is done.
   for (const name of flags.get('assistant') ?? []) assistantFile(name, undefined, host);
+  const list = await connections.serverList(url);
+  if (list !== undefined) {
+    const { setUpServers } = await import('./setup-servers.ts');
+    return setUpServers(list, run);
+  }
+  if (flags.has('choose'))
+    throw new UsageError(
+      '--choose is for a whole Latchkey server',
+      'name its URL without a path: latchkey setup https://latchkey.example.com --choose',
+    );
   const found = await findOrAdd(url, run);
   const { name } = found.connection;
   const connection = await host.connection(name, options);
@@ -94,7 +95,7 @@ async function setup(input: CommandInput, host: CommandHost): Promise<boolean> {
   const signedIn = found.as === 'person' && !(await run.connections.isSignedIn(connection));
   if (signedIn) await signIn();
   if (found.isNew) print(`added ${name}: ${url}`);
-  const chosen = await choose(name, run);
+  const chosen = await choose([name], run);
   const written: Written[] = [];
   for (const id of chosen) written.push(await install(name, id, run));
   for (const one of written) report(one, name, run);
@@ -107,8 +108,6 @@ async function setup(input: CommandInput, host: CommandHost): Promise<boolean> {
   printResult(url, { found, signedIn, written, tools: tools.length }, run);
   return !written.some((one) => 'problem' in one);
 }
-
-const isChanged = (one: Written) => 'changed' in one && one.changed;
 
 function printResult(
   url: string,
@@ -309,100 +308,4 @@ async function signInTo(
     host.warn(`next: latchkey setup ${url} to continue, or latchkey remove ${name} to remove it`);
     throw error;
   }
-}
-
-function asksForAssistants(
-  flags: CommandInput['flags'],
-  { interactive }: Pick<CommandHost, 'interactive'>,
-): boolean {
-  return interactive && !['assistant', 'yes', 'json'].some((flag) => flags.has(flag));
-}
-
-/** The assistants to install into, by the names that commands take. */
-async function choose(name: string, { flags, connections, host }: Run): Promise<readonly string[]> {
-  const named = flags.get('assistant');
-  if (named) return [...new Set(named)];
-  const views = await connections.assistants();
-  const found = views.filter((view) => view.found).map(({ id }) => id);
-  if (found.length === 0) host.warn('found no assistants that Latchkey can set up');
-  if (!asksForAssistants(flags, host)) return found;
-  for (const line of choiceLines(name, views)) host.warn(line);
-  const stopped = aborted(host.stop()).then(() => undefined);
-  const lines = host.lines()[Symbol.asyncIterator]();
-  const byDefault = found.length > 0 ? 'for those marked with *' : 'for none';
-  for (;;) {
-    host.warn(`Select assistants: enter numbers, all or none, or press Enter ${byDefault}:`);
-    const line = await Promise.race([lines.next(), stopped]);
-    if (line === undefined || line.done)
-      throw new UsageError(
-        `no assistant selected; ${name} was added`,
-        `run latchkey setup again to continue, or latchkey remove ${name} to remove it`,
-      );
-    const chosen = chosenAssistants(line.value, views);
-    if (chosen) return chosen;
-    host.warn(`enter numbers from 1 to ${views.length}, for example: 1 3`);
-  }
-}
-
-type Offered = Pick<AssistantView, 'id' | 'title' | 'found' | 'starts'>;
-
-/** What the person chooses from. */
-export function choiceLines(name: string, offered: readonly Offered[]): string[] {
-  const width = Math.max(...offered.map(({ title }) => title.length));
-  return [
-    'Assistants:',
-    ...offered.map(({ title, found, starts }, at) => {
-      const state = starts.includes(name) ? `already starts ${name}` : found ? '' : 'not found';
-      return `${found ? '*' : ' '} ${at + 1}  ${title.padEnd(width)}  ${state}`.trimEnd();
-    }),
-  ];
-}
-
-/** The ids that `answer` chooses: numbers, `all` or `none`; nothing: those found. `undefined` if it is anything else. */
-export function chosenAssistants(
-  answer: string,
-  offered: readonly Offered[],
-): string[] | undefined {
-  const words = answer
-    .toLowerCase()
-    .split(/[\s,]+/)
-    .filter(Boolean);
-  const [only] = words.length === 1 ? words : [];
-  if (words.length === 0) return offered.filter(({ found }) => found).map(({ id }) => id);
-  if (only === 'all') return offered.map(({ id }) => id);
-  if (only === 'none') return [];
-  const chosen = words.map((word) =>
-    /^\d+$/.test(word) ? offered[Number(word) - 1]?.id : undefined,
-  );
-  return chosen.includes(undefined)
-    ? undefined
-    : [...new Set(chosen.filter((id) => id !== undefined))];
-}
-
-/** One assistant whose file cannot be changed does not keep the connection from the others. */
-async function install(
-  name: string,
-  assistant: string,
-  { connections, host }: Run,
-): Promise<Written> {
-  const { title, file } = assistantFile(assistant, undefined, host);
-  try {
-    const { changed, note } = await connections.install(assistant, name);
-    return { assistant, title, file, changed, ...(note !== undefined && { note }) };
-  } catch (error) {
-    if (!(error instanceof UsageError || error instanceof ConfigurationError)) throw error;
-    return { assistant, title, file, problem: error.message };
-  }
-}
-
-function report(one: Written, name: string, { print, host }: Run): void {
-  const { title, file, assistant } = one;
-  if ('changed' in one)
-    return print(
-      one.changed
-        ? `added ${name} to ${title}: ${file}`
-        : `${name} was already in ${title}: ${file}`,
-    );
-  host.warn(`latchkey: ${title} was not changed: ${one.problem}`);
-  host.warn(`hint: fix the problem, then run latchkey install ${assistant} ${name}`);
 }

@@ -27,6 +27,7 @@ import type {
 import type { ConnectionStatuses, ViewPorts } from './connection-views.ts';
 import type { Checked, ConnectionsHost } from './connections-host.ts';
 import type { ImportFile, ImportPlan } from './import-plan.ts';
+import type { MyServers } from './my-servers.ts';
 import type { Described } from './new-connection.ts';
 import type { UninstalledEverywhere } from './install.ts';
 import type { AddOptions, Removed } from './registry.ts';
@@ -201,8 +202,13 @@ export class Connections {
 
   /** Revokes the access at the server, deletes the connection with its secrets, and removes it from assistants' files. */
   async remove(name: string): Promise<Removed & UninstalledEverywhere> {
-    const { removeConnection } = await import('./registry.ts');
+    const [{ registered, removeConnection }, { leaveServerList, sharedListOf }] = await Promise.all(
+      [import('./registry.ts'), import('./my-servers.ts')],
+    );
+    const known = await registered(name, this.#own, this.#host);
+    const list = known && (await sharedListOf(known, this.#own, this.#host));
     const removed = await removeConnection(name, this.#own, this.#host);
+    if (list !== undefined) await leaveServerList(removed.connection, list, this.#own, this.#host);
     const [{ uninstallEverywhere }, { endUnusedSignIn }] = await Promise.all([
       import('./install.ts'),
       import('./company-sign-in.ts'),
@@ -241,7 +247,53 @@ export class Connections {
   /** Revokes the tokens at the server, and deletes them. */
   async signOut(target: string): Promise<SignedOut> {
     const { signOutConnection } = await import('#auth/sign-out');
-    return signOutConnection(await this.#account(target), { atProvider: true });
+    const account = await this.#account(target);
+    const list = (await account.vault.access())?.renewedBy;
+    const signedOut = await signOutConnection(account, { atProvider: true });
+    if (list === undefined) return signedOut;
+    const { leaveServerList } = await import('./my-servers.ts');
+    await leaveServerList(account.connection, list, this.#options, this.#host);
+    return signedOut;
+  }
+
+  /** The list of the person's servers at a URL without a path; `undefined` if there is none. */
+  async serverList(url: string): Promise<string | undefined> {
+    const { findServerList, isOrigin } = await import('./my-servers.ts');
+    return isOrigin(url) ? findServerList(url, this.#host) : undefined;
+  }
+
+  /** The lists that connections of this computer were chosen from. */
+  async serverLists(): Promise<string[]> {
+    const { knownLists } = await import('./my-servers.ts');
+    return knownLists(this.#own, this.#host);
+  }
+
+  /** The servers of a list, as the person may use them now. @throws {TokenError} `signed_out` */
+  async myServers(list: string): Promise<MyServers> {
+    const { readServers } = await import('./my-servers.ts');
+    return readServers(list, this.#own, this.#host);
+  }
+
+  /** Lets the person choose servers of a list in the browser. `ended` are the connections to those that they no longer chose. */
+  async chooseServers(
+    list: string,
+    { signal, ...how }: SignInOptions,
+  ): Promise<MyServers & { ended: readonly string[] }> {
+    const [{ browserPage }, { chooseServers }] = await Promise.all([
+      import('#auth/sign-in'),
+      import('./my-servers.ts'),
+    ]);
+    const { progress = () => undefined, assistant, next } = how;
+    const { show = browserPage({ ...this.#host, progress }) } = how;
+    const until = signal ?? new AbortController().signal;
+    const page = { show, assistant, next, signal: until };
+    return chooseServers(list, page, this.#own, this.#host);
+  }
+
+  /** Lets a connection of our own use the sign-in of the list that its server was chosen from. */
+  async joinServerList(connection: Connection, list: string): Promise<void> {
+    const { joinServerList } = await import('./my-servers.ts');
+    await joinServerList(connection, list, this.#own, this.#host);
   }
 
   /** Requests the running proxies of a connection to try its server now. Returns how many acknowledged. */

@@ -1,6 +1,7 @@
 import { ConfigurationError } from '#config/errors';
 import { signsIn, type Account, type OAuthConnection } from '#auth/account';
 import { isSignedIn, storedSignIn } from '#auth/provider-sign-in';
+import { renewingToken } from '#auth/server-list';
 import type { Connection } from '#config/connection';
 import { connectionNames } from '#config/find-entry';
 import type { Options } from '#config/options';
@@ -128,7 +129,7 @@ async function usedSecrets(connection: Connection, ports: DoctorPorts): Promise<
   if (!signsIn(connection)) return [...secrets];
   const { vault, store, provider } = await ports.account(connection);
   const token = await vault.access().catch(() => undefined);
-  const refresh = token && (await vault.refresh(token.issuer).catch(() => undefined));
+  const refresh = token && (await renewingToken(token, { vault, store }).catch(() => undefined));
   const named = await provider().catch(() => undefined);
   const shared = named && (await storedSignIn(named, store).catch(() => undefined));
   return [

@@ -12,6 +12,10 @@ const forgetOne = `const { Entry } = require('@napi-rs/keyring');
   const place = { linux: { store: 'secret-service' } };
   new Entry('latchkey', process.argv[1], place).deletePassword();
   process.exit();`;
+const replaceOne = `const { Entry } = require('@napi-rs/keyring');
+  const place = { linux: { store: 'secret-service' } };
+  new Entry('latchkey', process.argv[1], place).setPassword(require('node:fs').readFileSync(0, 'utf8'));
+  process.exit();`;
 const entries = z.array(z.tuple([z.string(), z.string()]));
 
 /** A session bus that knows no program to start for a name. */
@@ -40,6 +44,8 @@ export interface KeychainSession extends AsyncDisposable {
   readonly startKeyring: () => Promise<void>;
   /** All that is kept in it, by account. */
   readonly contents: () => Promise<ReadonlyMap<string, string>>;
+  /** Replaces what is kept under an account. */
+  readonly replace: (account: string, value: string) => Promise<void>;
   /** Takes one out of it. */
   readonly forget: (account: string) => Promise<void>;
 }
@@ -114,6 +120,15 @@ export async function keychainSession({
         if (!stderr.includes('UnknownMethod') || attempt === 10)
           throw new Error(`the keyring cannot be read: ${stderr}`);
       }
+    },
+    async replace(account, value) {
+      const run = { args: ['-e', replaceOne, account], env, cwd: import.meta.dirname };
+      const program = startProgram(process.execPath, run);
+      program.write(value);
+      program.endInput();
+      await program.exited;
+      if (program.stderr !== '')
+        throw new Error(`the keyring cannot keep ${account}: ${program.stderr}`);
     },
     async forget(account) {
       const { stderr } = await runProgram(process.execPath, {

@@ -320,6 +320,40 @@ test('setup: a name that means something else gets a suffix, or is refused if it
   expect(client.stderr).toContain('another kind of authentication');
 });
 
+test('setup: an MCP server without a path is connected as any other', async () => {
+  const { handle } = statelessMcp({ legacy: 'reject' });
+  await using server = await countedServer(handle);
+  await using machine = await withAssistants();
+
+  const done = await machine.run('setup', `${server.origin}/`, '--name', 'root', '--yes');
+  const choosing = await machine.run('setup', `${server.origin}/`, '--choose');
+
+  expect(done).toMatchObject({ code: 0, stdout: expect.stringContaining('root: 2 tools') });
+  expect(choosing).toMatchObject({ code: 2 });
+  expect(choosing.stderr).toContain('--choose is for a whole Latchkey server');
+});
+
+test('setup: options for one server, a missing browser and a missing sign-in of a whole server are explained', async () => {
+  await using server = await serverProcess({ args: ['--demo'] });
+  await using machine = await withAssistants({ BROWSER: '', SSH_TTY: '/dev/pts/1' });
+
+  const key = await machine.run('setup', server.base, '--api-key');
+  const alone = await machine.run('setup', server.base, '--yes');
+  const none = await machine.run('servers');
+  const signedOut = await machine.run('servers', server.base);
+  const elsewhere = await machine.run('servers', `${server.base}/mcp/demo/library`);
+
+  expect(key).toMatchObject({ code: 2 });
+  expect(key.stderr).toContain(`latchkey setup ${server.base}/mcp/ORGANIZATION/SERVER --api-key`);
+  expect(alone).toMatchObject({ code: 2 });
+  expect(alone.stderr).toContain(`run latchkey setup ${server.base} in a terminal`);
+  expect(none).toMatchObject({ code: 0, stdout: expect.stringContaining('no Latchkey server') });
+  expect(signedOut).toMatchObject({ code: 1 });
+  expect(signedOut.stdout).toContain(`hint: latchkey setup ${server.base}`);
+  expect(elsewhere).toMatchObject({ code: 2 });
+  expect(elsewhere.stderr).toContain('has no list of servers');
+});
+
 test('remove: it takes the entries of setup out of the assistants, byte for byte', async () => {
   await using server = await signInFront(legacyMcp().handle);
   await using machine = await withAssistants();

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { choiceLines, chosenAssistants } from '#proxy/cli/setup';
+import { choiceLines, chosenAssistants } from '#proxy/cli/choose-assistants';
 
 const offered = [
   { id: 'claude-desktop', title: 'Claude Desktop', found: true, starts: [] },
@@ -27,7 +27,7 @@ test.each(['0', '4', '-1', '1.5', 'cursor', '1 all', 'none 2', '1e0'])(
 );
 
 test('setup: the choice marks the assistants that were found and those that start the connection', () => {
-  expect(choiceLines('sales', offered)).toEqual([
+  expect(choiceLines(['sales'], offered)).toEqual([
     'Assistants:',
     '* 1  Claude Desktop',
     '  2  Gemini CLI      not found',

@@ -1,0 +1,128 @@
+// Which assistants `latchkey setup` installs connections in, and what becomes of their files.
+import { aborted } from '#clock/clock';
+import { assistantFile } from '#config/assistants';
+import { ConfigurationError, UsageError } from '#config/errors';
+import type { Options } from '#config/options';
+import type { AssistantView } from '#connections/accounts-service';
+import type { Connections } from '#connections/connections';
+import type { CommandInput } from './command.ts';
+import type { CommandHost } from './command-host.ts';
+
+/** What became of an assistant; `problem` where its file was left as it is. */
+export type Written = { assistant: string; title: string; file: string; note?: string } & (
+  | { changed: boolean }
+  | { problem: string }
+);
+
+/** What a run of setup works with. */
+export type Run = {
+  flags: CommandInput['flags'];
+  options: Options;
+  connections: Connections;
+  host: CommandHost;
+  /** Standard error where standard output is for JSON. */
+  print: (line: string) => void;
+};
+
+export const isChanged = (one: Written) => 'changed' in one && one.changed;
+
+export function asksForAssistants(
+  flags: CommandInput['flags'],
+  { interactive }: Pick<CommandHost, 'interactive'>,
+): boolean {
+  return interactive && !['assistant', 'yes', 'json'].some((flag) => flags.has(flag));
+}
+
+/** The assistants to install into, by the names that commands take. */
+export async function choose(
+  names: readonly string[],
+  { flags, connections, host }: Run,
+): Promise<readonly string[]> {
+  const named = flags.get('assistant');
+  if (named) return [...new Set(named)];
+  const views = await connections.assistants();
+  const found = views.filter((view) => view.found).map(({ id }) => id);
+  if (found.length === 0) host.warn('found no assistants that Latchkey can set up');
+  if (!asksForAssistants(flags, host)) return found;
+  for (const line of choiceLines(names, views)) host.warn(line);
+  const stopped = aborted(host.stop()).then(() => undefined);
+  const lines = host.lines()[Symbol.asyncIterator]();
+  const byDefault = found.length > 0 ? 'for those marked with *' : 'for none';
+  for (;;) {
+    host.warn(`Select assistants: enter numbers, all or none, or press Enter ${byDefault}:`);
+    const line = await Promise.race([lines.next(), stopped]);
+    if (line === undefined || line.done)
+      throw new UsageError(
+        `no assistant selected; ${names.join(', ')} ${names.length === 1 ? 'was' : 'were'} added`,
+        `run latchkey setup again to continue, or latchkey remove ${names[0] ?? 'NAME'} to remove it`,
+      );
+    const chosen = chosenAssistants(line.value, views);
+    if (chosen) return chosen;
+    host.warn(`enter numbers from 1 to ${views.length}, for example: 1 3`);
+  }
+}
+
+type Offered = Pick<AssistantView, 'id' | 'title' | 'found' | 'starts'>;
+
+/** What the person chooses from. */
+export function choiceLines(names: readonly string[], offered: readonly Offered[]): string[] {
+  const width = Math.max(...offered.map(({ title }) => title.length));
+  return [
+    'Assistants:',
+    ...offered.map(({ title, found, starts }, at) => {
+      const starting = names.every((name) => starts.includes(name));
+      const what = names.length === 1 ? names[0] : 'all of them';
+      const state = starting ? `already starts ${what}` : found ? '' : 'not found';
+      return `${found ? '*' : ' '} ${at + 1}  ${title.padEnd(width)}  ${state}`.trimEnd();
+    }),
+  ];
+}
+
+/** The ids that `answer` chooses: numbers, `all` or `none`; nothing: those found. `undefined` if it is anything else. */
+export function chosenAssistants(
+  answer: string,
+  offered: readonly Offered[],
+): string[] | undefined {
+  const words = answer
+    .toLowerCase()
+    .split(/[\s,]+/)
+    .filter(Boolean);
+  const [only] = words.length === 1 ? words : [];
+  if (words.length === 0) return offered.filter(({ found }) => found).map(({ id }) => id);
+  if (only === 'all') return offered.map(({ id }) => id);
+  if (only === 'none') return [];
+  const chosen = words.map((word) =>
+    /^\d+$/.test(word) ? offered[Number(word) - 1]?.id : undefined,
+  );
+  return chosen.includes(undefined)
+    ? undefined
+    : [...new Set(chosen.filter((id) => id !== undefined))];
+}
+
+/** One assistant whose file cannot be changed does not keep the connection from the others. */
+export async function install(
+  name: string,
+  assistant: string,
+  { connections, host }: Run,
+): Promise<Written> {
+  const { title, file } = assistantFile(assistant, undefined, host);
+  try {
+    const { changed, note } = await connections.install(assistant, name);
+    return { assistant, title, file, changed, ...(note !== undefined && { note }) };
+  } catch (error) {
+    if (!(error instanceof UsageError || error instanceof ConfigurationError)) throw error;
+    return { assistant, title, file, problem: error.message };
+  }
+}
+
+export function report(one: Written, name: string, { print, host }: Run): void {
+  const { title, file, assistant } = one;
+  if ('changed' in one)
+    return print(
+      one.changed
+        ? `added ${name} to ${title}: ${file}`
+        : `${name} was already in ${title}: ${file}`,
+    );
+  host.warn(`latchkey: ${title} was not changed: ${one.problem}`);
+  host.warn(`hint: fix the problem, then run latchkey install ${assistant} ${name}`);
+}

@@ -1,0 +1,255 @@
+// The servers of a person at a Latchkey server: they are chosen from a list with one sign-in and one consent, and each becomes a connection
+// that shares that sign-in.
+import { isObject } from 'latchkey-mcp/json-value';
+import { signsIn, type Account } from '#auth/account';
+import { registeredClients } from '#auth/client-registration';
+import { authorizationServer } from '#auth/discovery';
+import { OAuthError, TokenError } from '#auth/errors';
+import { fetchJson } from '#auth/fetch-json';
+import { personGrant } from '#auth/grants';
+import { listConnection, serverListUrl } from '#auth/server-list';
+import { joinList, signInToList, type SharedSignInOptions } from '#auth/sign-in';
+import { signOutConnection } from '#auth/sign-out';
+import { isDue, isExpired } from '#auth/token-vault';
+import type { Connection } from '#config/connection';
+import type { Options } from '#config/options';
+import { keepServers, serverLists, serversOf } from '#config/server-lists';
+import { defaultStateDirectory } from '#config/user-files';
+import { isWithin } from '#transport/web-url';
+import type { ConnectionsHost } from './connections-host.ts';
+import { registeredFor } from './registry.ts';
+
+/** A server that the person may use. */
+export type MyServer = {
+  /** The URL of its MCP endpoint. */
+  url: string;
+  organization: string;
+  organizationTitle: string;
+  name: string;
+  title: string;
+  description: string;
+  /** Whether the person chose it for this computer. */
+  isGranted: boolean;
+  scope?: string;
+  /** Whether calls need an account of the person at the MCP server behind it, and where they connect it. */
+  needsAccount: boolean;
+  accountUrl?: string;
+};
+
+export type MyServers = {
+  list: string;
+  /** The account that the person signed in with, if the server names it. */
+  signedInAs?: string;
+  servers: readonly MyServer[];
+};
+
+/** Whether `url` names a whole Latchkey server, as its people know it: an origin, without a path. */
+export function isOrigin(url: string): boolean {
+  const parsed = URL.parse(url);
+  return parsed !== null && parsed.pathname === '/' && parsed.search === '' && parsed.hash === '';
+}
+
+/** The list of servers at a URL without a path; `undefined` if the server there has none. */
+export async function findServerList(
+  url: string,
+  { http }: Pick<ConnectionsHost, 'http'>,
+): Promise<string | undefined> {
+  const { origin } = new URL(url);
+  const list = serverListUrl(origin);
+  const chosen = { issuer: origin, network: 'public' as const, chosen: true };
+  const server = await authorizationServer(chosen, http).catch((error: unknown) => {
+    // Another server than Latchkey may be there. What is wrong with it, those say who then ask it.
+    if (error instanceof OAuthError) return undefined;
+    throw error;
+  });
+  return server?.protectedResources?.includes(list) ? list : undefined;
+}
+
+/**
+ * The servers of the person, as their server lists them now.
+ *
+ * @throws {TokenError} `signed_out` if they have to sign in first
+ */
+export async function readServers(
+  list: string,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<MyServers> {
+  const account = await host.account(listConnection(list), options);
+  for (let refused: string | undefined; ;) {
+    const token = await accessToken(account, refused);
+    const { status, json } = await fetchJson(host.http, {
+      url: new URL(list),
+      method: 'GET',
+      headers: { accept: 'application/json', authorization: `Bearer ${token}` },
+    });
+    if (status === 200) return parseServers(list, json);
+    if (status !== 401)
+      throw new OAuthError(
+        status >= 500 || status === 429 ? 'unreachable' : 'refused',
+        `${list} answered ${status}`,
+        { endpoint: list, status },
+      );
+    if (refused !== undefined) throw new TokenError('signed_out', `${list} refuses the sign-in`);
+    refused = token;
+  }
+}
+
+/** A token for the list itself, renewed if it is due or was `refused`. */
+async function accessToken(account: Account, refused: string | undefined): Promise<string> {
+  const { connection, vault, lock, clock, store } = account;
+  const { url, credentials } = connection;
+  if (credentials.kind !== 'authorization_code') throw new TypeError('no list of servers');
+  const isGood = (record: { accessToken: string } & Parameters<typeof isDue>[0]) =>
+    record.accessToken !== refused &&
+    !isDue(record, clock.now()) &&
+    !isExpired(record, clock.now());
+  return lock.hold(vault.account, async () => {
+    const previous = await vault.access();
+    if (previous && isGood(previous)) return previous.accessToken;
+    const ports = { ...account, clients: registeredClients(store) };
+    const known = { ...(previous && { previous }), wider: false };
+    const granted = await personGrant({ url, credentials }, known, ports);
+    return (await vault.save(granted)).accessToken;
+  });
+}
+
+/** Reads the answer; what is not understood is ignored. A server of another origin is none of this list. */
+function parseServers(list: string, json: unknown): MyServers {
+  const { signed_in_as: signedInAs, servers } = isObject(json) ? json : {};
+  const { origin } = new URL(list);
+  const listed = Array.isArray(servers) ? servers.filter(isObject) : [];
+  const text = (value: unknown) => (typeof value === 'string' ? value : '');
+  return {
+    list,
+    ...(typeof signedInAs === 'string' && { signedInAs: signedInAs.slice(0, 200) }),
+    servers: listed.flatMap((one): MyServer[] => {
+      const url = text(one['resource']);
+      if (!isWithin(url, `${origin}/mcp`)) return [];
+      const { scope, account_url: accountUrl } = one;
+      return [
+        {
+          url,
+          organization: text(one['organization']),
+          organizationTitle: text(one['organization_title']),
+          name: text(one['name']),
+          title: text(one['title']) || text(one['name']),
+          description: text(one['description']),
+          isGranted: one['granted'] === true,
+          ...(typeof scope === 'string' && { scope }),
+          needsAccount: one['needs_account'] === true,
+          ...(typeof accountUrl === 'string' && isWithin(accountUrl, origin) && { accountUrl }),
+        },
+      ];
+    }),
+  };
+}
+
+/**
+ * Lets the person choose servers in the browser, with those that they use now ticked. `ended` has the connections to servers that they
+ * no longer chose, which are signed out.
+ */
+export async function chooseServers(
+  list: string,
+  how: SharedSignInOptions,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<MyServers & { ended: readonly string[] }> {
+  const account = await host.account(listConnection(list), options);
+  await signInToList(account, how);
+  const chosen = await readServers(list, options, host);
+  const granted = new Set(chosen.servers.filter((one) => one.isGranted).map(({ url }) => url));
+  const ended: string[] = [];
+  for (const url of await account.sharedServers(list)) {
+    const connection = await registeredFor(url, undefined, options, host);
+    const isShared = connection && (await sharedListOf(connection, options, host)) === list;
+    if (isShared && granted.has(url)) {
+      // Someone else may have signed in, who sees other tools.
+      await joinServerList(connection, list, options, host);
+      continue;
+    }
+    if (isShared) await endShared(connection, options, host);
+    if (isShared) ended.push(connection.name);
+    await changeShared(list, options, host, (servers) => servers.filter((one) => one !== url));
+  }
+  return { ...chosen, ended };
+}
+
+async function endShared(
+  connection: Connection,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<void> {
+  if (!signsIn(connection)) return;
+  const { vault, lock, clock, forgetCached } = await host.account(connection, options);
+  await lock.hold(vault.account, async () => vault.leaveShared(clock.now()));
+  await forgetCached();
+}
+
+/**
+ * Lets a connection use the sign-in of the list that its server was chosen from.
+ *
+ * @throws {TokenError} `signed_out` if the person did not choose it
+ */
+export async function joinServerList(
+  connection: Connection,
+  list: string,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<void> {
+  if (!signsIn(connection)) return;
+  const record = await (await host.account(listConnection(list), options)).vault.access();
+  if (!record) throw new TokenError('signed_out', `you are not signed in at ${list}`);
+  const account = await host.account(connection, options);
+  await joinList(account, list, record);
+  await account.forgetCached();
+  await changeShared(list, options, host, (servers) => [...servers, connection.url]);
+  await host.askProxies('sign_in_done', connection, options).catch(() => 0);
+}
+
+/** After a connection was signed out or removed: signs out of its list, unless another connection uses that. */
+export async function leaveServerList(
+  { url }: Connection,
+  list: string,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<void> {
+  const left = await changeShared(list, options, host, (servers) =>
+    servers.filter((one) => one !== url),
+  );
+  if (left === undefined || left.length > 0) return;
+  await signOutConnection(await host.account(listConnection(list), options), { atProvider: false });
+}
+
+/** Changes what is stored of a list. Returns what is left; `undefined` if the list was unknown and stays so. */
+async function changeShared(
+  list: string,
+  options: Options,
+  host: ConnectionsHost,
+  change: (servers: readonly string[]) => readonly string[],
+): Promise<readonly string[] | undefined> {
+  const directory = options.stateDir ?? defaultStateDirectory(host);
+  return host.exclusively('server lists', options, async () => {
+    const before = await serversOf(directory, list);
+    const servers = change(before ?? []);
+    if (before === undefined && servers.length === 0) return undefined;
+    await keepServers(directory, { list, servers });
+    return servers;
+  });
+}
+
+/** The lists that connections of this computer share the sign-in of. */
+export async function knownLists(options: Options, host: ConnectionsHost): Promise<string[]> {
+  const lists = await serverLists(options.stateDir ?? defaultStateDirectory(host));
+  return lists.map(({ list }) => list);
+}
+
+/** The list whose sign-in the connection shares; `undefined` if it has one of its own, or none. */
+export async function sharedListOf(
+  connection: Connection,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<string | undefined> {
+  if (!signsIn(connection)) return undefined;
+  return (await (await host.account(connection, options)).vault.access())?.renewedBy;
+}

@@ -1,0 +1,212 @@
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { browserHandover, type BrowserHandover } from '#support/browser-handover';
+import { chromium } from '#support/chromium';
+import { keychainSession, type KeychainSession } from '#support/keychain-session';
+import { latchkeyHome } from '#support/latchkey-home';
+import { runProgram, startProgram } from '#support/processes';
+import { inherited } from '#support/programs';
+import { launcher } from '#support/proxy-process';
+import { serverProcess, type ServerProcess } from '#support/server-process';
+import { suite } from '#support/suite';
+
+const dana = { email: 'dana@example.com', password: 'correct horse battery staple' };
+const cursor = '.cursor/mcp.json';
+const gemini = '.gemini/settings.json';
+const refreshToken = /rt_[0-9A-Za-z]{36}/g;
+
+type Home = Awaited<ReturnType<typeof latchkeyHome>>;
+
+await suite(['keychain', 'browser'], 'my servers: one address, one sign-in, one consent', () => {
+  let session: KeychainSession;
+  let server: ServerProcess;
+  let handover: BrowserHandover;
+  let home: Home;
+  let engine: Browser;
+  let page: Page;
+  let env: Record<string, string>;
+  beforeAll(async () => {
+    session = await keychainSession();
+    server = await serverProcess({ args: ['--demo'] });
+    const member = ['--organization', 'demo', '--role', 'member'];
+    await server.command(['user', 'create', dana.email, ...member], `${dana.password}\n`);
+    for (const name of ['sales', 'wiki'])
+      await server.command(['server', 'create', `demo/${name}`, '--demo']);
+    handover = await browserHandover();
+    home = await latchkeyHome(session.env);
+    await home.write(cursor, '{}');
+    await home.write(gemini, '{}');
+    engine = await chromium();
+    page = await (await engine.newContext()).newPage();
+    env = { ...home.env, ...handover.env, ...inherited };
+  });
+  afterAll(async () => {
+    await engine.close();
+    await handover[Symbol.asyncDispose]();
+    await home[Symbol.asyncDispose]();
+    await server[Symbol.asyncDispose]();
+    await session[Symbol.asyncDispose]();
+  });
+
+  const latchkey = async (...args: string[]) =>
+    runProgram(process.execPath, { args: [launcher, ...args], env });
+  const entries = async (
+    file: string,
+  ): Promise<Record<string, { command: string; args: string[] }>> =>
+    JSON.parse((await home.read(file)) ?? '{}').mcpServers ?? {};
+  const tools = async (entry: { command: string; args: string[]; env?: object }) => {
+    const client = new Client({ name: 'assistant', version: '1' });
+    const given = { ...env, ...entry.env };
+    await client.connect(new StdioClientTransport({ ...entry, env: given, stderr: 'ignore' }));
+    const listed = await client.listTools();
+    await client.close();
+    return listed.tools.map(({ name }) => name);
+  };
+  /** What the person does on the pages, counted. */
+  const hands = () => {
+    const counted = { clicks: 0, fields: 0 };
+    return {
+      counted,
+      click: async (name: string, role: 'button' | 'checkbox' = 'button') => {
+        counted.clicks += 1;
+        await page.getByRole(role, { name, exact: true }).click();
+      },
+      fill: async (label: string, text: string) => {
+        counted.fields += 1;
+        await page.getByLabel(label, { exact: true }).fill(text);
+      },
+    };
+  };
+
+  test('from an empty home folder to three servers in two assistants: one command, one sign-in, one consent', async () => {
+    const { click, fill, counted } = hands();
+    await using running = startProgram(process.execPath, {
+      args: [launcher, 'setup', server.base],
+      env,
+    });
+    await page.goto(await handover.next());
+    await fill('E-mail', dana.email);
+    await fill('Password', dana.password);
+    await click('Sign in');
+    const asked = await page.locator('main').textContent();
+    await click('Allow');
+    await page.waitForURL(/^http:\/\/127\.0\.0\.1:\d+\/callback\?/);
+    const { code } = await running.exited;
+    const inCursor = await entries(cursor);
+    const inGemini = await entries(gemini);
+
+    expect([code, running.stderr]).toMatchObject([0, expect.any(String)]);
+    expect(counted).toEqual({ clicks: 2, fields: 2 });
+    expect(asked).toContain('Connect Latchkey to your servers?');
+    expect(running.stdout).toContain(`signed in to ${server.base} as ${dana.email}`);
+    expect(Object.keys(inCursor).toSorted()).toEqual(['library', 'sales', 'wiki']);
+    expect(Object.keys(inGemini).toSorted()).toEqual(['library', 'sales', 'wiki']);
+    for (const entry of [...Object.values(inCursor), ...Object.values(inGemini)])
+      expect(await tools(entry)).toContain('query');
+  });
+
+  test('the keychain has one refresh token for all of them', async () => {
+    const kept = await session.contents();
+    const found = [...kept].filter(([, value]) => value.match(refreshToken));
+    const accessTokens = [...kept].filter(([name]) => name.startsWith('access token'));
+
+    expect(found.map(([name]) => name)).toEqual([
+      expect.stringContaining(`${server.base}/api/my/servers`),
+    ]);
+    expect(accessTokens.length).toBe(4);
+  });
+
+  test('twelve processes whose tokens have expired renew each token once, one after another', async () => {
+    const before = await session.contents();
+    for (const [account, value] of before) {
+      if (!account.startsWith('access token')) continue;
+      await session.replace(account, JSON.stringify({ ...JSON.parse(value), expiresAt: 1 }));
+    }
+    const all = Object.values(await entries(cursor));
+    const answered = await Promise.all(
+      Array.from({ length: 12 }, async (_, at) => tools(all[at % 3] ?? { command: '', args: [] })),
+    );
+    const after = await session.contents();
+    const requests = server.program.stderr.match(/"route":"\/api\/oauth\/token"/g) ?? [];
+
+    expect(answered.every((names) => names.includes('query'))).toBe(true);
+    expect([...after.keys()].toSorted()).toEqual([...before.keys()].toSorted());
+    expect([...after.values()].join(' ').match(refreshToken)).toHaveLength(1);
+    // The code, and one for each server then and now.
+    expect(requests).toHaveLength(7);
+  });
+
+  test('servers lists what is in use, and what can be added', async () => {
+    await server.command(['server', 'create', 'demo/crm', '--demo']);
+    const text = await latchkey('servers');
+    const { stdout } = await latchkey('servers', '--json');
+    const { lists } = JSON.parse(stdout);
+    const states = lists[0].servers.map((one: { name: string; state: string }) => [
+      one.name,
+      one.state,
+    ]);
+
+    expect(states).toEqual([
+      ['crm', 'available'],
+      ['library', 'in_use'],
+      ['sales', 'in_use'],
+      ['wiki', 'in_use'],
+    ]);
+    expect(text.stdout).toMatch(/^ {2}crm +available$/m);
+    expect(text.stdout).toMatch(/^ {2}sales +in use by Gemini CLI, Cursor \(sales\)$/m);
+    expect(text.stdout).toContain(`latchkey setup ${server.base} --choose`);
+  });
+
+  test('another run opens no page, and repairs what is missing', async () => {
+    await home.write(gemini, '{}');
+    const { code, stdout } = await latchkey('setup', server.base, '--yes');
+
+    expect(code).toBe(0);
+    expect(stdout).not.toContain('signed in');
+    expect(Object.keys(await entries(gemini)).toSorted()).toEqual(['library', 'sales', 'wiki']);
+  });
+
+  test('a server that is new needs one confirmation in the browser that is signed in', async () => {
+    const { click, counted } = hands();
+    await using running = startProgram(process.execPath, {
+      args: [launcher, 'setup', server.base, '--choose'],
+      env,
+    });
+    await page.goto(await handover.next());
+    await click('crm', 'checkbox');
+    await click('wiki', 'checkbox');
+    await click('Allow');
+    await page.waitForURL(/^http:\/\/127\.0\.0\.1:\d+\/callback\?/);
+    const { code } = await running.exited;
+    const { crm, wiki, sales } = await entries(cursor);
+    const failed = wiki && (await tools(wiki).catch(String));
+
+    expect([code, running.stderr]).toMatchObject([
+      0,
+      expect.stringContaining('wiki was not chosen'),
+    ]);
+    expect(counted).toEqual({ clicks: 3, fields: 0 });
+    expect(crm && (await tools(crm))).toContain('query');
+    expect(sales && (await tools(sales))).toContain('query');
+    expect(failed).not.toContain('query');
+  });
+
+  test('one server is signed out alone, and the last one ends the sign-in', async () => {
+    const { sales, library } = await entries(cursor);
+    const out = await latchkey('logout', 'sales');
+    const still = library && (await tools(library));
+    const kept = [...(await session.contents()).values()].join('\n').match(refreshToken) ?? [];
+    for (const name of ['sales', 'library', 'crm', 'wiki']) await latchkey('remove', name);
+    const left = [...(await session.contents()).values()].join('\n');
+
+    expect(out.stdout).toContain('signed out of sales; the tokens were revoked and deleted');
+    expect(sales).toBeDefined();
+    expect(still).toContain('query');
+    expect(kept.length).toBe(1);
+    expect(left).not.toMatch(refreshToken);
+    expect(left).not.toMatch(/eyJ/);
+    expect((await latchkey('servers')).stdout).toContain('no Latchkey server is known');
+  });
+});
