@@ -1,20 +1,14 @@
 import { readFileSync } from 'node:fs';
 
 import { checkBaseUrl } from '#config/base-url';
-import { baseUrl, json } from '#config/option';
+import { baseUrl, json, masterKeyFile } from '#config/option';
 import type { Input } from '#config/read-options';
 import { CommandError, UsageError } from '#config/usage-error';
 import { roles } from '#model/roles';
 import { administer, command, type CommandPorts, listCommand, type Command } from './command.ts';
 import { findGroups } from './groups.ts';
-import {
-  invitationCreate,
-  invitationImport,
-  invitationList,
-  invitationPreview,
-  invitationRenew,
-  invitationRevoke,
-} from './invitations.ts';
+import { invitationImport, invitationPreview, invitationRenew } from './invitation-batches.ts';
+import { invitationCreate, invitationList, invitationRevoke } from './invitations.ts';
 import { organizationArgument, organizationIn, textArgument } from './positionals.ts';
 import { type Cell, printMade, printRows } from './print.ts';
 
@@ -31,7 +25,12 @@ const createCommand: Command = {
       value: 'FILE',
       doc: 'invite everyone in a file instead: addresses, or CSV with the columns email, role and groups; --role and --group are for people without any there',
     },
+    {
+      name: 'send',
+      doc: 'also let the mail server of the organization send the links; the running server does so',
+    },
     { name: 'preview', doc: 'with --from: only check the file, and print what would happen' },
+    masterKeyFile,
     baseUrl,
     json,
   ],
@@ -40,12 +39,13 @@ const createCommand: Command = {
     const base = checkBaseUrl(input.must('base-url'));
     const organization = input.positionals[0] ?? '';
     const groupIds = await findGroups(organization, input.list('group'), ports);
+    const send = input.flag('send');
     const usual = { organization, role: input.must('role'), groupIds };
     const file = input.text('from');
-    if (file !== undefined) return inviteListed(file, usual, { base, input }, ports);
+    if (file !== undefined) return inviteListed(file, usual, { base, send, input }, ports);
     if (input.flag('preview')) throw new UsageError('--preview needs --from');
     const email = input.text('email');
-    const wanted = { ...usual, note: input.text('note') ?? '', ...(email && { email }) };
+    const wanted = { ...usual, send, note: input.text('note') ?? '', ...(email && { email }) };
     const { id, role, expiresAt, path } = await administer(invitationCreate, wanted, ports);
     const facts = { id, role, expires_at: expiresAt, link: base + path };
     printMade(facts, { json: input.flag('json'), secret: 'link', out: ports.out });
@@ -56,7 +56,7 @@ const createCommand: Command = {
 async function inviteListed(
   file: string,
   usual: { readonly organization: string },
-  { base, input }: { readonly base: string; readonly input: Input },
+  { base, send, input }: { readonly base: string; readonly send: boolean; readonly input: Input },
   ports: CommandPorts,
 ): Promise<void> {
   for (const name of ['note', 'email']) {
@@ -66,7 +66,7 @@ async function inviteListed(
   const isPreview = input.flag('preview');
   const { items, skipped } = isPreview
     ? await administer(invitationPreview, wanted, ports)
-    : await administer(invitationImport, wanted, ports);
+    : await administer(invitationImport, { ...wanted, send }, ports);
   const rows: Record<string, Cell>[] = items.map((one) => ({
     email: one.email,
     role: one.role,
@@ -104,6 +104,11 @@ const renewCommand: Command = {
     { name: 'id', value: 'ID', repeated: true, doc: 'an invitation to renew' },
     { name: 'all-expired', doc: 'renew all that expired in the last 30 days' },
     { name: 'all-pending', doc: 'renew all that were not accepted yet' },
+    {
+      name: 'send',
+      doc: 'also let the mail server of the organization send a reminder to those with an address',
+    },
+    masterKeyFile,
     baseUrl,
     json,
   ],
@@ -116,7 +121,8 @@ const renewCommand: Command = {
       throw new UsageError('give --id, --all-expired or --all-pending');
     }
     const organization = input.positionals[0] ?? '';
-    const wanted = all[0] ? { organization, all: all[0] } : { organization, invitationIds };
+    const which = all[0] ? { all: all[0] } : { invitationIds };
+    const wanted = { organization, ...which, send: input.flag('send') };
     const { items } = await administer(invitationRenew, wanted, ports);
     const rows = items.map(({ id, email, note, role, expiresAt, path }) => {
       return { id, email, note, role, expires_at: expiresAt, link: base + path };

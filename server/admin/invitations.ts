@@ -1,29 +1,23 @@
 import { z } from 'zod';
 
 import { randomToken } from '#accounts/sessions';
-import { insertAuditEvent } from '#db/audit';
 import { listGroups } from '#db/groups';
 import {
   insertInvitation,
-  insertInvitations,
   type Invitation,
   listInvitations,
-  renewInvitation,
   revokeInvitation,
 } from '#db/invitations';
+import { findMailsAbout } from '#db/mail';
+import type { Organization } from '#db/organizations';
+import { findUser } from '#db/people';
 import type { EpochSeconds } from '#model/clock';
 import { isEmail } from '#model/email';
 import { roles } from '#model/roles';
 import { hashSecret, randomBase62 } from '#secrets/secrets';
 import { type FieldControl, fields, surfaces, words } from './fields.ts';
-import {
-  checkRoom,
-  type ListedPerson,
-  longestList,
-  mostListed,
-  readInvitationList,
-  skipReasons,
-} from './invitation-list.ts';
+import { checkRoom } from './invitation-list.ts';
+import { enqueueMails } from './mail.ts';
 import {
   type Actor,
   actorName,
@@ -35,13 +29,28 @@ import { pageFields, pageOf } from './paging.ts';
 import { checkOwnerChange, roleControl } from './people.ts';
 import { invalidField, notFound } from './refusal.ts';
 
-const lifeSeconds = 7 * 24 * 3600;
+/** How long an invitation is valid. */
+export const invitationSeconds = 7 * 24 * 3600;
 const inOrganization = { organization: fields.organization };
 const ofInvitation = { ...inOrganization, invitationId: z.string().max(100) };
-const invitationsPath = '/organizations/{organization}/invitations';
+export const invitationsPath = '/organizations/{organization}/invitations';
+
+/** Whether the links are also sent by e-mail. */
+export const sendField = z
+  .boolean()
+  .default(false)
+  .describe('Whether the mail server of the organization also sends the link to the address')
+  .register(surfaces, {
+    control: {
+      kind: 'checkbox',
+      group: { name: 'mail', label: 'E-mail' },
+      label: 'Send the link by e-mail',
+      help: 'The mail server of the organization sends it. Otherwise it is shown once, for you to send.',
+    },
+  });
 
 /** How forms take groups. Pages offer those of the organization. */
-const groupsControl = {
+export const groupsControl = {
   kind: 'checkboxes',
   name: 'group',
   label: 'Groups',
@@ -57,6 +66,14 @@ const invitationViewSchema = z
     groupIds: z.array(z.string()),
     note: z.string().describe('The intended recipient'),
     status: z.enum(['pending', 'expired']),
+    mail: z
+      .object({
+        status: z.enum(['waiting', 'sent', 'refused']),
+        answer: z.string().nullable().describe('What the mail server did last, as a predicate'),
+        at: fields.at,
+      })
+      .nullable()
+      .describe('The last mail about it'),
     createdBy: z.string(),
     createdAt: fields.at,
     expiresAt: fields.at,
@@ -65,7 +82,7 @@ const invitationViewSchema = z
 
 export type InvitationView = z.output<typeof invitationViewSchema>;
 
-const createdInvitationSchema = invitationViewSchema
+export const createdInvitationSchema = invitationViewSchema
   .extend({ path: z.string().describe('The path below the base URL; shown only once') })
   .meta({ id: 'CreatedInvitation' });
 
@@ -92,9 +109,24 @@ export const invitationList = organizationOperation({
       .filter((one) => recipientOf(one).includes(text));
     const sorted = sortedBy(all, input.sort, input.order === 'desc');
     const items = sorted.slice((page - 1) * limit, page * limit);
+    await addMails(items, db);
     return { items, total: all.length, page, limit };
   },
 });
+
+/** Adds the last mail about each. */
+async function addMails(items: InvitationView[], db: AdministrationPorts['db']): Promise<void> {
+  const mails = await findMailsAbout(
+    db,
+    items.map(({ id }) => id),
+  );
+  for (const invitation of items) {
+    const mail = mails.get(invitation.id);
+    if (!mail) continue;
+    const { status, answer = null, endedAt, createdAt } = mail;
+    invitation.mail = { status, answer, at: endedAt ?? createdAt };
+  }
+}
 
 function recipientOf({ email, note }: InvitationView): string {
   return `${email ?? ''} ${note}`.trim().toLowerCase();
@@ -135,7 +167,9 @@ async function ownInvitation(
   const all = await listInvitations(db, organizationId, now, 'all');
   const invitation = all.find((one) => one.id === id);
   if (!invitation) throw notFound('invitation');
-  return toInvitationView(invitation, now);
+  const view = toInvitationView(invitation, now);
+  await addMails([view], db);
+  return view;
 }
 
 export const invitationCreate = organizationOperation({
@@ -156,7 +190,18 @@ export const invitationCreate = organizationOperation({
       .trim()
       .refine(isEmail, 'is not an e-mail address, for example dana@example.com')
       .optional()
-      .describe('The address that it is for; anyone with the link can accept it'),
+      .describe('The address that it is for; anyone with the link can accept it')
+      .register(surfaces, {
+        control: {
+          kind: 'text',
+          label: 'E-mail address',
+          subject: 'The e-mail address',
+          help: 'Entered for the person when they join. Anyone with the link can use it.',
+          optional: true,
+          attributes: { maxlength: '254', autocomplete: 'off', spellcheck: 'false' },
+        },
+      }),
+    send: sendField,
     note: words(200)
       .default('')
       .register(surfaces, {
@@ -164,7 +209,7 @@ export const invitationCreate = organizationOperation({
           kind: 'text',
           label: 'Recipient',
           subject: 'The recipient',
-          help: 'Shown in your list of invitations. Anyone with the link can use it.',
+          help: 'A name or a note, shown in your list of invitations.',
           attributes: { maxlength: '200', autocomplete: 'off' },
         },
       }),
@@ -177,16 +222,47 @@ export const invitationCreate = organizationOperation({
     if (!asked.groupIds.every((id) => known.has(id))) {
       throw invalidField('groupIds', 'names a group that does not exist');
     }
+    if (asked.send && asked.email === undefined) throw invalidField('email', 'is missing');
     await checkRoom(ports.db, organization.id, 1);
     const now = ports.clock.now();
     const made = newInvitation(asked, { organizationId: organization.id, actor, now });
     await insertInvitation(ports.db, made);
+    if (asked.send) await sendInvitations([made], 'invitation', { organization, actor }, ports);
     return { ...toInvitationView(made, now), path: made.path };
   },
 });
 
+/** Lets the links of invitations wait to be sent to their addresses. @throws {AdministrationRefusal} `conflict` */
+export async function sendInvitations(
+  invitations: readonly Sendable[],
+  kind: 'invitation' | 'reminder',
+  { organization, actor }: { readonly organization: Organization; readonly actor: Actor },
+  ports: AdministrationPorts,
+): Promise<void> {
+  const author = actor.type === 'person' ? await findUser(ports.db, actor.userId) : undefined;
+  const about = {
+    kind,
+    organization: organization.title || organization.name,
+    ...(author && { by: author.email }),
+  };
+  const mails = invitations.flatMap(({ id, email, role, path, expiresAt }) => {
+    if (!email) return [];
+    const content = { ...about, role, path, expiresAt };
+    return [ports.mailSetup.sealMail({ recipient: email, invitationId: id }, content)];
+  });
+  await enqueueMails(organization, mails, ports);
+}
+
+interface Sendable {
+  readonly id: string;
+  readonly email?: string | null | undefined;
+  readonly role: Invitation['role'];
+  readonly path: string;
+  readonly expiresAt: EpochSeconds;
+}
+
 /** An invitation with its link, still to be stored. */
-function newInvitation(
+export function newInvitation(
   wanted: Pick<Invitation, 'role' | 'groupIds' | 'note' | 'email'>,
   at: { readonly organizationId: string; readonly actor: Actor; readonly now: EpochSeconds },
 ) {
@@ -201,197 +277,16 @@ function newInvitation(
     email,
     createdBy: actorName(actor),
     createdAt: now,
-    expiresAt: now + lifeSeconds,
+    expiresAt: now + invitationSeconds,
     ...newLink(),
   };
 }
 
-function newLink(): { readonly path: string; readonly tokenHash: string } {
+/** A new link, and what is stored of it. */
+export function newLink(): { readonly path: string; readonly tokenHash: string } {
   const linkToken = randomToken();
   return { path: `/invitation/${linkToken}`, tokenHash: hashSecret(linkToken) };
 }
-
-const manyInput = {
-  ...inOrganization,
-  list: z
-    .string()
-    .max(longestList)
-    .describe(
-      `Up to ${mostListed} addresses, or CSV with the columns email, role and groups; a first line with their names is optional`,
-    )
-    .register(surfaces, {
-      control: {
-        kind: 'textarea',
-        label: 'People',
-        // Each problem names its line.
-        subject: '',
-        help: `Addresses, or CSV with the columns email, role and groups. A first line with these names is optional. Separate several groups by semicolons. At most ${mostListed} people.`,
-        rows: 12,
-        attributes: { spellcheck: 'false', autocomplete: 'off', maxlength: String(longestList) },
-      },
-    }),
-  role: z
-    .enum(roles)
-    .default('member')
-    .describe('For people without a role in the list')
-    .register(surfaces, { control: { ...roleControl, label: 'Role, unless the list names one' } }),
-  groupIds: z
-    .array(z.string().max(100))
-    .max(100)
-    .default([])
-    .describe('For people without groups in the list')
-    .register(surfaces, {
-      control: { ...groupsControl, label: 'Groups, unless the list names some' },
-    }),
-};
-
-const skippedSchema = z.array(
-  z.object({
-    line: z.int(),
-    email: z.string(),
-    why: z
-      .enum(skipReasons)
-      .describe('A member already, invited already, or earlier in the same list'),
-  }),
-);
-
-export const invitationPreview = organizationOperation({
-  name: 'invitation.preview',
-  doc: 'Check a list of people to invite, without inviting anyone',
-  route: { method: 'POST', path: `${invitationsPath}/preview` },
-  onlyReads: true,
-  permission: 'people.manage',
-  input: z.strictObject(manyInput),
-  output: z
-    .object({
-      items: z.array(
-        z.object({
-          line: z.int(),
-          email: z.string(),
-          note: z.string(),
-          role: z.enum(roles),
-          groups: z.array(z.string()).describe('The names of the groups'),
-        }),
-      ),
-      skipped: skippedSchema,
-      ignoredColumns: z.array(z.string()),
-    })
-    .meta({ id: 'InvitationPreview' }),
-  async run({ list, ...usual }, { organization, role: by }, ports) {
-    checkOwnerChange(by, usual.role);
-    const at = { organizationId: organization.id, by };
-    const { people, ignored } = await readInvitationList(list, usual, at, ports);
-    const items = people
-      .filter(({ skipped }) => skipped === undefined)
-      .map(({ line, email, name, role, groups }) => {
-        return { line, email, note: name, role, groups: groups.map((group) => group.name) };
-      });
-    return { items, skipped: skippedOf(people), ignoredColumns: [...ignored] };
-  },
-});
-
-export const invitationImport = organizationOperation({
-  name: 'invitation.import',
-  doc: 'Invite all people of a list, or none if a line is faulty; only this response contains the links',
-  route: { method: 'POST', path: `${invitationsPath}/import` },
-  permission: 'people.manage',
-  input: z.strictObject(manyInput),
-  output: z
-    .object({ items: z.array(createdInvitationSchema), skipped: skippedSchema })
-    .meta({ id: 'ImportedInvitations' }),
-  target: (_, done) => done && countedInvitations(done.items.length),
-  async run({ list, ...usual }, { organization, role: by, actor }, ports) {
-    checkOwnerChange(by, usual.role);
-    const at = { organizationId: organization.id, by };
-    const { people } = await readInvitationList(list, usual, at, ports);
-    const now = ports.clock.now();
-    const made = people
-      .filter(({ skipped }) => skipped === undefined)
-      .map(({ email, name, role, groups }) => {
-        const wanted = { role, groupIds: groups.map(({ id }) => id), note: name, email };
-        return newInvitation(wanted, { organizationId: organization.id, actor, now });
-      });
-    await insertInvitations(ports.db, made, now);
-    await auditEach(made, 'invitation.create', { organization: organization.name, actor }, ports);
-    return {
-      items: made.map((one) => Object.assign(toInvitationView(one, now), { path: one.path })),
-      skipped: skippedOf(people),
-    };
-  },
-});
-
-function countedInvitations(count: number): string {
-  return `${count} ${count === 1 ? 'invitation' : 'invitations'}`;
-}
-
-function skippedOf(people: readonly ListedPerson[]): z.output<typeof skippedSchema> {
-  return people.flatMap(({ line, email, skipped }) =>
-    skipped ? [{ line, email, why: skipped }] : [],
-  );
-}
-
-/** An entry for each invitation, so that each can be found by its id. */
-async function auditEach(
-  invitations: readonly { readonly id: string }[],
-  action: 'invitation.create' | 'invitation.renew',
-  { organization, actor }: { readonly organization: string; readonly actor: Actor },
-  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
-): Promise<void> {
-  for (const { id } of invitations) {
-    await insertAuditEvent(db, {
-      at: clock.now(),
-      actor: actorName(actor),
-      organization,
-      action,
-      target: `invitation:${id}`,
-      address: actor.address,
-      requestId: actor.requestId,
-      outcome: 'done',
-    });
-  }
-}
-
-export const invitationRenew = organizationOperation({
-  name: 'invitation.renew',
-  doc: 'Give invitations a new link and seven more days; only this response contains the links. Earlier links of pending invitations stay valid',
-  route: { method: 'POST', path: `${invitationsPath}/renew` },
-  permission: 'people.manage',
-  input: z.strictObject({
-    ...inOrganization,
-    invitationIds: z.array(z.string().max(100)).min(1).max(mostListed).optional(),
-    all: z.enum(['expired', 'pending']).optional().describe('Instead of `invitation_ids`'),
-  }),
-  output: z.object({ items: z.array(createdInvitationSchema) }).meta({ id: 'RenewedInvitations' }),
-  target: (_, done) => done && countedInvitations(done.items.length),
-  async run({ invitationIds, all }, { organization, role: by, actor }, ports) {
-    if ((invitationIds === undefined) === (all === undefined)) {
-      throw invalidField('invitationIds', 'or all is needed, and not both');
-    }
-    const now = ports.clock.now();
-    const stored = await listInvitations(ports.db, organization.id, now, 'all');
-    const views = stored.map((one) => toInvitationView(one, now));
-    const chosen = views.filter(({ id, status }) => invitationIds?.includes(id) ?? status === all);
-    if (chosen.length < (invitationIds ? new Set(invitationIds).size : 1)) {
-      throw notFound('invitation');
-    }
-    const renewed: z.output<typeof createdInvitationSchema>[] = [];
-    for (const invitation of chosen.slice(0, mostListed)) {
-      checkOwnerChange(by, invitation.role);
-      const { path, tokenHash } = newLink();
-      const change = {
-        createdBy: actorName(actor),
-        createdAt: now,
-        expiresAt: now + lifeSeconds,
-      };
-      const link = { tokenHash, keepsLinks: invitation.status === 'pending' };
-      const { id } = invitation;
-      await renewInvitation(ports.db, organization.id, id, { ...change, ...link });
-      renewed.push({ ...invitation, ...change, status: 'pending', path });
-    }
-    await auditEach(renewed, 'invitation.renew', { organization: organization.name, actor }, ports);
-    return { items: renewed };
-  },
-});
 
 export const invitationRevoke = organizationOperation({
   name: 'invitation.revoke',
@@ -409,7 +304,7 @@ export const invitationRevoke = organizationOperation({
   },
 });
 
-function toInvitationView(
+export function toInvitationView(
   invitation: Omit<Invitation, 'organization' | 'organizationTitle'>,
   now: EpochSeconds,
 ): InvitationView {
@@ -422,6 +317,7 @@ function toInvitationView(
     groupIds: [...groupIds],
     note,
     status,
+    mail: null,
     createdBy,
     createdAt,
     expiresAt,
@@ -432,8 +328,5 @@ export const invitationOperations: readonly Operation[] = [
   invitationList,
   invitationRead,
   invitationCreate,
-  invitationPreview,
-  invitationImport,
-  invitationRenew,
   invitationRevoke,
 ];

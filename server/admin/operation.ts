@@ -14,6 +14,7 @@ import type { AuditAction } from '#audit/sentences';
 import { insertAuditEvent } from '#db/audit';
 import type { ProviderSetup } from '#accounts/provider-setup';
 import type { UpstreamSetup } from '#upstreams/credentials/setup';
+import type { MailSetup } from '#mail/mail-setup';
 import type { WebhookSetup } from '#webhooks/webhook-setup';
 import { redact } from '#log/redact';
 import { findSettings } from '#db/settings';
@@ -63,7 +64,9 @@ export interface OrganizationOperation<
     at: { readonly organization: Organization; readonly actor: Actor },
     ports: AdministrationPorts,
   ) => Promise<
-    Partial<Pick<AdministrationPorts, 'upstreamSetup' | 'webhookSetup' | 'providerSetup'>>
+    Partial<
+      Pick<AdministrationPorts, 'upstreamSetup' | 'webhookSetup' | 'providerSetup' | 'mailSetup'>
+    >
   >;
   run(
     input: z.output<Input>,
@@ -126,6 +129,9 @@ const leastRole = {
   'grants.manage': 'admin',
   'audit.read': 'admin',
   'webhook.manage': 'admin',
+  'mail.read': 'admin',
+  // The person who chooses the mail server can read every invitation, also those of owners.
+  'mail.manage': 'owner',
   'provider.read': 'admin',
   // The person who chooses the provider decides who is who: an admin must not be able to sign in as an owner.
   'provider.manage': 'owner',
@@ -200,6 +206,7 @@ export interface AdministrationPorts {
   readonly upstreamSetup: UpstreamSetup;
   readonly webhookSetup: WebhookSetup;
   readonly providerSetup: ProviderSetup;
+  readonly mailSetup: MailSetup;
   /** Opens stored arguments and results of calls. */
   readonly contentKey: Pick<MasterKey, 'open'>;
   /** Records refusals that can be caused without limit. */

@@ -12,9 +12,11 @@ import { assertionOperations } from './identity-assertions.ts';
 import { organizationClientOperations, workloadOperations } from './workloads.ts';
 import { providerOperations } from './identity-providers.ts';
 import { linkedMemberOperations } from './linked-members.ts';
+import { invitationBatchOperations } from './invitation-batches.ts';
 import { invitationOperations } from './invitations.ts';
 import { keyOperations } from './keys.ts';
 import { leaverOperations } from './leavers.ts';
+import { mailOperations } from './mail.ts';
 import type { Operation } from './operation.ts';
 import { organizationOperations, settingsOperations } from './organizations.ts';
 import { personOperations } from './people.ts';
@@ -84,6 +86,7 @@ export const operations: readonly Operation[] = [
   ...personOperations,
   personPseudonymize,
   ...invitationOperations,
+  ...invitationBatchOperations,
   ...groupOperations,
   ...providerOperations,
   ...linkedMemberOperations,
@@ -98,5 +101,6 @@ export const operations: readonly Operation[] = [
   ...contentOperations,
   ...usageOperations,
   ...webhookOperations,
+  ...mailOperations,
   ...userOperations,
 ];

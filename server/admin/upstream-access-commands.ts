@@ -176,13 +176,13 @@ function given(name: string, value: string | undefined) {
 }
 
 /** @throws {CommandError} when the file cannot be read or is empty */
-export function secretIn(file: string): string {
+export function secretIn(file: string, option = 'client-secret-file'): string {
   let secret: string;
   try {
     secret = readFileSync(file, 'utf8').trim();
   } catch (cause) {
-    throw new CommandError(`--client-secret-file ${file} cannot be read`, undefined, { cause });
+    throw new CommandError(`--${option} ${file} cannot be read`, undefined, { cause });
   }
-  if (secret === '') throw new CommandError(`--client-secret-file ${file} is empty`);
+  if (secret === '') throw new CommandError(`--${option} ${file} is empty`);
   return secret;
 }

@@ -9,6 +9,7 @@ import type { Db } from '#db/transaction';
 import type { OutboundGuard } from '#outbound/checked-addresses';
 import { upstreamSetup, type UpstreamSetup } from '#upstreams/credentials/setup';
 import { providerSetup, systemTxt, type ProviderSetup } from '#accounts/provider-setup';
+import { mailSetup, type MailSetup } from '#mail/mail-setup';
 import { webhookSetup, type WebhookSetup } from '#webhooks/webhook-setup';
 
 /** The data folder and hosts that a command uses. */
@@ -22,7 +23,7 @@ export interface CommandPlace {
 }
 
 /**
- * The setup of upstream access and webhooks for commands. The master key is read when a command first seals or opens a secret,
+ * The setup of upstream access, webhooks and mail for commands. The master key is read when a command first seals or opens a secret,
  * because no other command needs it. A command names the hosts inside this network itself.
  */
 export async function commandSetup(
@@ -33,6 +34,7 @@ export async function commandSetup(
   upstreamSetup: UpstreamSetup;
   webhookSetup: WebhookSetup;
   providerSetup: ProviderSetup;
+  mailSetup: MailSetup;
   contentKey: Pick<Sealing, 'open'>;
 }> {
   const mayCreate = (await listSigningKeys(db)).length === 0;
@@ -52,6 +54,7 @@ export async function commandSetup(
     upstreamSetup: upstreamSetup({ base, sealing, guard }),
     webhookSetup: webhookSetup({ sealing, guard, clock }),
     providerSetup: providerSetup({ base, sealing, guard, resolveTxt: systemTxt(), clock }),
+    mailSetup: mailSetup({ sealing, guard, clock, base }),
     contentKey: sealing,
   };
 }

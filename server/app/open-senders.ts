@@ -9,6 +9,7 @@ import { guardedFetch } from '#outbound/guarded-fetch';
 import { accessFetch, type clientsOf } from '#upstreams/credentials/authorization-client';
 import { CredentialCleanup } from '#upstreams/credentials/cleanup';
 import type { EndedTokens } from '#upstreams/credentials/tokens';
+import { MailDeliveries } from '#mail/mail-deliveries';
 import { WebhookDeliveries } from '#webhooks/deliveries';
 import { receiverLimits } from '#webhooks/webhook-setup';
 import type { Closers } from './closers.ts';
@@ -28,11 +29,13 @@ export interface SendersFor {
   readonly identityProvider: IdentityProvider | undefined;
   readonly clock: Clock;
   readonly log: Logger;
+  /** The public URL of this server, for links in mails. */
+  readonly base: string;
 }
 
 /**
  * Opens the background senders: one revokes the tokens of ended connections at authorization servers, one sends audit events to
- * webhooks, and one checks people again at their identity providers.
+ * webhooks, one sends mails, and one checks people again at their identity providers.
  */
 export function openSenders(
   { stores, masterKey, guard, clientOf, endedTokens, changeToken, ...others }: SendersFor,
@@ -72,5 +75,18 @@ export function openSenders(
     failed: (err) => log.error({ err }, 'people not checked at their identity provider'),
   });
   closers.push(() => checks.close());
+  const mails = new MailDeliveries({
+    db: stores.db,
+    sealing: masterKey,
+    guard,
+    clock,
+    random: Math.random,
+    base: others.base,
+    changeToken,
+    undelivered: (organization, words) =>
+      log.info({ organization }, `mail not sent: the mail server ${words}`),
+    failed: (err) => log.error({ err }, 'mails not sent'),
+  });
+  closers.push(() => mails.close());
   return { credentialCleanup };
 }

@@ -16,6 +16,7 @@ import { upstreamSetup } from '#upstreams/credentials/setup';
 import type { AgentTunnels } from '#upstreams/tunnel/agent-tunnels';
 import type { IdentityProvider } from '#accounts/openid-provider';
 import { providerSetup, systemTxt } from '#accounts/provider-setup';
+import { mailSetup } from '#mail/mail-setup';
 import { webhookSetup } from '#webhooks/webhook-setup';
 import { openApp } from './open-app.ts';
 import { openGateway } from './open-gateway.ts';
@@ -33,7 +34,10 @@ const drainMs = 10_000;
 
 export interface RunningServer {
   readonly stores: Stores &
-    Pick<AdministrationPorts, 'upstreamSetup' | 'webhookSetup' | 'providerSetup' | 'contentKey'>;
+    Pick<
+      AdministrationPorts,
+      'upstreamSetup' | 'webhookSetup' | 'providerSetup' | 'mailSetup' | 'contentKey'
+    >;
   readonly metricsUrl: string | undefined;
   /** The link that creates the first owner; `undefined` if there already is a person who can sign in. */
   firstLink(): Promise<HandedOutLink | undefined>;
@@ -86,11 +90,21 @@ async function open(options: ServeOptions, closers: Closers): Promise<RunningSer
       resolveTxt: systemTxt(),
       clock,
     }),
+    mailSetup: mailSetup({ sealing: masterKey, guard, clock, base }),
     contentKey: masterKey,
   };
   const identityProvider = await openSingleSignOn(options);
   const { providerSetup: providers } = setup;
-  const sent = { clientOf, endedTokens, changeToken, providers, identityProvider, clock, log };
+  const sent = {
+    base,
+    clientOf,
+    endedTokens,
+    changeToken,
+    providers,
+    identityProvider,
+    clock,
+    log,
+  };
   const senders = isOwner ? openSenders({ ...basics, ...sent }, closers) : undefined;
   const metrics = options.metrics && new Metrics();
   closers.push(async () => metrics?.close());

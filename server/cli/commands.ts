@@ -15,6 +15,7 @@ import { providerCommands } from '#admin/identity-provider-commands';
 import { invitationCommands } from '#admin/invitation-commands';
 import { keyCommands } from '#admin/keys';
 import { leaverCommands } from '#admin/leavers';
+import { mailCommands } from '#admin/mail-commands';
 import { organizationCommands } from '#admin/organizations';
 import { personCommands } from '#admin/people';
 import { pseudonymizeCommand } from '#admin/pseudonyms';
@@ -99,6 +100,7 @@ export const commands: readonly (Command | FolderCommand)[] = [
   contentCommands.call,
   ...usageCommands,
   ...webhookCommands,
+  ...mailCommands,
   signingKeyRotate,
   backup,
   restore,

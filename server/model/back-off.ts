@@ -12,6 +12,8 @@ const second = 1000;
 export const backOffs = {
   /** A webhook's receiver did not accept an event. */
   webhook: { firstMs: 5 * second, mostMs: 3600 * second, jitter: 0.25 },
+  /** A mail server could not be reached, or refused a mail for now. */
+  mail: { firstMs: 30 * second, mostMs: 3600 * second, jitter: 0.25 },
   /** An authorization server could not be told that tokens or a registration are no longer needed. Ten attempts. */
   credentialCleanup: { firstMs: 60 * second, mostMs: 512 * 60 * second },
   /** An identity provider did not say whether it still knows a person. */

@@ -33,8 +33,10 @@ export function csrfField({ csrfToken }: FormFrame): Html | undefined {
   return html`<input type="hidden" name="csrf_token" value="${csrfToken}">`;
 }
 
+/** A field that is not shown. Lines end in line feeds in a page; browsers send them as CR LF again. */
 export function hiddenField(name: string, value: string | number): Html {
-  return html`<input type="hidden" name="${name}" value="${value}">`;
+  const text = String(value).replaceAll(/\r\n?/g, '\n');
+  return html`<input type="hidden" name="${name}" value="${text}">`;
 }
 
 interface PostForm {

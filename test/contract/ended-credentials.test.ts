@@ -16,6 +16,7 @@ import { suite } from '#support/suite';
 import { loopbackSetup } from '#support/upstream-setup';
 import { waitedFor } from '#support/waited-for';
 import { loopbackProviders } from '#support/provider-setup';
+import { loopbackMail } from '#support/mail-setup';
 import { loopbackWebhooks } from '#support/webhook-setup';
 import { masterKey } from '#server/secrets/master-key';
 
@@ -61,6 +62,7 @@ async function acting(database: Connection, kind: (typeof kinds)[number]) {
     refusals: everyRefusal({ db, clock }),
     upstreamSetup: loopbackSetup(),
     webhookSetup: loopbackWebhooks(clock),
+    mailSetup: loopbackMail(clock),
     providerSetup: loopbackProviders(clock),
     contentKey: masterKey(new Uint8Array(32)),
   };

@@ -380,19 +380,19 @@ await onEachDatabase('memberships and groups', ({ open }) => {
     const owner = await person('owner');
     const by = { created_by: `user:${owner}` };
     await stores.db.updateTable('invitation').set(by).where('id', '=', id).execute();
-    const open = async () =>
+    const valid = () =>
       Promise.all(
         hashes.map(async (hash) => Boolean(await findInvitation(stores.db, hash, now + 9))),
       );
 
-    const before = await open();
+    const before = await valid();
     const guest = await person('member', 'org_x');
     const taken = await acceptInvitation(stores.db, later[2] ?? '', { id: guest }, now + 9);
 
     expect(foreign).toBe(false);
     expect(before).toEqual([false, false, true, true, true, true]);
     expect(taken).toBe('done');
-    expect(await open()).toEqual(hashes.map(() => false));
+    expect(await valid()).toEqual(hashes.map(() => false));
   });
 
   test('an expired invitation is listed for thirty days, and only as such', async () => {

@@ -94,6 +94,17 @@ export async function fillServer(
   await run(`invitation revoke acme ${found(id('invitation'), invited)}`);
   await run('invitation revoke acme invitation_0000000000000000');
 
+  await run('mail server acme');
+  const mail = 'mail set-server acme --host 127.0.0.1 --port 1 --security none';
+  await run(`${mail} --from latchkey@example.com`);
+  await run(`${mail} --from latchkey@example.com --outbound-host 127.0.0.1`);
+  await run('mail server acme');
+  await run('mail test acme peggy@example.com --outbound-host 127.0.0.1');
+  await run('invitation create acme --role viewer --email peggy@example.com --send');
+  await run('mail list acme');
+  await run('mail retry acme');
+  await run('mail remove-server acme');
+
   await run('agent list acme');
   const agent = await run('agent create acme/berlin');
   const agentKey = found(secret('pk_live'), agent);

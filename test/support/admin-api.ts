@@ -10,6 +10,7 @@ import { clientCreate } from '#server/admin/clients';
 import { groupAddMember, groupCreate, groupMap } from '#server/admin/groups';
 import { invitationCreate } from '#server/admin/invitations';
 import { keyCreate } from '#server/admin/keys';
+import { mailServerSet } from '#server/admin/mail';
 import { fieldsInPath, filledPath } from '#server/admin/openapi';
 import { type Actor, type Operation, operator, perform } from '#server/admin/operation';
 import { organizationCreate } from '#server/admin/organizations';
@@ -30,6 +31,7 @@ import { replaceUpstreamConnection } from '#server/db/upstream-connections';
 import { type ApiAnswer, pageApp, type PageApp } from './page-app.ts';
 import { signedIn } from './signed-in.ts';
 import { loopbackSetup } from './upstream-setup.ts';
+import { deadMailServer, loopbackMail } from './mail-setup.ts';
 import { deadWebhook, loopbackWebhooks } from './webhook-setup.ts';
 import { masterKey } from '#server/secrets/master-key';
 
@@ -66,6 +68,7 @@ export async function adminApi(): Promise<AdminApi> {
     refusals,
     upstreamSetup: loopbackSetup(),
     webhookSetup: loopbackWebhooks(clock),
+    mailSetup: loopbackMail(clock),
     providerSetup: loopbackProviders(clock, app.txt),
     contentKey: masterKey(new Uint8Array(32)),
   };
@@ -88,6 +91,7 @@ export async function adminApi(): Promise<AdminApi> {
     await perform(agentCreate, { organization, name }, operator, ports);
     const people = await peopleOf(organization, { name, clientId });
     const webhookId = await webhookOf(organization);
+    await perform(mailServerSet, { organization, ...deadMailServer }, operator, ports);
     const { userId } = people;
     const sso = await signInOf(organization, { name, userId });
     const directory = await directoryOf(organization, { name, server: name });

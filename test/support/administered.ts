@@ -18,6 +18,7 @@ import { openDatabase } from './open-database.ts';
 import { signedIn } from './signed-in.ts';
 import { loopbackSetup } from './upstream-setup.ts';
 import { loopbackProviders, type TxtRecords } from './provider-setup.ts';
+import { loopbackMail } from './mail-setup.ts';
 import { loopbackWebhooks } from './webhook-setup.ts';
 import { stillClock, type StillClock } from './still-clock.ts';
 import { masterKey } from '#server/secrets/master-key';
@@ -51,6 +52,7 @@ export async function administered(): Promise<Administered> {
     refusals,
     upstreamSetup: loopbackSetup(),
     webhookSetup: loopbackWebhooks(clock),
+    mailSetup: loopbackMail(clock),
     providerSetup: loopbackProviders(clock, txt),
     contentKey: masterKey(new Uint8Array(32)),
   };

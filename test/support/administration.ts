@@ -4,12 +4,14 @@ import { readOptions } from '#server/config/read-options';
 import { passwordHashing } from '#server/accounts/passwords';
 import { openStores, type OpenStores } from '#server/app/stores';
 import type { UpstreamSetup } from '#server/upstreams/credentials/setup';
+import type { MailSetup } from '#server/mail/mail-setup';
 import type { WebhookSetup } from '#server/webhooks/webhook-setup';
 import { masterKey, type MasterKey } from '#server/secrets/master-key';
 import { stillClock, type StillClock } from './still-clock.ts';
 import { loopbackSetup } from './upstream-setup.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 import { loopbackProviders } from './provider-setup.ts';
+import { loopbackMail } from './mail-setup.ts';
 import { loopbackWebhooks } from './webhook-setup.ts';
 
 /** The administrative commands over a database of their own, as a person at a terminal has them. */
@@ -17,6 +19,7 @@ export interface Administration extends AsyncDisposable {
   readonly stores: OpenStores & {
     readonly upstreamSetup: UpstreamSetup;
     readonly webhookSetup: WebhookSetup;
+    readonly mailSetup: MailSetup;
     readonly providerSetup: ProviderSetup;
     readonly contentKey: Pick<MasterKey, 'open'>;
   };
@@ -38,6 +41,7 @@ export async function administration(): Promise<Administration> {
   const setup = {
     upstreamSetup: loopbackSetup(),
     webhookSetup: loopbackWebhooks(clock),
+    mailSetup: loopbackMail(clock),
     providerSetup: loopbackProviders(clock),
     contentKey: masterKey(new Uint8Array(32)),
   };

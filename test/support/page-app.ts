@@ -38,6 +38,7 @@ import { fakeMac } from './fake-mac.ts';
 import { freshSigningKeys } from './fresh-signing-keys.ts';
 import { loopbackSetup } from './upstream-setup.ts';
 import { loopbackProviders, type TxtRecords } from './provider-setup.ts';
+import { loopbackMail } from './mail-setup.ts';
 import { loopbackWebhooks } from './webhook-setup.ts';
 
 /** What stands for the proxy's package. */
@@ -266,6 +267,7 @@ export async function pageApp({ log2Cost = 8, ...options }: PageAppOptions = {})
     refusals,
     upstreamSetup: loopbackSetup(),
     webhookSetup: loopbackWebhooks(clock),
+    mailSetup: loopbackMail(clock),
     providerSetup,
     contentKey: masterKey(new Uint8Array(32)),
   };

@@ -133,6 +133,10 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     packages: ['jose', 'latchkey-mcp', 'zod'],
   },
   'server/webhooks': { imports: ['model', 'secrets', 'outbound', 'db', 'audit'] },
+  'server/mail': {
+    imports: ['model', 'secrets', 'log', 'outbound', 'db'],
+    packages: ['nodemailer', 'zod'],
+  },
   'server/gateway': {
     imports: ['model', 'secrets', 'db', 'audit', 'oauth'],
     packages: ['latchkey-mcp', 'zod'],
@@ -184,6 +188,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
       'oauth',
       'accounts',
       'webhooks',
+      'mail',
       'tools',
       'upstreams/credentials',
     ],
@@ -248,6 +253,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
       'oauth',
       'accounts',
       'webhooks',
+      'mail',
       'gateway',
       'tools',
       'upstreams/credentials',

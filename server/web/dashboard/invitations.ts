@@ -1,9 +1,9 @@
 import { groupList } from '#admin/groups';
+import { invitationRenew } from '#admin/invitation-batches';
 import {
   invitationCreate,
   invitationList,
   invitationRead,
-  invitationRenew,
   invitationRevoke,
   type InvitationView,
 } from '#admin/invitations';
@@ -22,12 +22,21 @@ import {
 } from '#web/layout';
 import { secretPanel, type OneTimeSecret } from '#web/one-time-secret';
 import { queryChoice, seeOther } from '#web/page-request';
-import { dataTable, listFilter, type ListFrame, pager, type Table, timeCell } from '#web/tables';
+import {
+  type Cell,
+  dataTable,
+  listFilter,
+  type ListFrame,
+  pager,
+  type Table,
+  timeCell,
+} from '#web/tables';
 import { formRoutes, type FormRoutes } from './form-routes.ts';
 import { checkedValues, formFor } from './forms.ts';
 import type { DashboardGuard, DashboardVisit, FormHandler, PageHandler } from './guard.ts';
 import { linksPage } from './invitation-links.ts';
 import { listQuery } from './lists.ts';
+import { mailBadges, mailPath, mailServerOf } from './mail.ts';
 import { sendDashboardPage } from './page.ts';
 import { peopleTabs } from './people.ts';
 import { counted, questionRoutes, type Question } from './questions.ts';
@@ -52,6 +61,7 @@ export function invitationsPath(organization: string): string {
 const notices: Readonly<Record<string, string>> = {
   revoked: 'Invitation revoked. Its links no longer work.',
   none: 'Select the invitations to renew first.',
+  sending: 'The mails are being sent. Their state appears here.',
 };
 
 const showInvitations: PageHandler = async (visit, request, reply, { ports }) => {
@@ -69,6 +79,7 @@ const showInvitations: PageHandler = async (visit, request, reply, { ports }) =>
       { text: 'Groups' },
       { text: 'Created', sort: 'created_at' },
       { text: 'Expires', sort: 'expires_at' },
+      { text: 'Mail' },
       { text: 'Actions' },
     ],
     usual: { sort: 'created_at', order: 'desc' },
@@ -94,6 +105,8 @@ const showInvitations: PageHandler = async (visit, request, reply, { ports }) =>
     },
     renewal: `${path}/renew`,
     expired: expired.total,
+    maySend: (await mailServerOf(visit)) !== undefined,
+    mail: mailPath(organization),
   };
   const crumbs = [{ text: 'People', href: homeOf(organization) }, { text: 'Invitations' }];
   return sendDashboardPage(reply, visit, invitationsPage, data, { crumbs });
@@ -132,6 +145,7 @@ async function invitationRows(
         },
         timeCell(createdAt),
         timeCell(expiresAt),
+        mailCell(invitation),
         {
           kind: 'actions',
           actions: [
@@ -148,6 +162,13 @@ async function invitationRows(
   });
 }
 
+function mailCell({ mail }: InvitationView): Cell {
+  if (!mail) return { kind: 'text', text: '' };
+  const { status, answer } = mail;
+  const reason = status === 'sent' || answer === null ? undefined : `The server ${answer}.`;
+  return { kind: 'status', status: mailBadges[status], reason };
+}
+
 interface InvitationsPageData {
   readonly action: Link;
   readonly tabs: Tabs;
@@ -159,13 +180,17 @@ interface InvitationsPageData {
   readonly renewal: string;
   /** How many expired. */
   readonly expired: number;
+  /** Whether there is a mail server. */
+  readonly maySend: boolean;
+  /** The page where one is set up. */
+  readonly mail: string;
 }
 
 function invitationsPage(data: InvitationsPageData, frame: Frame): Html {
-  const { action, tabs, list, table, renewal, expired } = data;
+  const { action, tabs, list, table, renewal, expired, maySend, mail } = data;
   const lead =
     'People who have not joined yet. An invitation expires after seven days and can be renewed for another 30.';
-  const all = html`${hiddenField('all', 'expired')}<button>Renew all expired (${expired})</button>`;
+  const all = html`${hiddenField('all', 'expired')}${maySend && html`<button name="send" value="yes">Send to all expired (${expired})</button> `}<button>Renew all expired (${expired})</button>`;
   const content = html`${pageHeading({ heading: 'Invitations', lead, action })}
 ${tabNavigation(tabs)}
 ${statusNotice(data.notice)}
@@ -176,13 +201,14 @@ ${
   html`<div class="actions">
 <form id="renewal" method="post" action="${renewal}">
 ${csrfField(frame)}
-<button>Renew selected</button>
+${maySend && html`<button name="send" value="yes">Send reminder to selected</button> `}<button>Renew selected</button>
 </form>
 ${expired > 0 && postForm(frame, { action: renewal }, all)}
 </div>
-<p class="help">Renewing shows new links and starts another seven days. Earlier links of pending invitations stay valid.</p>`
+<p class="help">Renewing shows new links and starts another seven days${maySend ? '; a reminder also sends them' : ''}. Earlier links of pending invitations stay valid.</p>`
 }
-${pager(list)}`;
+${pager(list)}
+${!maySend && html`<p class="help">To send invitations and reminders by e-mail, <a href="${mail}">set up a mail server</a>.</p>`}`;
   return layout({ title: 'Invitations', width: 'table' }, frame, content);
 }
 
@@ -192,7 +218,10 @@ const renew: FormHandler = async (visit, sent, _request, reply, { base }) => {
   const invitationIds = checkedValues(sent, 'invitation');
   const isAll = sent.get('all') === 'expired';
   if (!isAll && invitationIds.length === 0) return seeOther(reply, `${home}?done=none`);
-  const { items } = await perform(invitationRenew, isAll ? { all: 'expired' } : { invitationIds });
+  const send = sent.get('send') === 'yes';
+  const which = isAll ? { all: 'expired' } : { invitationIds };
+  const { items } = await perform(invitationRenew, { ...which, send });
+  if (send) return seeOther(reply, `${home}?done=sending`);
   const data = {
     heading: `${counted(items.length, 'invitation')} renewed`,
     lead: 'Send each person their link in a private message. It works once and expires after seven days.',
@@ -234,19 +263,23 @@ const revocation: Question = {
 };
 
 const newInvitation: FormRoutes = {
-  form: formFor(invitationCreate, ['note']),
-  async page({ organization, perform, may }, _request) {
+  form: formFor(invitationCreate, ['email', 'send', 'note']),
+  async page(visit) {
+    const { organization, perform, may } = visit;
+    const server = await mailServerOf(visit);
     const home = homeOf(organization);
     const { items } = await perform(groupList);
     const groups = items.map(({ id, name }) => ({ value: id, text: name }));
     return {
       heading: 'Invite a person',
-      lead: 'Creates a link that works once and expires after seven days. Latchkey does not send e-mail; send the link yourself.',
+      lead: 'Creates a link that works once and expires after seven days.',
       refused: 'Not invited yet',
-      verb: 'Create link',
+      verb: 'Invite',
       cancel: home,
       crumbs: [{ text: 'People', href: home }, { text: 'Invite a person' }],
+      ...(server && { record: { send: true } }),
       shownFields: {
+        only: ['email', ...(server ? ['mail.send'] : []), 'note', 'role', 'group'],
         here: {
           role: { choices: roleChoices(may('owners.manage')) },
           group: { choices: groups },
@@ -257,6 +290,9 @@ const newInvitation: FormRoutes = {
   async act(visit, entered, _request, reply, { base }) {
     const { organization } = visit;
     const made = await visit.perform(invitationCreate, entered);
+    if (entered['send'] === true) {
+      return seeOther(reply, `${invitationsPath(organization)}?done=sending`);
+    }
     const secret = {
       label: 'Invitation link',
       secret: base + made.path,

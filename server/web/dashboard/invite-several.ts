@@ -1,9 +1,10 @@
 import { groupList } from '#admin/groups';
-import { invitationImport, invitationPreview } from '#admin/invitations';
+import { invitationImport, invitationPreview } from '#admin/invitation-batches';
 import { roleChoices } from '#admin/people';
 import { errorSummary, type FieldError, formActions, hiddenField, postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
 import { dashboardPath, type Frame, layout, pageHeading } from '#web/layout';
+import { seeOther } from '#web/page-request';
 import { dataTable, type Table } from '#web/tables';
 import { type Entered, formFor } from './forms.ts';
 import type {
@@ -15,6 +16,7 @@ import type {
 } from './guard.ts';
 import { linksPage, skippedList } from './invitation-links.ts';
 import { invitationsPath, recipientWords } from './invitations.ts';
+import { mailServerOf } from './mail.ts';
 import { sendDashboardPage } from './page.ts';
 import { counted } from './questions.ts';
 import type { DashboardOptions } from './ports.ts';
@@ -39,8 +41,9 @@ const takeList: FormHandler = async (visit, sent, request, reply, options) => {
   if (sent.has('change')) return sendForm(visit, request, reply, { entered, errors: [] }, options);
   try {
     const input = form.inputOf(entered);
-    if (!sent.has('invite')) return await sendPreview(visit, entered, input, reply, options);
-    return await invite(visit, input, reply, options);
+    if (sent.has('send')) return await inviteByMail(visit, input, reply);
+    if (sent.has('invite')) return await invite(visit, input, reply, options);
+    return await sendPreview(visit, entered, input, reply, options);
   } catch (refusal) {
     const errors = form.errorsOf(refusal, entered, 'list');
     return sendForm(visit, request, reply, { entered, errors }, options);
@@ -57,6 +60,7 @@ async function sendForm(
   const { perform, may, organization } = visit;
   const { items } = await perform(groupList);
   const fields = form.fields(entered, errors, {
+    only: ['list', 'role', 'group'],
     here: {
       role: { choices: roleChoices(may('owners.manage')) },
       group: { choices: items.map(({ id, name }) => ({ value: id, text: name })) },
@@ -107,7 +111,9 @@ async function sendPreview(
   reply: FastifyReply,
   { ports }: DashboardOptions,
 ): Promise<FastifyReply> {
-  const { items, skipped, ignoredColumns } = await visit.perform(invitationPreview, input);
+  const { send: _, ...list } = input;
+  const { items, skipped, ignoredColumns } = await visit.perform(invitationPreview, list);
+  const server = await mailServerOf(visit);
   const table: Table = {
     caption: 'People to invite',
     columns: ['E-mail address', 'Role', 'Groups'].map((text) => ({ text })),
@@ -129,6 +135,7 @@ async function sendPreview(
     ignoredColumns,
     table,
     kept: keptFields(entered),
+    from: server?.from,
   };
   return sendDashboardPage(reply, visit, previewPage, data, {
     crumbs: crumbsOf(visit.organization),
@@ -152,19 +159,37 @@ interface PreviewPageData {
   readonly ignoredColumns: readonly string[];
   readonly table: Table;
   readonly kept: readonly Html[];
+  /** The address that mails come from, if there is a mail server. */
+  readonly from: string | undefined;
 }
 
 function previewPage(data: PreviewPageData, frame: Frame): Html {
-  const { action, count, skipped, ignoredColumns, table, kept } = data;
+  const { action, count, skipped, ignoredColumns, table, kept, from } = data;
   const heading = `Invite ${counted(count, 'person', 'people')}?`;
   const verb = `Invite ${counted(count, 'person', 'people')}`;
-  const buttons = html`${kept}<div class="actions">${count > 0 && html`<button class="primary" name="invite" value="yes">${verb}</button>`}<button name="change" value="yes">Change list</button></div>`;
+  const buttons = html`${kept}<div class="actions">${count > 0 && inviteButtons(verb, from)}<button name="change" value="yes">Change list</button></div>`;
   const content = html`${pageHeading({ heading, lead: 'No one is invited yet. All of them are invited at once, or none.' })}
 ${ignoredColumns.length > 0 && html`<p class="notice warning">${counted(ignoredColumns.length, 'column is', 'columns are')} not used: ${ignoredColumns.join(', ')}.</p>`}
 ${skipped.length > 0 && skippedList(skipped)}
 ${postForm(frame, { action }, buttons)}
 ${dataTable(table)}`;
   return layout({ title: heading, width: 'table' }, frame, content);
+}
+
+function inviteButtons(verb: string, from: string | undefined): Html {
+  if (from === undefined)
+    return html`<button class="primary" name="invite" value="yes">${verb}</button>`;
+  return html`<button class="primary" name="send" value="yes">${verb} by e-mail</button><button name="invite" value="yes">Invite and show links</button>`;
+}
+
+/** Invites everyone in the list, and lets the mail server send the links, which are not shown. */
+async function inviteByMail(
+  visit: DashboardVisit,
+  input: Readonly<Record<string, unknown>>,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  await visit.perform(invitationImport, { ...input, send: true });
+  return seeOther(reply, `${invitationsPath(visit.organization)}?done=sending`);
 }
 
 async function invite(

@@ -13,7 +13,14 @@ import type { ConnectedApps } from '#db/settings';
 import { isSlug, slugOf } from '#model/slug';
 import { errorSummary, type FieldError, formActions, postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
-import { dashboardPath, type Frame, layout, pageHeading, statusNotice } from '#web/layout';
+import {
+  dashboardPath,
+  type Frame,
+  layout,
+  type Link,
+  pageHeading,
+  statusNotice,
+} from '#web/layout';
 import { queryText, seeOther, sendPage } from '#web/page-request';
 import type { CurrentPerson, MemberGuard, PersonGuard } from '#web/page-session';
 import { dataTable, type Table } from '#web/tables';
@@ -32,6 +39,7 @@ import {
 import { dashboardScripts, sendDashboardPage } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
 import { counted, questionPage } from './questions.ts';
+import { mailPath } from './mail.ts';
 import { webhooksPath } from './webhooks.ts';
 
 const newForm = formFor(organizationCreate);
@@ -176,7 +184,10 @@ async function sendSettings(
     action: `${dashboardPath(organization)}/settings`,
     entered,
     mayManage: may('organization.manage'),
-    webhooks: may('webhook.manage') ? webhooksPath(organization) : undefined,
+    links: [
+      ...(may('mail.read') ? [mailLink(organization)] : []),
+      ...(may('webhook.manage') ? [webhooksLink(organization)] : []),
+    ],
     connected: rules.connected,
     notice,
     errors,
@@ -210,6 +221,16 @@ const saveSettings: FormHandler = async (visit, sent, _request, reply, { ports }
   }
   return seeOther(reply, `${home}?done=saved`);
 };
+
+function mailLink(organization: string) {
+  const help = 'Send invitations, reminders and notices through your own mail server.';
+  return { text: 'Mail server', href: mailPath(organization), help };
+}
+
+function webhooksLink(organization: string) {
+  const help = 'Send audit events to your own URL, such as a SIEM, a chat or a script.';
+  return { text: 'Webhooks', href: webhooksPath(organization), help };
+}
 
 /** The form field by which the person confirms the consequences. */
 const confirmed = 'confirmed';
@@ -247,8 +268,8 @@ interface SettingsPageData {
   readonly action: string;
   readonly entered: Entered;
   readonly mayManage: boolean;
-  /** The page of its webhooks, for people who may see it. */
-  readonly webhooks: string | undefined;
+  /** Pages of more settings, for people who may see them, each with what it is for. */
+  readonly links: readonly (Link & { readonly help: string })[];
   readonly connected: {
     readonly selfRegistered: ConnectedApps;
     readonly latchkeyProxy: ConnectedApps;
@@ -259,7 +280,7 @@ interface SettingsPageData {
 
 /** The title of an organization and its rules. */
 function settingsPage(data: SettingsPageData, frame: Frame): Html {
-  const { action, entered, mayManage, webhooks, connected, errors } = data;
+  const { action, entered, mayManage, links, connected, errors } = data;
   const title = errors.length > 0 ? 'Not saved' : 'Settings';
   const lead = mayManage ? '' : 'Only an owner can change these settings.';
   const here = {
@@ -274,14 +295,11 @@ ${errorSummary(errors)}
 ${postForm(frame, { action, novalidate: true }, fields)}
 <p class="help">To map identity-provider groups, open a group under Groups.</p>
 ${
-  webhooks &&
-  html`<section class="section" aria-labelledby="webhooks-heading">
-<h2 id="webhooks-heading">Webhooks</h2>
+  links.length > 0 &&
+  html`<section class="section" aria-labelledby="more-heading">
+<h2 id="more-heading">More settings</h2>
 <ul class="rows">
-<li>
-<div>Send audit events to your own URL, such as a SIEM, a chat or a script.</div>
-<a class="button" href="${webhooks}">Webhooks</a>
-</li>
+${links.map(({ text, href, help }) => html`<li><div>${help}</div> <a class="button" href="${href}">${text}</a></li>`)}
 </ul>
 </section>`
 }`;

@@ -18,6 +18,7 @@ import { invitationRoutes } from './invitations.ts';
 import { inviteSeveralRoutes } from './invite-several.ts';
 import { keyToolRoutes } from './key-tools.ts';
 import { keyRoutes } from './keys.ts';
+import { mailRoutes } from './mail.ts';
 import { liveRoutes, LiveStreams } from './live.ts';
 import { nodeRoutes } from './nodes.ts';
 import { organizationClientRoutes } from './organization-clients.ts';
@@ -85,7 +86,7 @@ export const navigation: readonly NavigationEntry[] = [
     path: '/sign-in',
     routes: [signInSettingsRoutes, singleSignOnRoutes, provisioningRoutes],
   },
-  { text: 'Settings', path: '/settings', routes: [settingsRoutes, webhookRoutes] },
+  { text: 'Settings', path: '/settings', routes: [settingsRoutes, webhookRoutes, mailRoutes] },
 ];
 
 /** A list of a thousand people to invite, percent-encoded, fits. */

@@ -6,6 +6,7 @@ import { mintSecret } from '#server/secrets/secrets';
 import { type Role, roles } from '#server/model/roles';
 import { adminApi, idsOf, spelling, type AdminApi } from '#support/admin-api';
 import { everyRow } from '#support/open-database';
+import { deadMailServer } from '#support/mail-setup';
 import { deadWebhook } from '#support/webhook-setup';
 import { listPersonalTokens, revokePersonalToken } from '#server/db/personal-tokens';
 import { insertTrustRule } from '#server/db/trust-rules';
@@ -60,6 +61,7 @@ const besides: Record<string, object> = {
   'tool.preview': { rules: '[{"name":"echo","access":"everyone"}]' },
   'webhook.create': { url: deadWebhook },
   'webhook.update': { actions: ['key.'] },
+  'mail.set-server': deadMailServer,
   'provider.create': {
     name: 'Acme ID',
     issuer: 'https://127.0.0.1:9/made',

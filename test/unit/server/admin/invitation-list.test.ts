@@ -3,12 +3,11 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { groupCreate } from '#server/admin/groups';
 import { readInvitationList } from '#server/admin/invitation-list';
 import {
-  invitationCreate,
   invitationImport,
-  invitationList,
   invitationPreview,
   invitationRenew,
-} from '#server/admin/invitations';
+} from '#server/admin/invitation-batches';
+import { invitationCreate, invitationList } from '#server/admin/invitations';
 import { AdministrationRefusal } from '#server/admin/refusal';
 import { findInvitation } from '#server/db/invitations';
 import { hashSecret } from '#server/secrets/secrets';

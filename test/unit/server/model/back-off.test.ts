@@ -3,6 +3,7 @@ import { type BackOff, backOffs, pauseMs } from '#server/model/back-off';
 
 test.each<[keyof typeof backOffs, number[]]>([
   ['webhook', [0, 5000, 10_000, 20_000, 40_000, 3_600_000]],
+  ['mail', [0, 30_000, 60_000, 120_000, 240_000, 3_600_000]],
   ['credentialCleanup', [0, 60_000, 120_000, 240_000, 480_000, 30_720_000]],
   ['upstreamStream', [0, 1000, 2000, 4000, 8000, 30_000]],
   ['workerRestart', [0, 250, 500, 1000, 2000, 10_000]],

@@ -11,6 +11,7 @@ import { masterKey } from '#server/secrets/master-key';
 import { loopbackSetup } from '#support/upstream-setup';
 import { loopbackProviders } from '#support/provider-setup';
 import { insertSomeProvider } from '#support/some-provider';
+import { loopbackMail } from '#support/mail-setup';
 import { loopbackWebhooks } from '#support/webhook-setup';
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
 
@@ -104,6 +105,7 @@ test('140: session through a provider: no personal operation, and none in anothe
     refusals: { note: async () => undefined, noteLater: () => undefined },
     upstreamSetup: loopbackSetup(),
     webhookSetup: loopbackWebhooks(clock),
+    mailSetup: loopbackMail(clock),
     providerSetup: loopbackProviders(clock),
     contentKey: masterKey(new Uint8Array(32)),
   };

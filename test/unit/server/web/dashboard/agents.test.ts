@@ -11,6 +11,7 @@ import { changesWithHealth } from '#server/web/dashboard/live';
 import { handedOut, pageApp, type PageApp } from '#support/page-app';
 import { loopbackSetup } from '#support/upstream-setup';
 import { loopbackProviders } from '#support/provider-setup';
+import { loopbackMail } from '#support/mail-setup';
 import { loopbackWebhooks } from '#support/webhook-setup';
 import { masterKey } from '#server/secrets/master-key';
 
@@ -121,6 +122,7 @@ test('offline agent: its page explains to administrators how to run it, with the
     refusals,
     upstreamSetup: loopbackSetup(),
     webhookSetup: loopbackWebhooks(clock),
+    mailSetup: loopbackMail(clock),
     providerSetup: loopbackProviders(clock),
     contentKey: masterKey(new Uint8Array(32)),
   };

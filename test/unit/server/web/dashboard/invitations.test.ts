@@ -42,7 +42,7 @@ test('invite people: faulty lines are named beside the list, which stays as it w
 
 test('invite people: the list is checked first, then everyone in it gets a link', async () => {
   const list =
-    'email,role,groups,team\nann@example.com,admin,Sales,1\nOLGA@example.com\nben@example.com';
+    'email,role,groups,team\r\nann@example.com,admin,Sales,1\r\nOLGA@example.com\r\nben@example.com';
   const typed = { list, role: 'viewer', 'group.group_sales': 'group_sales' };
 
   const checked = await send('/invite-several', typed);
@@ -53,6 +53,7 @@ test('invite people: the list is checked first, then everyone in it gets a link'
   expect(checked.text).toContain('1 column is not used: team.');
   expect(checked.text).toMatch(/OLGA@example\.com<\/span> is a member already/);
   expect(checked.text).toContain('name="group.group_sales" value="group_sales"');
+  expect(checked.text).toContain(`name="list" value="${list.replaceAll('\r\n', '\n')}"`);
   expect(before).toEqual([]);
   expect(await stored()).toMatchObject([
     { email: 'ann@example.com', role: 'admin', groupIds: ['group_sales'] },

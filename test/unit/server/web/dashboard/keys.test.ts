@@ -7,6 +7,7 @@ import { newestEvents } from '#support/newest-events';
 import { pageApp, type PageApp } from '#support/page-app';
 import { loopbackSetup } from '#support/upstream-setup';
 import { loopbackProviders } from '#support/provider-setup';
+import { loopbackMail } from '#support/mail-setup';
 import { loopbackWebhooks } from '#support/webhook-setup';
 import { masterKey } from '#server/secrets/master-key';
 
@@ -25,6 +26,7 @@ beforeAll(async () => {
     refusals,
     upstreamSetup: loopbackSetup(),
     webhookSetup: loopbackWebhooks(clock),
+    mailSetup: loopbackMail(clock),
     providerSetup: loopbackProviders(clock),
     contentKey: masterKey(new Uint8Array(32)),
   };

@@ -1,0 +1,412 @@
+import { isIP } from 'node:net';
+import { z } from 'zod';
+
+import {
+  countMails,
+  deleteMailServer,
+  findMailServer,
+  hurryMails,
+  insertMails,
+  listMails,
+  type Mail,
+  type MailServer,
+  mailSecurities,
+  type NewMail,
+  replaceMailServer,
+} from '#db/mail';
+import type { Organization } from '#db/organizations';
+import { findUser } from '#db/people';
+import { isDomain, isEmail } from '#model/email';
+import { type FieldControl, fields, surfaces, wholeNumber, words } from './fields.ts';
+import {
+  type Actor,
+  type AdministrationPorts,
+  organizationOperation,
+  type Operation,
+} from './operation.ts';
+import { pageOf } from './paging.ts';
+import { AdministrationRefusal, invalidField, notFound } from './refusal.ts';
+import { secretIn } from './upstream-access-commands.ts';
+
+const inOrganization = { organization: fields.organization };
+const serverPath = '/organizations/{organization}/mail-server';
+const mailPath = '/organizations/{organization}/mail';
+/** The most mails of an organization that wait at a time. */
+const mostWaiting = 5000;
+
+const mailServerViewSchema = z
+  .object({
+    host: z.string(),
+    port: z.int(),
+    security: z.enum(mailSecurities),
+    user: z.string().nullable(),
+    hasPassword: z.boolean(),
+    from: z.string(),
+    changedAt: fields.at,
+    lastSuccessAt: fields.maybeAt,
+    lastFailureAt: fields.maybeAt,
+    lastFailure: z.string().nullable().describe('A predicate such as "could not be reached"'),
+    nextAttemptAt: fields.maybeAt.describe('When it is tried again after a failure'),
+    mails: z
+      .object({ waiting: z.int(), sent: z.int(), refused: z.int() })
+      .describe(
+        'The number of mails that wait, and of those of the last 30 days that the server accepted or refused',
+      ),
+  })
+  .meta({ id: 'MailServer' });
+
+export type MailServerView = z.output<typeof mailServerViewSchema>;
+
+async function toServerView(
+  server: MailServer,
+  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
+): Promise<MailServerView> {
+  const { lastFailure, nextAttemptAt, attempts } = server;
+  return {
+    host: server.host,
+    port: server.port,
+    security: server.security,
+    user: server.user ?? null,
+    hasPassword: server.sealedPassword !== undefined,
+    from: server.from,
+    changedAt: server.changedAt,
+    lastSuccessAt: server.lastSuccessAt ?? null,
+    lastFailureAt: lastFailure?.at ?? null,
+    lastFailure: lastFailure?.why ?? null,
+    nextAttemptAt: attempts > 0 ? Math.max(nextAttemptAt, clock.now()) : null,
+    mails: { ...(await countMails(db, server.organizationId)) },
+  };
+}
+
+/** @throws {AdministrationRefusal} `not_found` */
+async function ownServer(
+  { id }: Organization,
+  { db }: Pick<AdministrationPorts, 'db'>,
+): Promise<MailServer> {
+  const server = await findMailServer(db, id);
+  if (server) return server;
+  throw notFound('mail server');
+}
+
+export const mailServerRead = organizationOperation({
+  name: 'mail.read-server',
+  doc: 'Read the mail server of an organization and how it fared',
+  route: { method: 'GET', path: serverPath },
+  permission: 'mail.read',
+  input: z.strictObject(inOrganization),
+  output: mailServerViewSchema,
+  run: async (_input, { organization }, ports) =>
+    toServerView(await ownServer(organization, ports), ports),
+});
+
+const hostControl = {
+  kind: 'text',
+  label: 'Host',
+  subject: 'The host',
+  help: 'The SMTP server, such as smtp.example.com. To use a host in your own network, ask the operator of Latchkey to allow it.',
+  attributes: { autocomplete: 'off', maxlength: '253', spellcheck: 'false' },
+} as const satisfies FieldControl;
+
+export const mailServerSet = organizationOperation({
+  name: 'mail.set-server',
+  doc: 'Set the SMTP server that sends invitations and notices of an organization. An omitted password is kept if host, port and user stay',
+  route: { method: 'PATCH', path: serverPath },
+  permission: 'mail.manage',
+  input: z.strictObject({
+    ...inOrganization,
+    host: z
+      .string()
+      .trim()
+      .toLowerCase()
+      .refine(
+        (host) => isIP(host) !== 0 || isDomain(host) || host === 'localhost',
+        'is not the name or address of a host, for example smtp.example.com',
+      )
+      .register(surfaces, {
+        control: hostControl,
+        option: { value: 'HOST', doc: 'the SMTP server' },
+      }),
+    port: wholeNumber(1, 65_535).register(surfaces, {
+      option: {
+        value: 'N',
+        doc: 'its port: usually 587 with starttls, 465 with tls',
+        read: Number,
+      },
+      control: {
+        kind: 'text',
+        label: 'Port',
+        subject: 'The port',
+        help: 'Usually 587 with STARTTLS, and 465 with TLS from the start.',
+        attributes: { inputmode: 'numeric', maxlength: '5', autocomplete: 'off' },
+      },
+    }),
+    security: z.enum(mailSecurities).register(surfaces, {
+      option: {
+        value: 'HOW',
+        doc: `how the connection is encrypted: ${mailSecurities.join(', ')}`,
+      },
+      control: {
+        kind: 'radio',
+        label: 'Encryption',
+        subject: 'The encryption',
+        chosen: 'starttls',
+        choices: [
+          {
+            value: 'starttls',
+            text: 'STARTTLS',
+            help: 'The connection is encrypted before anything is sent; otherwise nothing is.',
+          },
+          { value: 'tls', text: 'TLS from the start' },
+          {
+            value: 'none',
+            text: 'None',
+            help: 'Only for a host in your own network that the operator allowed.',
+          },
+        ],
+      },
+    }),
+    user: words(200)
+      .optional()
+      .describe('Without it, the server is used without signing in')
+      .register(surfaces, {
+        option: { value: 'NAME', doc: 'the user to sign in as (default: none)' },
+        control: {
+          kind: 'text',
+          label: 'User',
+          subject: 'The user',
+          attributes: { maxlength: '200', autocomplete: 'off', spellcheck: 'false' },
+        },
+      }),
+    password: z
+      .string()
+      .max(500)
+      .regex(/^\P{Cc}*$/u, 'must not contain line breaks or other control characters')
+      .optional()
+      .register(surfaces, {
+        option: {
+          name: 'password-file',
+          value: 'FILE',
+          doc: 'a file with the password (default: the stored one, if host, port and user stay)',
+          read: secretIn,
+        },
+        control: {
+          kind: 'text',
+          type: 'password',
+          label: 'Password',
+          subject: 'The password',
+          help: 'Stored encrypted, and never shown again. Leave it empty to keep the stored one.',
+          optional: 'unmarked',
+          attributes: { autocomplete: 'new-password' },
+        },
+      }),
+    from: z
+      .string()
+      .trim()
+      .refine(isEmail, 'is not an e-mail address, for example latchkey@example.com')
+      .register(surfaces, {
+        option: { value: 'EMAIL', doc: 'the address that mails come from' },
+        control: {
+          kind: 'text',
+          label: 'From',
+          subject: 'The sender',
+          help: 'The address that mails come from. The title of the organization is shown beside it.',
+          attributes: { maxlength: '254', autocomplete: 'off', spellcheck: 'false' },
+        },
+      }),
+  }),
+  output: mailServerViewSchema,
+  target: ({ host, port }) => `${host}:${port}`,
+  async ahead({ host, port, security }, _at, { mailSetup }) {
+    const found = await mailSetup.problemOf({ host, port, security });
+    if (found) throw invalidField(found.field, found.problem);
+    return {};
+  },
+  async run({ host, port, security, user, password, from }, { organization }, ports) {
+    const before = await findMailServer(ports.db, organization.id);
+    const settings = { host, port, security, user: user || undefined, from };
+    const sealedPassword = password
+      ? ports.mailSetup.sealPassword(organization.id, password)
+      : keptPassword(settings, before);
+    if (settings.user !== undefined && sealedPassword === undefined) {
+      const why = before?.sealedPassword
+        ? 'is needed again, because host, port or user changed'
+        : 'is missing';
+      throw invalidField('password', why);
+    }
+    if (settings.user === undefined && password) {
+      throw invalidField('user', 'is missing, but there is a password');
+    }
+    const at = ports.clock.now();
+    await replaceMailServer(ports.db, organization.id, { ...settings, sealedPassword }, at);
+    return toServerView(await ownServer(organization, ports), ports);
+  },
+});
+
+/** The stored password, unless it would go to another server or stand for another user. */
+function keptPassword(
+  { host, port, user }: Pick<MailServer, 'host' | 'port' | 'user'>,
+  before: MailServer | undefined,
+): string | undefined {
+  if (!before || user === undefined) return undefined;
+  const isSame = before.host === host && before.port === port && before.user === user;
+  return isSame ? before.sealedPassword : undefined;
+}
+
+export const mailServerRemove = organizationOperation({
+  name: 'mail.remove-server',
+  doc: 'Remove the mail server of an organization, and the mails that wait for it',
+  route: { method: 'DELETE', path: serverPath },
+  permission: 'mail.manage',
+  input: z.strictObject(inOrganization),
+  output: z.object({ host: z.string() }),
+  target: (_, done) => done?.host,
+  async run(_input, { organization }, ports) {
+    const { host } = await ownServer(organization, ports);
+    await deleteMailServer(ports.db, organization.id);
+    return { host };
+  },
+});
+
+export const mailTest = organizationOperation({
+  name: 'mail.test',
+  doc: 'Send a test message to yourself now, and return what the mail server did',
+  route: { method: 'POST', path: `${serverPath}/test` },
+  permission: 'mail.manage',
+  input: z.strictObject({
+    ...inOrganization,
+    to: z
+      .string()
+      .trim()
+      .refine(isEmail, 'is not an e-mail address')
+      .optional()
+      .describe('For the operator, who has no address; everyone else gets the message themselves'),
+  }),
+  output: z
+    .object({
+      isSent: z.boolean(),
+      to: z.string(),
+      words: z.string().describe('The result as a predicate, with the words of the server'),
+    })
+    .meta({ id: 'MailTest' }),
+  async ahead({ to }, { organization, actor }, ports) {
+    const server = await ownServer(organization, ports);
+    const address = await testAddress(to, actor, ports);
+    const { id: organizationId } = organization;
+    const at = { organizationId, organization: server.organization, address };
+    const outcome = await ports.mailSetup.test(server, at);
+    return { mailSetup: { ...ports.mailSetup, test: async () => outcome } };
+  },
+  async run({ to }, { organization, actor }, ports) {
+    const server = await ownServer(organization, ports);
+    const address = await testAddress(to, actor, ports);
+    const at = { organizationId: organization.id, organization: server.organization, address };
+    return { to: address, ...(await ports.mailSetup.test(server, at)) };
+  },
+});
+
+/** A person gets the test themselves, so that no one can use the server to write to others. */
+async function testAddress(
+  to: string | undefined,
+  actor: Actor,
+  { db }: Pick<AdministrationPorts, 'db'>,
+): Promise<string> {
+  if (actor.type === 'operator') {
+    if (to === undefined) throw invalidField('to', 'is missing');
+    return to;
+  }
+  const user = await findUser(db, actor.userId);
+  if (!user) throw notFound('person');
+  if (to !== undefined && to !== user.email) throw invalidField('to', 'is not your own address');
+  return user.email;
+}
+
+const mailViewSchema = z
+  .object({
+    id: z.string(),
+    kind: z.enum(['invitation', 'reminder', 'notice']),
+    recipient: z.string(),
+    status: z.enum(['waiting', 'sent', 'refused']).describe('`sent`: the mail server accepted it'),
+    answer: z.string().nullable().describe('What the mail server did last, as a predicate'),
+    attempts: z.int(),
+    createdAt: fields.at,
+    endedAt: fields.maybeAt,
+    nextAttemptAt: fields.maybeAt,
+  })
+  .meta({ id: 'Mail' });
+
+export type MailView = z.output<typeof mailViewSchema>;
+
+export function toMailView(mail: Mail): MailView {
+  const { id, kind, recipient, status, attempts, createdAt } = mail;
+  return {
+    id,
+    kind,
+    recipient,
+    status,
+    answer: mail.answer ?? null,
+    attempts,
+    createdAt,
+    endedAt: mail.endedAt ?? null,
+    nextAttemptAt: status === 'waiting' ? mail.nextAttemptAt : null,
+  };
+}
+
+export const mailList = organizationOperation({
+  name: 'mail.list',
+  doc: 'List the mails of an organization that wait, and those of the last 30 days, newest first',
+  route: { method: 'GET', path: mailPath },
+  permission: 'mail.read',
+  input: z.strictObject({
+    ...inOrganization,
+    status: z.enum(['waiting', 'sent', 'refused']).optional().describe('All if omitted'),
+    page: z.coerce.number().int().min(1).max(100_000).default(1),
+    limit: z.coerce.number().int().min(1).max(200).default(50),
+  }),
+  output: pageOf(mailViewSchema),
+  async run({ status, page, limit }, { organization }, { db }) {
+    const part = { status, limit, offset: (page - 1) * limit };
+    const { items, total } = await listMails(db, organization.id, part);
+    return { items: items.map(toMailView), total, page, limit };
+  },
+});
+
+export const mailRetry = organizationOperation({
+  name: 'mail.retry',
+  doc: 'Try now to send the mails that wait, also after failures',
+  route: { method: 'POST', path: `${mailPath}/retry` },
+  permission: 'people.manage',
+  input: z.strictObject(inOrganization),
+  output: z.object({ waiting: z.int().describe('How many mails wait') }),
+  async run(_input, { organization }, ports) {
+    await ownServer(organization, ports);
+    return { waiting: await hurryMails(ports.db, organization.id, ports.clock.now()) };
+  },
+});
+
+/**
+ * Lets mails wait for the mail server of an organization.
+ *
+ * @throws {AdministrationRefusal} `conflict` if it has none, or too many wait
+ */
+export async function enqueueMails(
+  { id }: Organization,
+  mails: readonly NewMail[],
+  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
+): Promise<void> {
+  if (!(await findMailServer(db, id))) {
+    const why = 'no mail server is set up: set one up under Settings, or send the links yourself';
+    throw new AdministrationRefusal('conflict', why);
+  }
+  if (await insertMails(db, id, mails, { now: clock.now(), most: mostWaiting })) return;
+  const why = `more than ${mostWaiting} mails would wait: wait until some are sent`;
+  throw new AdministrationRefusal('conflict', why);
+}
+
+export const mailOperations: readonly Operation[] = [
+  mailServerRead,
+  mailServerSet,
+  mailServerRemove,
+  mailTest,
+  mailList,
+  mailRetry,
+];

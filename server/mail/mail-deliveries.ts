@@ -1,0 +1,191 @@
+import {
+  claimMail,
+  type ClaimedMail,
+  endMail,
+  findMailServer,
+  listWaitingOrganizations,
+  type MailServer,
+  noteMailServer,
+  releaseMail,
+} from '#db/mail';
+import type { Db } from '#db/transaction';
+import { backOffs, pauseMs } from '#model/back-off';
+import type { Clock, EpochSeconds } from '#model/clock';
+import { LimitedMap } from '#model/limited-map';
+import type { OutboundGuard } from '#outbound/checked-addresses';
+import type { Sealing } from '#secrets/master-key';
+import { composeMail, mailContent, mailText } from './compose-mail.ts';
+import { mailMs, MailServerError, type MailSession, openMailSession } from './mail-session.ts';
+import { greetingName, mailPurpose, usableServer } from './mail-setup.ts';
+
+const lookEveryMs = 1000;
+/** How many organizations are served at once, and how many mails one gets before the others have their turn. */
+const mostAtOnce = 4;
+const mostATurn = 50;
+/** Longer than a mail may take. After this time, another process sends what a dead process had claimed. */
+const claimSeconds = (3 * mailMs) / 1000;
+const giveUpSeconds = 3 * 86_400;
+const pauseAfterFaultSeconds = 60;
+const mostRemembered = 10_000;
+
+interface MailDeliveriesPorts {
+  readonly db: Db;
+  readonly sealing: Pick<Sealing, 'open'>;
+  readonly guard: OutboundGuard;
+  readonly clock: Clock;
+  readonly random: () => number;
+  /** The public URL of this server. */
+  readonly base: string;
+  /** A change token of the database. */
+  readonly changeToken: () => string;
+  readonly undelivered: (organizationId: string, words: string) => void;
+  readonly failed: (error: unknown) => void;
+}
+
+/**
+ * Sends the mails that wait in the database: those of one organization one after the other over one connection, and a few organizations
+ * at once. A mail is claimed before it is sent and marked afterwards, so that it is sent twice only if a process or connection ends
+ * between the server's acceptance and the mark; it then has the same Message-ID.
+ */
+export class MailDeliveries {
+  readonly #ports: MailDeliveriesPorts;
+  readonly #timer: NodeJS.Timeout;
+  readonly #ending = new AbortController();
+  readonly #running = new Map<string, Promise<void>>();
+  /** Until when each organization rests after an internal error; '' is all of them. */
+  readonly #rests = new LimitedMap<string, EpochSeconds>(mostRemembered);
+  #changeToken: string | undefined;
+  #dueAt: EpochSeconds = 0;
+  #looking: Promise<void> | undefined;
+
+  constructor(ports: MailDeliveriesPorts) {
+    this.#ports = ports;
+    this.#timer = setInterval(() => void this.look(), lookEveryMs).unref();
+  }
+
+  /** Looks once and starts what is due; never rejects. */
+  look(): Promise<void> {
+    this.#looking ??= this.#look()
+      .catch((error: unknown) => this.#rest('', error))
+      .finally(() => {
+        this.#looking = undefined;
+      });
+    return this.#looking;
+  }
+
+  /** Ends the connections. Mails in progress are sent again by the next process. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#ending.abort();
+    await this.#looking;
+    await Promise.all(this.#running.values());
+  }
+
+  async #look(): Promise<void> {
+    const { db, changeToken, clock } = this.#ports;
+    const now = clock.now();
+    if (this.#ending.signal.aborted || now < (this.#rests.get('') ?? 0)) return;
+    const asOf = changeToken();
+    if (asOf === this.#changeToken && now < this.#dueAt) return;
+    // Set before the query, so that what ends meanwhile causes another look.
+    this.#changeToken = asOf;
+    const waiting = (await listWaitingOrganizations(db)).map(({ organizationId: id, dueAt }) => {
+      return { id, dueAt: Math.max(dueAt, this.#rests.get(id) ?? 0) };
+    });
+    this.#dueAt = Math.min(...waiting.map(({ dueAt }) => dueAt).filter((at) => at > now));
+    const due = waiting
+      .filter(({ id, dueAt }) => dueAt <= now && !this.#running.has(id))
+      .sort((one, other) => one.dueAt - other.dueAt);
+    for (const { id } of due.slice(0, Math.max(0, mostAtOnce - this.#running.size)))
+      this.#begin(id);
+  }
+
+  #begin(id: string): void {
+    if (this.#ending.signal.aborted) return;
+    const run = this.#run(id)
+      .catch((error: unknown) => this.#rest(id, error))
+      .finally(() => {
+        this.#running.delete(id);
+        this.#changeToken = undefined;
+        void this.look();
+      });
+    this.#running.set(id, run);
+  }
+
+  /** Sends a number of mails of an organization over one connection. */
+  async #run(organizationId: string): Promise<void> {
+    const { db, sealing, guard, base, clock, undelivered } = this.#ports;
+    const { signal } = this.#ending;
+    const server = await findMailServer(db, organizationId);
+    if (!server || server.nextAttemptAt > clock.now()) return;
+    let claimed = await this.#claim(organizationId);
+    if (!claimed) return;
+    let session: MailSession | undefined;
+    let ended = 0;
+    try {
+      const name = greetingName(base, server.from);
+      const usable = usableServer(server, organizationId, sealing);
+      session = await openMailSession(usable, { guard, name, signal });
+      while (claimed && !signal.aborted) {
+        await this.#send(claimed, session, server);
+        ended += 1;
+        claimed = ended < mostATurn ? await this.#claim(organizationId) : undefined;
+      }
+      await noteMailServer(db, server, { worked: clock.now() });
+    } catch (error) {
+      if (!(error instanceof MailServerError)) throw error;
+      if (signal.aborted) return;
+      const now = clock.now();
+      const why = error.message;
+      undelivered(organizationId, why);
+      // It takes mails, if not this one.
+      if (ended > 0) await noteMailServer(db, server, { worked: now });
+      else await noteMailServer(db, server, { failed: now, why, ...this.#after(server) });
+      if (!claimed || !session) return;
+      const mail = claimed;
+      claimed = undefined;
+      await this.#putOff(mail, why);
+    } finally {
+      session?.close();
+      if (claimed) await releaseMail(db, claimed, { nextAttemptAt: clock.now(), counts: false });
+    }
+  }
+
+  #claim(organizationId: string): Promise<ClaimedMail | undefined> {
+    const now = this.#ports.clock.now();
+    return claimMail(this.#ports.db, organizationId, { now, until: now + claimSeconds });
+  }
+
+  /** Sends one mail, and records what became of it. @throws {MailServerError} */
+  async #send(mail: ClaimedMail, session: MailSession, server: MailServer): Promise<void> {
+    const { db, sealing, base, clock } = this.#ports;
+    const opened: unknown = JSON.parse(sealing.open(mailPurpose(mail.id), mail.sealedContent));
+    const { from, organization: fromName } = server;
+    const envelope = { id: mail.id, from, fromName, to: mail.recipient, at: mail.createdAt };
+    const message = await composeMail(envelope, mailText(mailContent.parse(opened), base));
+    const { outcome, words } = await session.send({ from, to: mail.recipient, message });
+    if (outcome === 'later') await this.#putOff(mail, words);
+    else await endMail(db, mail, outcome, words, clock.now());
+  }
+
+  /** Lets a mail wait for another attempt, unless it has been tried for days. */
+  async #putOff(mail: ClaimedMail, answer: string): Promise<void> {
+    const { db, clock } = this.#ports;
+    const now = clock.now();
+    if (now - mail.createdAt >= giveUpSeconds) await endMail(db, mail, 'refused', answer, now);
+    else await releaseMail(db, mail, { answer, counts: true, ...this.#after(mail) });
+  }
+
+  /** When to try again after one more failure. */
+  #after({ attempts }: { readonly attempts: number }): { readonly nextAttemptAt: EpochSeconds } {
+    const { clock, random } = this.#ports;
+    const pause = pauseMs(backOffs.mail, attempts + 1, random);
+    return { nextAttemptAt: clock.now() + Math.ceil(pause / 1000) };
+  }
+
+  #rest(id: string, error: unknown): void {
+    this.#ports.failed(error);
+    this.#rests.set(id, this.#ports.clock.now() + pauseAfterFaultSeconds);
+    this.#changeToken = undefined;
+  }
+}
