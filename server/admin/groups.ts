@@ -165,7 +165,7 @@ export const groupRename = organizationOperation({
 
 export const groupDelete = organizationOperation({
   name: 'group.delete',
-  doc: 'Delete a group that no server is restricted to',
+  doc: 'Delete a group that no server and no tool is restricted to',
   route: { method: 'DELETE', path: groupPath },
   permission: 'people.manage',
   input: z.strictObject(ofGroup),

@@ -29,11 +29,12 @@ const before = (...names: string[]) =>
     (step) => names.includes(step.name) || (step.kind === 'by hand' && names.length > 1),
   );
 
-/** The quick starts, each with the steps that its readers have taken before. */
+/** The quick starts and other pages that are followed whole, each with the steps that its readers have taken before. */
 export const quickStarts: readonly (readonly [name: string, earlier: readonly Step[]])[] = [
   ['docs/quick-start-administrator.md', before('install')],
   ['docs/quick-start-employee.md', before('install', 'start')],
   ['docs/quick-start-network-engineer.md', before('install', 'start')],
+  ['docs/tools.md', before('install', 'start')],
 ];
 
 // A free port takes the place of each that a page names, and links to the packages of this clone that of `npm ci`; all
