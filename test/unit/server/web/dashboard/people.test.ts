@@ -32,7 +32,7 @@ test('invitation: without groups the form has none, and a member is what it offe
 
   expect(text).not.toContain('<legend>Groups</legend>');
   expect(text).toMatch(/id="role-member" value="member"[^>]* checked/);
-  expect(text).toMatch(/Recipient <span class="optional">[\s\S]*<input id="note"[^>]* autofocus/);
+  expect(text).toMatch(/<input id="email"[^>]* autofocus[\s\S]*Recipient <span class="optional">/);
 });
 
 test('invitation: only an owner is offered the role of an owner', async () => {
