@@ -4,9 +4,15 @@ import type { Tracing } from 'latchkey-mcp/tracing';
 import { noteHeadersRefused } from '#db/servers';
 import { type ServerRecord, type Target } from '#model/endpoints';
 import type { Clock } from '#model/clock';
+import { asksForDefinitions } from '#gateway/adapted-upstream';
 import type { GatewayPorts } from '#gateway/gateway-parts';
 import { PlainLinks } from '#gateway/plain-calls';
-import { throughSteps, type Upstream, type UpstreamStep } from '#gateway/upstream';
+import {
+  throughSteps,
+  type Upstream,
+  type UpstreamRequest,
+  type UpstreamStep,
+} from '#gateway/upstream';
 import type { Logger } from '#log/log';
 import { declareStdioServers } from './declare-stdio-servers.ts';
 import type { NodeRegistry } from '#nodes/node-registry';
@@ -137,6 +143,7 @@ export async function openUpstreams(
   });
   closers.push(() => health.close());
   const failed = (err: unknown) => log.error({ err }, 'definitions not compared');
+  const pinned = pinnedDefinitions({ watch, failed });
   const left = (owner: string) => {
     const caller = callerName(owner);
     agents.endCaller(caller);
@@ -152,9 +159,9 @@ export async function openUpstreams(
       pools.once(url, (upstream) =>
         inspectOnce({ upstream, place: url, name: new URL(url).host }, clock),
       ),
-    inspectTools: toolInspection(routes, clock, { health, left, watch, failed }),
+    inspectTools: toolInspection(routes, clock, { health, left, watch, failed, pinned }),
     endedTokens: () => authorizations.takeEnded(),
-    pinned: pinnedDefinitions({ watch, failed }),
+    pinned,
     upstreamOf: callUpstreams(routes),
     left,
   };
@@ -232,15 +239,30 @@ async function inspectOnce(
   }
 }
 
-/** Inspects the upstream of a server, and updates its health and pinned tools with the answer. */
+/** Inspects the upstream of a server, and updates its health and pinned definitions with the answers. */
 function toolInspection(
   routes: Routes,
   clock: Clock,
-  { health, left, watch, failed }: Pick<OpenUpstreams, 'health' | 'left'> & PinningPorts,
+  {
+    health,
+    left,
+    watch,
+    failed,
+    pinned,
+  }: Pick<OpenUpstreams, 'health' | 'left' | 'pinned'> & PinningPorts,
 ): OpenUpstreams['inspectTools'] {
   return async ({ id, target }, userId) => {
     const owner = `${probeName} ${target.id} ${userId}`;
-    const { upstream, name } = probed(routes, target, owner, userId);
+    const { upstream: plain, name } = probed(routes, target, owner, userId);
+    const upstream = {
+      send: async (request: UpstreamRequest) => {
+        const answer = await plain.send(request);
+        const asked = asksForDefinitions(request);
+        // Tools are compared below, because people see those that are withheld, too.
+        if (!asked || asked.method === 'tools/list') return answer;
+        return pinned(answer, target, { ...asked, isForCaller: false });
+      },
+    };
     try {
       const place = upstreamLocation(target.upstream);
       const inspection = await inspectOnce({ upstream, name, place }, clock);

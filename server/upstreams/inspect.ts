@@ -103,6 +103,7 @@ async function inspectOnce(
     // A link that was kept says nothing about now.
     if (wasKept && !wantsTools) await call(link.era === 'modern' ? 'server/discover' : 'ping');
     const tools = wantsTools ? await listTools(call) : undefined;
+    if (wantsTools) await listOthers(call);
     const protocolVersion = link.era === 'legacy' ? link.protocolVersion : modernVersion;
     return { wasKept, inspection: { outcome: 'connected', protocolVersion, tools } };
   } catch (error) {
@@ -179,6 +180,19 @@ async function listTools(
     if (cursor === undefined) break;
   }
   return tools.slice(0, mostTools);
+}
+
+const othersTimeoutMs = 3_000;
+
+/** Lists what else a model reads. The answers are for whoever watches the upstream; a server need not know these methods. */
+async function listOthers(call: (method: string, params: object) => Promise<Buffer>) {
+  const asked = ['prompts/list', 'resources/templates/list'].map((method) => call(method, {}));
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, othersTimeoutMs);
+  });
+  await Promise.race([Promise.allSettled(asked), late]);
+  clearTimeout(timer);
 }
 
 interface ProblemContext extends Pick<Inspected, 'name' | 'timeoutMs'> {

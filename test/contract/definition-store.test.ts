@@ -282,7 +282,7 @@ await onEachDatabase('definitions', ({ open }) => {
       ['another hint', annotated({ readOnlyHint: true, openWorldHint: false }), []],
       ['another annotation', annotated({ readOnlyHint: true, title: 'Delete' }), []],
       ['no annotation', annotated({}), []],
-    ])('listed with %s, it counts as such or not', async (_, changed, expected) => {
+    ])('listed with %s counts as such only if its annotations are the accepted ones', async (_, changed, expected) => {
       await using database = await open();
       await makeServer(database);
       const { db } = database;

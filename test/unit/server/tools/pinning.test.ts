@@ -428,13 +428,15 @@ describe('the tools of a server', () => {
     const { look, isOpen, clock } = server;
     await look([...good, ...many(mostKnown - 2)]);
     const outcomes: boolean[] = [];
-    for (let day = 1; day <= 32; day += 1) {
-      clock.advance(86_400);
+    let today = 0;
+    for (const day of [1, 16, 31, 32]) {
+      clock.advance((day - today) * 86_400);
+      today = day;
       await look(good);
       outcomes.push((await look(many(1, 20_000))).length === 0);
     }
 
-    expect(outcomes.indexOf(true) + 1).toBe(32);
+    expect(outcomes).toEqual([false, false, false, true]);
     expect(await look(many(997, 20_000))).toEqual([]);
     expect(await isOpen('never listed')).toBe(true);
     expect(await look(evil)).toEqual(['echo', 'keep']);

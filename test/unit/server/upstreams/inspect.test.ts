@@ -239,3 +239,26 @@ test('inspection: a server without tools need not support the method', async () 
 
   expect(await look(upstream, { wantsTools: true })).toMatchObject({ tools: [] });
 });
+
+test('inspection: a server that lists tools is asked for prompts and templates, too, and need not know them', async () => {
+  const upstream = fakeUpstream((request): ScriptedAnswer => {
+    const { id, method = '' } = messageOf(request);
+    if (method === 'server/discover') {
+      const result = { supportedVersions: ['2026-07-28'] };
+      return { text: JSON.stringify({ jsonrpc: '2.0', id, result }) };
+    }
+    if (method === 'resources/templates/list') throw new UpstreamError('broken', 'away');
+    if (method === 'prompts/list') return { status: 404 };
+    return { text: JSON.stringify({ jsonrpc: '2.0', id, result: { tools: [{ name: 'echo' }] } }) };
+  });
+  const found = await look(upstream, { wantsTools: true });
+  const asked = upstream.sent.map((request) => messageOf(request).method);
+
+  expect(found).toMatchObject({ outcome: 'connected', tools: [{ name: 'echo' }] });
+  expect(asked).toEqual([
+    'server/discover',
+    'tools/list',
+    'prompts/list',
+    'resources/templates/list',
+  ]);
+});
