@@ -217,8 +217,7 @@ function box(item: Choosable, id: string, { name, entered }: Omit<Boxes, 'items'
   // Encoded, because browsers change line breaks in names, and pages replace characters that would reorder them.
   return html`<li>
 <input type="checkbox" name="${name}.${kind}.${encodeURIComponent(item.name)}" id="${id}"${isChosen && html` checked`}>
-<label for="${id}"><code dir="auto">${item.name}</code>${title && title !== item.name && html` <span class="soft" dir="auto">${title}</span>`}</label>
-${badges.map(badge)}
+<div><label for="${id}"><code dir="auto">${item.name}</code>${title && title !== item.name && html` <span class="soft" dir="auto">${title}</span>`}</label>${badges.map((one) => html` ${badge(one)}`)}</div>
 </li>`;
 }
 

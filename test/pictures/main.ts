@@ -23,6 +23,7 @@ import { readmeScenes } from './readme-scenes.ts';
 import { secretScenes } from './secret-scenes.ts';
 import { settingsScenes } from './settings-scenes.ts';
 import { tokenScenes } from './token-scenes.ts';
+import { toolScenes } from './tool-scenes.ts';
 import { tryScenes } from './try-scenes.ts';
 import { upstreamScenes } from './upstream-scenes.ts';
 import { webhookScenes } from './webhook-scenes.ts';
@@ -37,6 +38,7 @@ const scenes = {
   questions: questionScenes,
   settings: settingsScenes,
   tokens: tokenScenes,
+  tools: toolScenes,
   webhooks: webhookScenes,
   upstream: upstreamScenes,
   errors: errorScenes,

@@ -2,6 +2,7 @@ import { diffLines, diffWordsWithSpace } from 'diff';
 import { exactJson } from '#tools/exact-json';
 import { html, type Html } from '#web/html';
 import { revealed } from '#web/invisible';
+import { argumentFacts } from './tool-arguments.ts';
 
 // Two versions of what a server says, side by side: by members of the definition, then by lines, then by words.
 
@@ -83,6 +84,8 @@ export interface DefinitionPart {
   /** What people call it; absent for members that MCP does not define, which could have any name. */
   readonly label?: string | undefined;
   readonly text: string;
+  /** Whether it is a text rather than JSON. */
+  readonly isText: boolean;
 }
 
 /** In this order; what is not listed follows by its own name. */
@@ -104,7 +107,7 @@ const partLabels = {
  */
 export function definitionParts(text: string): readonly DefinitionPart[] {
   const members = membersOf(text);
-  if (!members) return [{ name: '', label: 'Text', text }];
+  if (!members) return [{ name: '', label: 'Text', text, isText: true }];
   const known: readonly string[] = Object.keys(partLabels);
   const place = (name: string) => (known.includes(name) ? known.indexOf(name) : known.length);
   return Object.entries(members)
@@ -113,6 +116,7 @@ export function definitionParts(text: string): readonly DefinitionPart[] {
       name,
       label: Object.entries(partLabels).find(([member]) => member === name)?.[1],
       text: typeof value === 'string' ? value : JSON.stringify(value, undefined, 2),
+      isText: typeof value === 'string',
     }));
 }
 
@@ -185,17 +189,36 @@ ${shortened(part.lines).map(lineRow)}
 ${same.length > 0 && html`<p class="help">Not changed: ${same.map((part, place) => html`${place > 0 && ', '}${labelOf(part)}`)}</p>`}`;
 }
 
-/** A definition that was never accepted. */
+/** Of JSON, as many lines are read at a glance. */
+const mostGlanced = 12;
+
+/** A definition as a whole: texts as they are, the arguments of a tool as a list, and long JSON folded. */
 export function definitionList(text: string): Html {
   return html`<dl class="definition">
 ${definitionParts(text).map(
   (part) =>
     html`<div>
 <dt>${labelOf(part)}</dt>
-<dd dir="auto">${revealed(part.text)}</dd>
+<dd dir="auto">${partContent(part)}</dd>
 </div>`,
 )}
 </dl>`;
+}
+
+function partContent({ name, text, isText }: DefinitionPart): Html {
+  const lines = text.split('\n').length;
+  const whole = html`<div class="verbatim">${revealed(text)}</div>`;
+  if (isText || lines <= mostGlanced) return whole;
+  const list = name === 'inputSchema' && argumentFacts({ inputSchema: schemaOf(text) });
+  return html`${list}
+<details>
+<summary>${lines} lines of JSON</summary>
+${whole}
+</details>`;
+}
+
+function schemaOf(text: string): Readonly<Record<string, unknown>> {
+  return { ...Object(JSON.parse(text)) };
 }
 
 /** Instead of many equal lines, how many they are. */

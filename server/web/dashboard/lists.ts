@@ -69,6 +69,13 @@ interface ListShape {
 interface ListQuery {
   /** For the operation. */
   readonly input: Readonly<Record<string, string | number>>;
+  /** For a list that its page filters and cuts by itself. */
+  readonly part: {
+    readonly filter: string;
+    readonly state: string;
+    readonly start: number;
+    readonly end: number;
+  };
   /** Whether no filter is set. */
   readonly isWhole: boolean;
   readonly columns: readonly Column[];
@@ -112,6 +119,7 @@ export function listQuery(request: DashboardRequest, shape: ListShape): ListQuer
       ...(filter && { text: filter }),
       ...(state && { status: state }),
     },
+    part: { filter, state, start: (page - 1) * rowsAPage, end: page * rowsAPage },
     isWhole: filter === '' && state === '',
     columns: columns.map((column) => {
       if (column.sort === undefined) return { text: column.text };

@@ -66,54 +66,102 @@ function keyOf({ target: { id, upstream } }: ServerRecord, userId: string): stri
   return `${id} ${upstreamLocation(upstream)} ${userId}`;
 }
 
-/** A tool of a server, as its page lists it. */
-export interface ListedTool extends ToolDescription {
-  readonly isHidden: boolean;
-  readonly isChanged: boolean;
-  /** Whether the upstream offers it now; `undefined` if the upstream was not called or did not answer. */
+/** Something that a server offers, as its page lists it. */
+export interface ListedThing
+  extends
+    Pick<ToolView, 'kind' | 'name' | 'title' | 'shownHints' | 'status' | 'correction' | 'audience'>,
+    Pick<ToolView, 'isHidden' | 'isWithheld'>,
+    Pick<ToolDescription, 'description' | 'inputSchema'> {
+  /** Whether the upstream offers it now; `undefined` if the upstream was not called or did not answer, or was not asked for this kind. */
   readonly isOffered: boolean | undefined;
 }
 
 /**
- * The tools that the upstream offers, and those that it no longer offers but that are hidden or whose change no administrator
- * has accepted. If the upstream was not called or did not answer, the tools are as they were last seen.
+ * What is known of a server, with what its upstream says now. Of what the upstream no longer offers, only what administrators decided about
+ * is listed: what they hid, corrected, or still have to review.
  */
-export function listedTools(
+export function listedThings(
   inspection: Inspection | undefined,
   known: readonly ToolView[],
-  hiddenTools: readonly string[],
-): readonly ListedTool[] {
+  { isWhole, mayUse }: ListedFor,
+): readonly ListedThing[] {
   const offered = inspection?.outcome === 'connected' ? inspection.tools : undefined;
-  const seen = known.map(seenTool);
-  const unseen = hiddenTools.map((name): ToolDescription => ({ ...nothing, name }));
-  const all = new Map([...unseen, ...seen, ...(offered ?? [])].map((tool) => [tool.name, tool]));
-  const isOffered = new Set(offered?.map(({ name }) => name));
-  return (
-    [...all.values()]
-      .map(({ name, title, description, inputSchema, isReadOnly }) => ({
-        name,
-        title,
-        description,
-        inputSchema,
-        isReadOnly,
-        isHidden: hiddenTools.includes(name),
-        isChanged: known.some((tool) => tool.name === name && tool.changed !== null),
-        isOffered: offered && isOffered.has(name),
-      }))
-      // A tool that is no longer offered is listed only while it is hidden or has a change to accept.
-      .filter((tool) => tool.isOffered !== false || tool.isHidden || tool.isChanged)
-      .toSorted((a, b) => (a.name < b.name ? -1 : 1))
+  const byName = new Map(offered?.map((tool) => [tool.name, tool]));
+  const things = known.map((view): ListedThing => {
+    const { kind, name, title, shownHints, status, correction, audience } = view;
+    const now = kind === 'tool' ? byName.get(name) : undefined;
+    const { description, inputSchema } = now ?? describedView(view);
+    const isOffered = kind === 'tool' ? offered && now !== undefined : undefined;
+    const { isHidden, isWithheld } = view;
+    return {
+      kind,
+      name,
+      title: correction?.title ?? title,
+      description: correction?.description ?? description,
+      inputSchema,
+      shownHints,
+      status,
+      correction,
+      audience,
+      isHidden,
+      isWithheld,
+      isOffered,
+    };
+  });
+  const names = new Set(known.flatMap(({ kind, name }) => (kind === 'tool' ? [name] : [])));
+  // Of more tools than can be remembered, and of a server whose list was never compared.
+  const unknown = (offered ?? [])
+    .filter(({ name }) => !names.has(name) && mayUse({ kind: 'tool', name }))
+    .map(unknownTool);
+  return [...things, ...unknown].filter(
+    ({ isOffered, isHidden, status, correction }) =>
+      isOffered !== false ||
+      (isWhole && (isHidden || correction !== null || reviewStates.has(status))),
   );
 }
 
-const nothing = { description: '', inputSchema: {}, isReadOnly: false };
+interface ListedFor {
+  /** Whether the person manages the server, and sees what is left of what it no longer offers. */
+  readonly isWhole: boolean;
+  readonly mayUse: (tool: Pick<ToolView, 'kind' | 'name'>) => boolean;
+}
 
-function seenTool({ name, accepted, changed }: ToolView): ToolDescription {
+const reviewStates: ReadonlySet<ToolView['status']> = new Set(['new', 'changed', 'rejected']);
+
+function unknownTool({
+  name,
+  title,
+  description,
+  inputSchema,
+  isReadOnly,
+}: ToolDescription): ListedThing {
+  const shownHints = isReadOnly
+    ? { readOnly: true, destructive: null, idempotent: null, openWorld: null }
+    : null;
+  return {
+    kind: 'tool',
+    name,
+    title: title ?? null,
+    description,
+    inputSchema,
+    shownHints,
+    status: 'offered',
+    correction: null,
+    audience: null,
+    isHidden: false,
+    isWithheld: false,
+    isOffered: true,
+  };
+}
+
+const nothing = { description: '', inputSchema: {} };
+
+function describedView({ name, accepted, changed }: ToolView) {
   try {
     const described: unknown = JSON.parse(changed?.seen ?? accepted ?? '');
-    return describedTool({ ...Object(described), name }) ?? { ...nothing, name };
+    return describedTool({ ...Object(described), name }) ?? nothing;
   } catch {
-    // A very long definition is stored truncated, so it is not valid JSON.
-    return { ...nothing, name };
+    // A very long definition is stored truncated, so it is not valid JSON; instructions are no JSON either.
+    return nothing;
   }
 }

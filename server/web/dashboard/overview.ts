@@ -1,4 +1,5 @@
 import { listAuditEvents } from '#db/audit';
+import { countWaitingDefinitions } from '#db/definitions';
 import { type AdministrationPorts } from '#admin/operation';
 import { notFound } from '#admin/refusal';
 import { invitationList } from '#admin/invitations';
@@ -84,6 +85,10 @@ const showOverview =
               text: `${counted(facts.ownerless, 'key, client or agent needs', 'keys, clients and agents need')} an owner`,
               href: ownerlessPath(organization),
             },
+      reviews: facts.reviews.map(({ name, waiting }) => ({
+        text: `${counted(waiting, 'definition')} of ${name}`,
+        href: `${serverPath(organization, name)}/tools/review`,
+      })),
       activity: activityPath(organization, { outcome: 'failed' }),
       keys: oldKeyTable(organization, facts, now),
       moreKeys: hasMoreOldKeys ? 'These are the oldest keys. There are more.' : undefined,
@@ -134,6 +139,7 @@ async function overviewFacts(visit: DashboardVisit, ports: DashboardPorts) {
     hasMoreOldKeys: oldKeys.length > mostKeys,
     refusals: may('audit.read') ? await readRefusals(organization, ports) : undefined,
     auditors: may('owners.manage') ? await readAuditors(organization, ports) : undefined,
+    reviews: may('server.manage') ? await countWaitingDefinitions(ports.db, found.id) : [],
     ownerless: may('agent.read') ? (await perform(leaverList)).items.length : 0,
   };
 }
@@ -294,7 +300,7 @@ function oldKeyTable(
 /** Recent refusals, newest first. */
 function refusalTable(events: readonly RefusedEvent[], now: EpochSeconds): Table {
   return {
-    caption: 'Denied recently',
+    caption: 'Requests that were denied recently',
     columns: ['What happened', 'When'].map((text) => ({ text })),
     rows: events.map(({ at, sentence }, place) => ({
       id: `refusal-${place}`,
@@ -378,6 +384,8 @@ interface OverviewPageData {
   readonly auditors: Table | undefined;
   /** What people who left had created; for people who may hand it over. */
   readonly ownerless: Link | undefined;
+  /** Servers of which definitions wait for review. */
+  readonly reviews: readonly Link[];
   /** The page with all failed calls. */
   readonly activity: string;
   readonly keys: Table;
@@ -400,6 +408,7 @@ ${dataTable(data.auditors)}
 </section>`
 }
 ${data.ownerless && html`<p class="notice warning">People who left had created credentials. <a href="${data.ownerless.href}">${data.ownerless.text}</a></p>`}
+${data.reviews.length > 0 && html`<p class="notice warning">What servers say to assistants waits for review: ${data.reviews.map(({ text, href }, place) => html`${place > 0 && ', '}<a href="${href}">${text}</a>`)}</p>`}
 ${data.steps.length > 0 && firstStepList(data.steps)}
 <section class="group" aria-labelledby="calls-heading">
 <h2 id="calls-heading">Last 24 hours</h2>

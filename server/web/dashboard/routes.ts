@@ -38,6 +38,10 @@ import { serverRoutes } from './servers.ts';
 import { signInSettingsRoutes } from './sign-in-settings.ts';
 import { singleSignOnRoutes } from './single-sign-on.ts';
 import { tokenRoutes } from './tokens.ts';
+import { toolAccessRoutes } from './tool-access.ts';
+import { toolCheckRoutes } from './tool-check.ts';
+import { toolReviewRoutes } from './tool-review.ts';
+import { toolPageRoutes } from './tool.ts';
 import { toolRoutes } from './tools.ts';
 import { tryRoutes } from './try.ts';
 import { upstreamAccessRoutes } from './upstream-access.ts';
@@ -61,6 +65,10 @@ export const navigation: readonly NavigationEntry[] = [
       keyToolRoutes,
       tryRoutes,
       toolRoutes,
+      toolAccessRoutes,
+      toolReviewRoutes,
+      toolPageRoutes,
+      toolCheckRoutes,
       upstreamAccessRoutes,
       ownConnectionRoutes,
     ],

@@ -1,15 +1,11 @@
-import { diffLines } from 'diff';
 import { isConflict } from '#admin/refusal';
 import { serverRead, serverUpdate } from '#admin/servers';
-import { toolAccept, toolList } from '#admin/tools';
-import type { EpochSeconds } from '#model/clock';
+import { toolList, type ToolView } from '#admin/tools';
 import { mostKnown } from '#db/offered';
-import { type ToolField, toolFields } from '#console/tool-fields';
 import type { Inspection } from '#upstreams/inspect';
 import { type ExplainedChoice, hiddenField, postForm, radioButtons } from '#web/forms';
 import { html, type Html } from '#web/html';
 import {
-  type Badge,
   badge,
   type Frame,
   layout,
@@ -20,35 +16,61 @@ import {
   type Tabs,
 } from '#web/layout';
 import { queryChoice, seeOther } from '#web/page-request';
-import { relativeTime } from '#web/tables';
+import { listFilter, type ListFrame, pager } from '#web/tables';
 import { type Titled, titleText } from '#web/titles';
 import { activityPath } from './calls.ts';
 import type { DashboardGuard, FormHandler, PageHandler } from './guard.ts';
-import { type ListedTool, listedTools, toolInspections } from './offered-tools.ts';
+import { listQuery } from './lists.ts';
+import { type ListedThing, listedThings, toolInspections } from './offered-tools.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions } from './ports.ts';
+import { counted } from './questions.ts';
 import { serverCrumbs, serverPath, serverTabs } from './servers.ts';
+import { partNavigation, toolPath, toolTabs } from './tool-tabs.ts';
+import { argumentCount, argumentFacts } from './tool-arguments.ts';
+import { usableByVisitor } from './tool-visitor.ts';
+import { audienceWords, hintBadge, kindWords, nameOf, stateBadges } from './tool-words.ts';
 
 const toRead = 'server.read';
 const toManage = 'server.manage';
 const notices: Readonly<Record<string, string>> = {
-  accepted: 'Change accepted.',
   saved: 'Saved.',
   hidden: 'Tool hidden. Assistants no longer see it and cannot call it.',
   visible: 'Tool visible again.',
 };
 
-/** Comparing is slow, and a longer list would be of no use. */
-const mostCompared = 20;
-const mostListed = 500;
+const shape = {
+  states: [
+    { value: '', text: 'Everything' },
+    { value: 'tool', text: 'Tools' },
+    { value: 'prompt', text: 'Prompts' },
+    { value: 'template', text: 'Resource templates' },
+    { value: 'restricted', text: 'Restricted to groups' },
+    { value: 'hidden', text: 'Hidden' },
+    { value: 'corrected', text: 'Corrected' },
+  ],
+  columns: [{ text: 'Name' }],
+  usual: { sort: '', order: 'asc' },
+} as const;
+type State = (typeof shape.states)[number]['value'];
+
+const inState: Readonly<Record<State, (thing: ListedThing) => boolean>> = {
+  '': () => true,
+  tool: ({ kind }) => kind === 'tool',
+  prompt: ({ kind }) => kind === 'prompt',
+  template: ({ kind }) => kind === 'template' || kind === 'resource',
+  restricted: ({ audience }) => audience?.access === 'groups',
+  hidden: ({ isHidden }) => isHidden,
+  corrected: ({ correction }) => correction !== null,
+};
+
 const mostTries = 3;
 
-/** `/servers/{server}/tools`: the tools of a server, which of them are hidden, and how they changed since they were accepted. */
+/** `/servers/{server}/tools`: what a server offers, and what happens to what is new or changes. */
 export function toolRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
   guard.get('/servers/:server/tools', toRead, showTools(toolInspections(ports)));
   guard.post('/servers/:server/tools/visibility', toManage, changeVisibility);
-  guard.post('/servers/:server/tools/accept', toManage, acceptChange);
-  guard.post('/servers/:server/tools/rule', toManage, changeRule);
+  guard.post('/servers/:server/tools/rule', toManage, changePolicy);
 }
 
 const showTools =
@@ -60,48 +82,84 @@ const showTools =
     const server = await visit.perform(serverRead, at);
     // First, because what it finds is accepted or compared.
     const inspection = await inspectionFor(visit, name);
-    const { items: all, changedTools } = await visit.perform(toolList, at);
-    const items = all.filter(({ kind, status }) => kind === 'tool' && status !== 'unlisted');
-    const others = items.flatMap((tool) => (tool.changed ? [{ ...tool, ...tool.changed }] : []));
-    const home = serverPath(organization, name);
+    const { items, changedTools, newTools } = await visit.perform(toolList, at);
+    const mayUse = await usableByVisitor(visit, name, ports);
     const mayManage = may('server.manage');
-    const tools = listedTools(inspection, items, server.hiddenTools);
+    const known = items.filter((one) => mayUse(one) && (one.isHidden || one.kind !== 'resource'));
+    const things = listedThings(inspection, known, { isWhole: mayManage, mayUse });
+    const query = listQuery(request, shape);
+    const { filter, state, start, end } = query.part;
+    const wanted = shape.states.find(({ value }) => value === state)?.value ?? '';
+    const shown = things.filter((thing) => inState[wanted](thing) && matches(thing, filter));
+    const home = serverPath(organization, name);
     const data = {
       heading: visit.server,
       tabs: serverTabs(visit, name, 'tools'),
+      parts: toolTabs(visit, name, 'list'),
       notice: queryChoice(request, 'done', notices),
       problem: inspection && problemOf(inspection, home, mayManage),
+      waiting: mayManage ? waitingLink(items, `${home}/tools/review`) : undefined,
       home: `${home}/tools`,
       callsOf: (tool: string) => activityPath(organization, { endpoint: server.id, tool }),
-      changed: others.slice(0, mostCompared).map((tool) => {
-        const { name: changedName, digest, changedAt, accepted, seen } = tool;
-        return { name: changedName, digest, changedAt, lines: changedLines(accepted ?? '', seen) };
-      }),
-      more: others.slice(mostCompared).length,
-      tools: tools.slice(0, mostListed),
-      unlisted: tools.slice(mostListed).length,
+      pathOf: (thing: ListedThing) => toolPath(organization, name, thing),
+      list: query.frame(shown.length),
+      isSearchable: things.length > 5 || !query.isWhole,
+      things: shown.slice(start, end),
+      isEmpty: things.length === 0,
       isFull: items.length >= mostKnown,
-      changedTools,
-      choices: [
-        {
-          value: 'flag',
-          text: 'Report the change',
-          help: 'On this page and in the audit log. The tool can still be called.',
-          isChosen: changedTools === 'flag',
-        },
-        {
-          value: 'withhold',
-          text: 'Block until approved',
-          help: 'Assistants neither see nor call the tool until you accept the change.',
-          isChosen: changedTools === 'withhold',
-        },
-      ],
+      changedTools: choices(changedTools, changedChoices),
+      newTools: choices(newTools, newChoices),
+      maySeeGroups: may('people.read'),
       mayManage,
-      now: ports.clock.now(),
     };
     const crumbs = serverCrumbs(visit, { text: 'Tools' });
     return sendDashboardPage(reply, visit, toolsPage, data, { crumbs });
   };
+
+function matches({ name, title }: ListedThing, filter: string): boolean {
+  const lower = filter.toLowerCase();
+  return [name, title ?? ''].some((text) => text.toLowerCase().includes(lower));
+}
+
+function waitingLink(items: readonly ToolView[], href: string): Link | undefined {
+  const waiting = items.filter(({ status }) => status === 'new' || status === 'changed').length;
+  if (waiting === 0) return undefined;
+  return { text: `${counted(waiting, 'definition waits', 'definitions wait')} for review`, href };
+}
+
+const changedChoices = [
+  {
+    value: 'flag',
+    text: 'Report the change',
+    help: 'On the Review page, on the overview and in the audit log. It can still be used.',
+  },
+  {
+    value: 'withhold',
+    text: 'Block until accepted',
+    help: 'Assistants neither see nor use it until you accept the change.',
+  },
+] as const;
+const newChoices = [
+  {
+    value: 'offer',
+    text: 'Offer it at once',
+    help: 'Keys and applications that may only read cannot use a new tool until you accept it as read-only.',
+  },
+  {
+    value: 'review',
+    text: 'Block until accepted',
+    help: 'Assistants neither see nor use it until you accept it.',
+  },
+] as const;
+
+function choices(
+  chosen: string,
+  all: readonly Omit<ExplainedChoice, 'isChosen'>[],
+): readonly ExplainedChoice[] {
+  return all.map(({ value, text, help = '' }) => {
+    return { value, text, help, isChosen: value === chosen };
+  });
+}
 
 const changeVisibility: FormHandler = async (visit, sent, request, reply) => {
   const { organization } = visit;
@@ -120,25 +178,21 @@ const changeVisibility: FormHandler = async (visit, sent, request, reply) => {
     }
   }
   const done = isHidden ? 'hidden' : 'visible';
-  return seeOther(reply, `${serverPath(organization, server)}/tools?done=${done}`);
+  const isOne = sent.get('back') === 'one';
+  const own = toolPath(organization, server, { kind: 'tool', name: tool });
+  return seeOther(reply, isOne ? own : `${serverPath(organization, server)}/tools?done=${done}`);
 };
 
-const acceptChange: FormHandler = async (visit, sent, request, reply) => {
+const changePolicy: FormHandler = async (visit, sent, request, reply) => {
   const { organization } = visit;
   const { server = '' } = request.params;
-  const tools = [{ name: sent.get('name') ?? '', digest: sent.get('digest') ?? '' }];
-  await visit.perform(toolAccept, { server, tools });
-  const next = `${serverPath(organization, server)}/tools?done=accepted`;
-  return seeOther(reply, next);
-};
-
-const changeRule: FormHandler = async (visit, sent, request, reply) => {
-  const { organization } = visit;
-  const { server = '' } = request.params;
-  const changedTools = sent.get('changedTools');
-  await visit.perform(serverUpdate, { server, changedTools });
-  const next = `${serverPath(organization, server)}/tools?done=saved`;
-  return seeOther(reply, next);
+  const [changedTools, newTools] = [sent.get('changedTools'), sent.get('newTools')];
+  await visit.perform(serverUpdate, {
+    server,
+    ...(changedTools !== undefined && { changedTools }),
+    ...(newTools !== undefined && { newTools }),
+  });
+  return seeOther(reply, `${serverPath(organization, server)}/tools?done=saved`);
 };
 
 /** Why the list is not the current one, and what to do about it. */
@@ -158,51 +212,48 @@ interface Problem {
   readonly link: Link | undefined;
 }
 
-/** The tools of a server, and what happens to those that change. */
+/** What a server offers, and what happens to what is new or changes. */
 interface ToolsPageData {
   readonly heading: Titled;
   readonly tabs: Tabs;
+  readonly parts: Tabs;
   readonly notice: string | undefined;
   readonly problem: Problem | undefined;
+  /** What waits for review, for people who may accept it. */
+  readonly waiting: Link | undefined;
   readonly home: string;
   /** The last calls of a tool: of all callers, or of the person who looks. */
   readonly callsOf: (tool: string) => string;
-  /** Changed tools, with the lines that differ. */
-  readonly changed: readonly ChangedTool[];
-  /** How many more tools changed. */
-  readonly more: number;
-  readonly tools: readonly ListedTool[];
-  /** How many more tools there are. */
-  readonly unlisted: number;
+  readonly pathOf: (thing: ListedThing) => string;
+  readonly list: ListFrame;
+  readonly isSearchable: boolean;
+  readonly things: readonly ListedThing[];
+  /** Whether nothing is known at all, whatever the filter. */
+  readonly isEmpty: boolean;
   /** Whether any other tool of this server is blocked, because it has too many. */
   readonly isFull: boolean;
-  readonly changedTools: 'flag' | 'withhold';
-  readonly choices: readonly ExplainedChoice[];
+  readonly changedTools: readonly ExplainedChoice[];
+  readonly newTools: readonly ExplainedChoice[];
+  readonly maySeeGroups: boolean;
   readonly mayManage: boolean;
-  readonly now: EpochSeconds;
 }
 
-interface ChangedTool {
-  readonly name: string;
-  readonly digest: string;
-  readonly changedAt: EpochSeconds;
-  readonly lines: readonly { readonly sign: '+' | '−' | ' '; readonly text: string }[];
-}
-
-/** The tools of a server, with those that changed first. */
 function toolsPage(data: ToolsPageData, frame: Frame): Html {
-  const { heading, tabs, problem, changed, more, isFull, mayManage } = data;
-  const lead =
-    'An assistant follows what a tool’s description says. Latchkey accepts each description when it first sees the tool, and reports every later change here.';
+  const { heading, tabs, parts, problem, waiting, isFull, mayManage } = data;
+  const lead = mayManage
+    ? 'An assistant follows what a description says, and decides by the annotations whether to ask before a call.'
+    : 'What you can use of this server.';
   const content = html`${pageHeading({ heading, lead })}
 ${tabNavigation(tabs)}
+${partNavigation(parts)}
 ${statusNotice(data.notice)}
+${waiting && html`<p class="notice warning"><a href="${waiting.href}">${waiting.text}</a></p>`}
 ${problem && problemNotice(problem)}
 ${isFull && problemNotice({ text: fullText, link: undefined })}
-${changed.map((tool) => changedTool(tool, data, frame))}
-${more > 0 && html`<p>${more === 1 ? 'One more tool has' : `${more} more tools have`} changed. Accept some of the changes above to see the rest.</p>`}
-${toolsSection(data, frame)}
-${mayManage && changeRuleSection(data, frame)}`;
+${data.isSearchable && listFilter(data.list)}
+${thingsList(data, frame)}
+${pager(data.list)}
+${mayManage && policySection(data, frame)}`;
   return layout({ title: `Tools of ${titleText(heading)}`, width: 'text' }, frame, content);
 }
 
@@ -215,129 +266,56 @@ ${link && html`<p><a class="button" href="${link.href}">${link.text}</a></p>`}
 </div>`;
 }
 
-function toolsSection(data: ToolsPageData, frame: Frame): Html {
-  const { tools, unlisted, problem } = data;
-  if (tools.length === 0) {
-    const text = problem ? 'No tools seen yet.' : 'This server has no tools.';
-    return html`<div class="empty"><p>${text}</p></div>`;
+function thingsList(data: ToolsPageData, frame: Frame): Html {
+  const { things, problem, isEmpty } = data;
+  if (things.length === 0) {
+    const none = problem ? 'No tools seen yet.' : 'This server has no tools.';
+    return html`<div class="empty"><p>${isEmpty ? none : 'Nothing matches.'}</p></div>`;
   }
-  return html`<section class="section" aria-labelledby="tools-heading">
-<h2 id="tools-heading">Tools</h2>
-<ul class="rows">
-${tools.map((tool, index) => toolRow(tool, `tool-${index}`, data, frame))}
-</ul>
-${unlisted > 0 && html`<p>${unlisted} more are not shown.</p>`}
-</section>`;
+  return html`<ul class="rows">
+${things.map((thing, index) => thingRow(thing, `tool-${index}`, data, frame))}
+</ul>`;
 }
 
-function toolRow(tool: ListedTool, id: string, data: ToolsPageData, frame: Frame): Html {
-  const { name, title, description, isHidden } = tool;
+function thingRow(thing: ListedThing, id: string, data: ToolsPageData, frame: Frame): Html {
+  const { kind, name, title, description, isHidden, isOffered, audience } = thing;
+  const badges = [
+    ...hintBadge(thing),
+    ...stateBadges(thing),
+    ...(isOffered === false ? [{ text: 'Not offered now', tone: 'plain' } as const] : []),
+  ];
+  const isTool = kind === 'tool';
   const change = html`${hiddenField('name', name)}${hiddenField('hidden', String(!isHidden))}<button class="quiet switch" role="switch" aria-checked="${String(isHidden)}">Hide<span class="unseen"> ${name}</span></button>`;
   return html`<li id="${id}">
 <div>
-<p><code dir="auto">${name}</code>${badgesOf(tool, data.changedTools).map((one) => html` ${badge(one)}`)}</p>
+<p><a href="${data.pathOf(thing)}"><code dir="auto">${nameOf(thing)}</code></a>${!isTool && html` <span class="soft">${kindWords[kind]}</span>`}${badges.map((one) => html` ${badge(one)}`)}</p>
 ${title && title !== name && html`<p dir="auto">${title}</p>`}
 ${description && html`<p class="help described" dir="auto">${description.slice(0, mostDescribed)}</p>`}
-${argumentList(tool)}
-<p><a href="${data.callsOf(name)}">Last calls<span class="unseen"> of ${name}</span></a></p>
+${isTool && argumentList(thing)}
+<p class="help">${data.maySeeGroups && kind !== 'instructions' && html`Who can use it: <span dir="auto">${audienceWords(audience)}</span>`}${isTool && html` <a href="${data.callsOf(name)}">Last calls<span class="unseen"> of ${name}</span></a>`}</p>
 </div>
-${data.mayManage && postForm(frame, { action: `${data.home}/visibility` }, change)}
+${data.mayManage && isTool && postForm(frame, { action: `${data.home}/visibility` }, change)}
 </li>`;
 }
 
 const mostDescribed = 2000;
 
-function badgesOf(
-  { isReadOnly, isHidden, isChanged, isOffered }: ListedTool,
-  changedTools: 'flag' | 'withhold',
-): readonly Badge[] {
-  return [
-    isReadOnly ? { text: 'Read-only', tone: 'plain' } : { text: 'Write', tone: 'care' },
-    ...(isHidden ? [{ text: 'Hidden', tone: 'plain' } as const] : []),
-    ...(isChanged ? [changedTools === 'withhold' ? blockedBadge : changedBadge] : []),
-    ...(isOffered === false ? [{ text: 'Not offered now', tone: 'plain' } as const] : []),
-  ];
-}
-
-const changedBadge = { text: 'Changed', tone: 'care' } as const;
-const blockedBadge = { text: 'Changed, blocked', tone: 'bad' } as const;
-
-function argumentList(tool: ListedTool): Html {
-  const fields = toolFields(tool);
-  if (fields.length === 0) return html`<p class="help">No arguments</p>`;
+function argumentList(tool: ListedThing): Html {
+  const facts = argumentFacts(tool);
+  if (!facts) return html`<p class="help">No arguments</p>`;
   return html`<details>
-<summary>${fields.length === 1 ? '1 argument' : `${fields.length} arguments`}</summary>
-<dl class="facts">
-${fields.map(
-  ({ name, kind, options, required, description }) =>
-    html`<div>
-<dt><code dir="auto">${name}</code> ${kindWords(kind, options)}${!required && ', optional'}</dt>
-<dd dir="auto">${description.slice(0, mostDescribed)}</dd>
-</div>`,
-)}
-</dl>
+<summary>${argumentCount(tool)}</summary>
+${facts}
 </details>`;
 }
 
-function changedTool(tool: ChangedTool, { home, mayManage, now }: ToolsPageData, frame: Frame) {
-  const { name, digest, changedAt, lines } = tool;
-  const accept = html`${hiddenField('name', name)}${hiddenField('digest', digest)}
-<div class="actions"><button>Accept the change of ${name}</button></div>`;
-  return html`<section class="section" aria-labelledby="tool-${digest}">
-<h2 id="tool-${digest}">
-<code dir="auto">${name}</code> ${badge(changedBadge)}
-</h2>
-<p>Changed ${relativeTime(changedAt, now)}. Lines with − were removed, lines with + were added.</p>
-<pre class="change">
-${lines.map(
-  ({ sign, text }) =>
-    html`<span class="${sign === '+' ? 'added' : sign === '−' && 'gone'}">${sign} ${text}</span>`,
-)}</pre>
-${mayManage && postForm(frame, { action: `${home}/accept` }, accept)}
-</section>`;
-}
-
-function changeRuleSection({ home, choices }: ToolsPageData, frame: Frame): Html {
-  const rule = radioButtons({
-    name: 'changedTools',
-    legend: 'Action',
-    options: choices,
-  });
-  const fields = html`${rule}
+function policySection({ home, newTools, changedTools }: ToolsPageData, frame: Frame): Html {
+  const fields = html`${radioButtons({ name: 'newTools', legend: 'When the server lists something new', options: newTools })}
+${radioButtons({ name: 'changedTools', legend: 'When something changes', options: changedTools })}
 <div class="actions"><button class="primary">Save</button></div>`;
-  return html`<section class="section" aria-labelledby="rule-heading">
-<h2 id="rule-heading">When a tool changes</h2>
+  return html`<section class="section" id="policy" aria-labelledby="policy-heading">
+<h2 id="policy-heading">What is new or changes</h2>
 ${postForm(frame, { action: `${home}/rule` }, fields)}
+<p class="help">Who can use what comes later: <a href="${home}/access#row-later">Who can use what</a></p>
 </section>`;
-}
-
-function kindWords(kind: ToolField['kind'], options: readonly string[]): string {
-  if (kind === 'choice') return `one of ${options.slice(0, mostOptions).join(', ')}`;
-  return kind === 'json' ? 'JSON' : kind;
-}
-
-const mostOptions = 12;
-
-/** A line of two texts held side by side: in both, only in the first, or only in the second. */
-interface ChangedLine {
-  readonly sign: '+' | '−' | ' ';
-  readonly text: string;
-}
-
-/** Longer comparisons are useless and too slow for a page. */
-const mostEdits = 300;
-
-/** The differences between two texts, by lines. Texts with little in common are shown one after the other. */
-export function changedLines(before: string, after: string): ChangedLine[] {
-  const parts = diffLines(before, after, { maxEditLength: mostEdits }) ?? [
-    { value: before, removed: true, added: false },
-    { value: after, removed: false, added: true },
-  ];
-  return parts.flatMap(({ value, added, removed }) => {
-    const sign = added ? '+' : removed ? '−' : ' ';
-    return value
-      .replace(/\n$/, '')
-      .split('\n')
-      .map((text) => ({ sign, text }) as const);
-  });
 }

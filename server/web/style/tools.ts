@@ -27,12 +27,65 @@ ins { background: color-mix(in oklch, var(--good) 16%, transparent); text-decora
 }
 .definition { display: flex; flex-direction: column; gap: var(--space-3); }
 .definition dt { color: var(--ink-soft); font-size: var(--size-1); }
-.definition dd { max-height: 320px; margin: 0; overflow: auto; white-space: pre-wrap; overflow-wrap: anywhere; font-family: var(--mono); font-size: 13px; }
+.definition > div > dd { margin: 0; min-width: 0; }
+.verbatim { white-space: pre-wrap; overflow-wrap: anywhere; font-family: var(--mono); font-size: 13px; }
 .names { display: flex; flex-wrap: wrap; gap: var(--space-1) var(--space-4); padding: 0; list-style: none; }
 form:not(:has(#tools-chosen:checked)) .for-chosen { display: none; }
 .for-chosen { display: flex; flex-direction: column; gap: var(--space-4); padding: var(--space-4); border: 1px solid var(--line); border-radius: var(--radius); background: var(--surface); }
 .boxes ul { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 240px), 1fr)); gap: 0 var(--space-4); max-height: 420px; padding: 0; overflow-y: auto; list-style: none; }
-.boxes li { display: flex; flex-wrap: wrap; gap: 0 var(--space-2); align-items: center; min-width: 0; min-height: var(--target); }
-.boxes li > input { flex: none; }
-.boxes li > label { flex: 0 1 auto; min-width: 0; max-width: calc(100% - 30px); font-weight: 400; }
+.boxes li { display: grid; grid-template-columns: 18px minmax(0, 1fr); gap: var(--space-3); align-items: center; min-height: var(--target); padding-block: 2px; }
+.boxes label { font-weight: 400; }
+.parts { display: flex; flex-wrap: wrap; gap: var(--space-1) var(--space-2); padding: 0; list-style: none; }
+.parts a { display: flex; align-items: center; min-height: var(--target); padding: 0 var(--space-3); border: 1px solid transparent; border-radius: var(--radius); color: var(--ink-soft); text-decoration: none; }
+.parts a:hover { color: var(--ink); }
+.parts a[aria-current] { border-color: var(--line); background: var(--surface); color: var(--ink); font-weight: 600; }
+.narrow-form { max-width: 480px; }
+.matrix th { white-space: normal; }
+.matrix thead th { min-width: 96px; vertical-align: bottom; }
+.matrix thead th .soft { display: block; }
+.matrix thead th + th, .matrix td { text-align: center; }
+.matrix .fill { display: block; min-height: 28px; margin: var(--space-1) auto 0; font-size: var(--size-1); font-weight: 400; }
+.matrix tbody th { position: sticky; inset-inline-start: 0; z-index: 1; min-width: 200px; background: var(--surface); }
+.matrix tbody th code { font-weight: 600; }
+.matrix tbody tr:hover th { background: var(--ground); }
+.matrix td label { display: inline-flex; gap: var(--space-2); align-items: center; justify-content: center; min-width: var(--target); min-height: var(--target); font-weight: 400; cursor: pointer; }
+.matrix td label span { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+.matrix tr:has(.everyone input:checked) .of-group input { opacity: 0.5; }
+.matrix tr:has(.everyone input:checked) .of-group label span { color: var(--ink-soft); }
+.matrix .later { border-top: 2px solid var(--line); }
+.matrix .nothing { color: var(--ink-soft); text-align: start; }
+.matrix tr.wrong th { box-shadow: inset 3px 0 0 var(--bad); }
+${matrixInRows('@media (max-width: 700px)')}
+${matrixInRows('@container (max-width: 730px)', ':has(th:nth-child(5))')}
+${matrixInRows('@container (max-width: 820px)', ':has(th:nth-child(7))')}
+${matrixInRows('@container (max-width: 1020px)', ':has(th:nth-child(8))')}
+.checked > li > .badge { flex: none; }
+.review { gap: var(--space-3); }
+.review h2 { display: flex; flex-wrap: wrap; gap: var(--space-1) var(--space-2); align-items: center; font-size: var(--size-3); }
+.review h2 .badge, .review h2 .soft { font-size: var(--size-1); font-weight: 400; }
+.review .card-head { align-items: center; }
+.review .option { align-items: center; min-width: 0; }
+.review .option input { margin: 0; }
+.reviewed { display: flex; flex-direction: column; gap: var(--space-5); min-width: 0; }
+.warnings { display: flex; flex-direction: column; gap: var(--space-2); padding: 0; list-style: none; }
+.beside-server { display: flex; flex-direction: column; gap: var(--space-5); }
+.pair { display: grid; grid-template-columns: minmax(0, 1fr); gap: var(--space-2) var(--space-5); }
+.said { min-width: 0; padding: var(--space-2) var(--space-3); border-inline-start: 2px solid var(--line); color: var(--ink-soft); }
+.said .label { color: var(--ink-soft); font-size: var(--size-1); font-weight: 400; }
+.said > p:not(.label) { white-space: pre-wrap; overflow-wrap: anywhere; }
+@media (min-width: 700px) { .pair { grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); } }
 `;
+
+/** Where its columns do not fit, each row of the matrix has its boxes with their names below its own. */
+function matrixInRows(where: string, matrix = ''): string {
+  const table = `.matrix${matrix}`;
+  return `${where} {
+  ${table} td { padding: 0; }
+  ${table} td label { justify-content: flex-start; min-height: 40px; }
+  ${table} td label span { position: static; width: auto; height: auto; clip-path: none; color: var(--ink); }
+  ${table} tbody th { position: static; flex: 1 0 100%; }
+  ${table} tbody tr { display: flex; flex-wrap: wrap; gap: 0 var(--space-4); }
+  ${table} .fill { display: none; }
+  ${table} tr:has(.everyone input:checked) .of-group { display: none; }
+}`;
+}

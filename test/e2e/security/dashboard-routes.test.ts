@@ -39,6 +39,9 @@ const forViewers = [
   'GET /activity/live',
 ];
 
+/** A tool is named in the query, and there is none without. */
+const ofNamed = ['GET /servers/:server/tools/one'];
+
 /** A viewer's own account elsewhere is their own to connect; without one to have, these lead back. */
 const ownOfViewers = [
   'POST /servers/:server/account',
@@ -170,7 +173,7 @@ const all = (wanted: readonly string[], status: number) =>
 describe('82: dashboard pages of an organization', () => {
   test('82: there are routes to check', () => {
     expect(routes.length).toBeGreaterThan(40);
-    const named = [...forViewers, ...ownOfViewers, ...ofOthers];
+    const named = [...forViewers, ...ownOfViewers, ...ofOthers, ...ofNamed];
     expect(named.filter((route) => !routes.includes(route))).toEqual([]);
   });
 
@@ -241,7 +244,7 @@ describe('82: dashboard pages of an organization', () => {
   test('82: a viewer gets the page that the role does not allow it, and this is audited', async () => {
     const vic = await app.browser('user_vic', { organizationId: 'org_acme', role: 'viewer' });
     const before = kept();
-    const allowed = new Set([...forViewers, ...ownOfViewers, ...ofOthers]);
+    const allowed = new Set([...forViewers, ...ownOfViewers, ...ofOthers, ...ofNamed]);
     const refused = routes.filter((route) => !allowed.has(route));
     // A stream that is open is no answer that ends.
     const shown = forViewers.filter((route) => !/ $|\/live$/.test(route));
@@ -249,13 +252,13 @@ describe('82: dashboard pages of an organization', () => {
     const seen = await statuses(refused, vic);
     const looked = await statuses(shown, vic);
     const led = await statuses(ownOfViewers, vic);
-    const hidden = await statuses(ofOthers, vic);
+    const hidden = await statuses([...ofOthers, ...ofNamed], vic);
     const noted = await newestEvents(app.server.stores.db, 1000);
 
     expect(seen).toEqual(all(refused, 403));
     expect(looked).toEqual(all(shown, 200));
     expect(led).toEqual(all(ownOfViewers, 303));
-    expect(hidden).toEqual(all(ofOthers, 404));
+    expect(hidden).toEqual(all([...ofOthers, ...ofNamed], 404));
     expect(kept()).toEqual(before);
     const refusals = noted.filter(
       ({ actor, outcome }) => actor === 'user:user_vic' && outcome === 'refused',

@@ -54,15 +54,15 @@ test('definition parts: known members come first, strings as they are, numbers w
   );
 
   expect(parts).toEqual([
-    { name: 'description', label: 'Description', text: 'Two\nlines' },
-    { name: 'annotations', label: 'Annotations', text: '{}' },
-    { name: '_meta', label: undefined, text: '{\n  "n": 12345678901234567890\n}' },
+    { name: 'description', label: 'Description', text: 'Two\nlines', isText: true },
+    { name: 'annotations', label: 'Annotations', text: '{}', isText: false },
+    { name: '_meta', label: undefined, text: '{\n  "n": 12345678901234567890\n}', isText: false },
   ]);
 });
 
 test('definition parts: instructions and truncated definitions are one text', () => {
   expect(definitionParts('Call search first.')).toEqual([
-    { name: '', label: 'Text', text: 'Call search first.' },
+    { name: '', label: 'Text', text: 'Call search first.', isText: true },
   ]);
   expect(definitionParts('{"description": "cut…')).toHaveLength(1);
 });
@@ -108,6 +108,25 @@ test('definition list: each member under its own name, escaped', () => {
     '{"description":"<b>","annotations":{"readOnlyHint":true}}',
   ).toString();
 
-  expect(page).toMatch(/<dt>Description<\/dt>\s*<dd dir="auto">&lt;b&gt;<\/dd>/);
+  expect(page).toMatch(
+    /<dt>Description<\/dt>\s*<dd dir="auto"><div class="verbatim">&lt;b&gt;<\/div><\/dd>/,
+  );
   expect(page).toContain('&quot;readOnlyHint&quot;: true');
+});
+
+test('definition list: the arguments of a tool are a list, with their whole schema folded', () => {
+  const inputSchema = {
+    properties: {
+      city: { type: 'string', description: 'Where\u200b to look' },
+      limit: { type: 'integer' },
+    },
+    required: ['city'],
+    additionalProperties: false,
+    type: 'object',
+  };
+  const page = definitionList(JSON.stringify({ inputSchema })).toString();
+
+  expect(page).toMatch(/<code dir="auto">city<\/code> text<\/dt>\s*<dd dir="auto">Where<mark/);
+  expect(page).toContain('integer, optional');
+  expect(page).toMatch(/<summary>\d+ lines of JSON<\/summary>[^]*additionalProperties/);
 });

@@ -1,30 +1,15 @@
 import { expect, test } from 'vitest';
 
+import { correctTool } from '#server/db/definitions';
 import { insertGroup } from '#server/db/groups';
 import { setServerAccess } from '#server/db/server-access';
 import { findServer, updateServer } from '#server/db/servers';
+import { changeToolRules } from '#server/db/tool-rules';
 import { mostKnown } from '#server/db/offered';
 import { noteTools } from '#support/listed-tools';
 import { toolDefinition } from '#server/tools/definition';
 import type { OfferedTool } from '#server/upstreams/inspect';
-import { changedLines } from '#server/web/dashboard/tools';
 import { pageApp } from '#support/page-app';
-
-test('changed tools: twenty are compared at once, and the rest are counted', async () => {
-  await using app = await pageApp();
-  const { stores, clock } = app.server;
-  const told = (description: string) =>
-    Array.from({ length: 22 }, (_, place) => place).flatMap(
-      (place) => toolDefinition({ name: `tool-${place}`, description }) ?? [],
-    );
-  await noteTools(stores.db, 'target_sales', told('before'), clock.now());
-  await noteTools(stores.db, 'target_sales', told('after'), clock.now());
-  const { cookie } = await app.browser('user_ada', { organizationId: 'org_acme', role: 'admin' });
-  const { text } = await app.get('/dashboard/acme/servers/sales/tools', cookie);
-
-  expect(text.match(/<pre class="change">/g)).toHaveLength(20);
-  expect(text).toContain('2 more tools have changed');
-});
 
 const tool = (name: string, rest: Partial<OfferedTool> = {}): OfferedTool => ({
   name,
@@ -68,7 +53,7 @@ test('tools page: each tool has its description, its arguments, and whether it o
   ]) {
     expect(rowOf(text, 'search')).toContain(part);
   }
-  expect(rowOf(text, 'drop')).toMatch(/Write[^]*No arguments/);
+  expect(rowOf(text, 'drop')).toMatch(/Unknown[^]*No arguments/);
   expect(text).not.toContain('role="switch"');
 });
 
@@ -172,21 +157,6 @@ test('tools page: the upstream is asked once a minute, and not for people outsid
   expect(text).not.toContain('search');
 });
 
-const shown = (before: string, after: string) =>
-  changedLines(before, after).map(({ sign, text }) => sign + text);
-
-test('changed lines: unchanged lines stand beside removed and added ones', () => {
-  expect(shown('{\n  a\n  b\n}', '{\n  a\n  c\n}')).toEqual([' {', '   a', '−  b', '+  c', ' }']);
-});
-
-test('changed lines: texts with little in common are shown one after the other', () => {
-  const lines = (word: string) => Array.from({ length: 3_000 }, (_, i) => word + i).join('\n');
-  const result = shown(lines('a'), lines('b'));
-
-  expect(result).toHaveLength(6_000);
-  expect([result[0], result[3_000]]).toEqual(['−a0', '+b0']);
-});
-
 test('tools page: it says so if a server has as many tools as can be compared', async () => {
   await using app = await pageApp();
   const { stores, clock } = app.server;
@@ -202,4 +172,95 @@ test('tools page: it says so if a server has as many tools as can be compared', 
 
   expect(before).not.toContain('as many as Latchkey can compare');
   expect(text).toContain('This server has listed 10,000 tools, as many as Latchkey can compare.');
+});
+
+test('tools page: each tool says what it does as assistants see it, and an unannotated one is unknown', async () => {
+  await using app = await pageApp();
+  const { db } = app.server.stores;
+  const annotated = {
+    reads: { readOnlyHint: true },
+    writes: { readOnlyHint: false, destructiveHint: false },
+    deletes: { destructiveHint: true },
+    says_nothing: {},
+    corrected: { readOnlyHint: true },
+  };
+  const listed = Object.entries(annotated).flatMap(
+    ([name, annotations]) => toolDefinition({ name, annotations }) ?? [],
+  );
+  await noteTools(db, 'target_sales', listed, app.server.clock.now());
+  const decision = { by: 'user:user_ada', at: app.server.clock.now() };
+  const correction = { annotations: { readOnlyHint: false, destructiveHint: true } };
+  await correctTool(db, 'target_sales', 'corrected', correction, decision);
+  app.upstreams.inspection = offering(...Object.keys(annotated).map((name) => tool(name)));
+  const { cookie } = await app.browser('user_ada', { organizationId: 'org_acme', role: 'admin' });
+  const { text } = await app.get(path, cookie);
+
+  expect(rowOf(text, 'reads')).toContain('>Read-only<');
+  expect(rowOf(text, 'writes')).toContain('>Writes<');
+  expect(rowOf(text, 'deletes')).toContain('>Destructive<');
+  expect(rowOf(text, 'says_nothing')).toContain('>Unknown<');
+  expect(rowOf(text, 'corrected')).toMatch(/>Destructive<[^]*>Corrected</);
+});
+
+test('127: tools page: a member sees only what they can use, an administrator everything', async () => {
+  await using app = await pageApp();
+  const { db } = app.server.stores;
+  const listed = ['refund', 'search'].flatMap((name) => toolDefinition({ name }) ?? []);
+  await noteTools(db, 'target_sales', listed, app.server.clock.now());
+  await insertGroup(db, {
+    id: 'group_a',
+    organizationId: 'org_acme',
+    name: 'Finance',
+    createdAt: 1,
+  });
+  await changeToolRules(db, 'target_sales', {
+    named: [{ kind: 'tool', name: 'refund', audience: new Set(['group_a']) }],
+  });
+  app.upstreams.inspection = offering(tool('refund'), tool('search'));
+  const mia = await app.browser('user_mia');
+  const ada = await app.browser('user_ada', { organizationId: 'org_acme', role: 'admin' });
+  const [member, admin] = [await app.get(path, mia.cookie), await app.get(path, ada.cookie)];
+  const own = await app.get(`${path}/one?name=refund`, mia.cookie);
+
+  expect(member.text).toContain('search');
+  expect(member.text).not.toMatch(/refund|Finance/);
+  expect(own.status).toBe(404);
+  expect(rowOf(admin.text, 'refund')).toContain('Who can use it: <span dir="auto">Finance</span>');
+});
+
+test('tools page: it is filtered by name and by what administrators decided', async () => {
+  await using app = await pageApp();
+  const { db } = app.server.stores;
+  const names = Array.from({ length: 60 }, (_, place) => `tool-${place}`);
+  const listed = names.flatMap((name) => toolDefinition({ name }) ?? []);
+  await noteTools(db, 'target_sales', listed, app.server.clock.now());
+  await updateServer(db, 'srv_sales', { hiddenTools: ['tool-7'] });
+  app.upstreams.inspection = offering(...names.map((name) => tool(name)));
+  const { cookie } = await app.browser('user_ada', { organizationId: 'org_acme', role: 'admin' });
+  const namesOn = async (query: string) =>
+    [...(await app.get(path + query, cookie)).text.matchAll(/<code dir="auto">(tool-\d+)</g)].map(
+      ([, name]) => name,
+    );
+
+  expect((await namesOn('')).length).toBe(50);
+  expect((await namesOn('?page=2')).length).toBe(10);
+  expect(await namesOn('?filter=OOL-59')).toEqual(['tool-59']);
+  expect(await namesOn('?state=hidden')).toEqual(['tool-7']);
+});
+
+test('tools page: the policies for what is new and for what changes are saved together', async () => {
+  await using app = await pageApp();
+  const { cookie, csrfToken } = await app.browser('user_ada', {
+    organizationId: 'org_acme',
+    role: 'admin',
+  });
+  const fields = { csrf_token: csrfToken, newTools: 'review', changedTools: 'withhold' };
+  const body = new URLSearchParams(fields).toString();
+  const answer = await app.post({ path: `${path}/rule`, cookie, body });
+  const { text } = await app.get(path, cookie);
+  const server = await findServer(app.server.stores.db, 'acme', 'sales');
+
+  expect(answer.location).toBe(`${path}?done=saved`);
+  expect(server?.target).toMatchObject({ newTools: 'review', changedTools: 'withhold' });
+  expect(text).toMatch(/id="newTools-review" [^>]*checked/);
 });

@@ -1,0 +1,385 @@
+// Who may use what of a server, as a matrix of names and groups. A change is previewed before it is saved.
+
+import { createHash } from 'node:crypto';
+import type { FastifyReply } from 'fastify';
+import type { z } from 'zod';
+import { groupList } from '#admin/groups';
+import { AdministrationRefusal, notFound } from '#admin/refusal';
+import { toolOpen, toolPreview, toolRestrict, toolSetDefault } from '#admin/tool-rules';
+import { toolList, type ToolView } from '#admin/tools';
+import { findServer } from '#db/servers';
+import { audienceOf, defaultAudience, defaultKindOf, noToolRules } from '#db/tool-rules';
+import {
+  accessRulesText,
+  type AccessRules,
+  type Audience,
+  groupsOfRules,
+  type PrimitiveKind,
+  primitiveKinds,
+} from '#model/tool-rights';
+import type { Form } from '#oauth/forms';
+import type { FieldError } from '#web/forms';
+import { queryChoice, queryText, seeOther } from '#web/page-request';
+import type {
+  DashboardGuard,
+  DashboardRequest,
+  DashboardVisit,
+  FormHandler,
+  PageHandler,
+} from './guard.ts';
+import { listQuery } from './lists.ts';
+import { sendDashboardPage } from './page.ts';
+import type { DashboardPorts } from './ports.ts';
+import { counted } from './questions.ts';
+import { serverCrumbs, serverPath, serverTabs } from './servers.ts';
+import { type AccessRow, toolAccessPage } from './tool-access-page.ts';
+import { toolPreviewPage } from './tool-preview-page.ts';
+import { toolTabs } from './tool-tabs.ts';
+
+const toRead = 'people.read';
+const toManage = 'server.manage';
+
+/** `/servers/{server}/tools/access`: which groups may use which tools, prompts and resources of a server. */
+export function toolAccessRoutes(guard: DashboardGuard): void {
+  guard.get('/servers/:server/tools/access', toRead, showMatrix);
+  guard.post('/servers/:server/tools/access', toManage, changeMatrix);
+}
+
+const states = [
+  { value: 'tool', text: 'Tools' },
+  { value: 'prompt', text: 'Prompts' },
+  { value: 'resource', text: 'Resources' },
+] as const;
+type ShownKind = (typeof states)[number]['value'];
+
+const shape = { states, columns: [{ text: 'Name' }], usual: { sort: '', order: 'asc' } } as const;
+const notices: Readonly<Record<string, string>> = {
+  saved: 'Saved. The change takes effect on the next call.',
+  nothing: 'Nothing was changed.',
+};
+
+/** The most groups that have a column unless someone asks for more. */
+const usualGroups = 8;
+
+/** A thing of the matrix, or the default for what comes later, which has no name. */
+interface Entry {
+  readonly kind: PrimitiveKind;
+  readonly name: string | undefined;
+}
+
+/** What a browser sent of a row. */
+interface EnteredRow extends Entry {
+  readonly isForEveryone: boolean;
+  readonly groupIds: readonly string[];
+}
+
+/** The matrix as it is now, and the part of it that the URL asks for. */
+async function openMatrix(
+  visit: DashboardVisit,
+  request: DashboardRequest,
+  { db }: DashboardPorts,
+) {
+  const { server: name = '' } = request.params;
+  const { items } = await visit.perform(toolList, { server: name });
+  const server = await findServer(db, visit.organization, name);
+  if (!server) throw notFound('server');
+  const { rules = noToolRules } = server.target;
+  const query = listQuery(request, shape);
+  const { filter, state, start, end } = query.part;
+  const kind = states.find(({ value }) => value === state)?.value ?? 'tool';
+  const all = entriesOf(items, kind, queryText(request, 'add'));
+  const found = all.filter((one) => matches(one, filter.toLowerCase()));
+  const { items: groups } = await visit.perform(groupList);
+  const used = groupsOfRules(rules);
+  const wanted = queryText(request, 'with');
+  const shown = groups.filter(({ id }) => used.has(id) || id === wanted);
+  const others = groups.filter(({ id }) => !used.has(id) && id !== wanted);
+  const room = Math.max(0, usualGroups - shown.length);
+  const columns = [...shown, ...others.slice(0, room)].sort((a, b) => (a.name < b.name ? -1 : 1));
+  return {
+    server,
+    rules,
+    seen: fingerprint(rules),
+    query,
+    kind,
+    total: found.length,
+    isWhole: filter === '',
+    page: found.slice(start, end),
+    columns,
+    others: others.slice(room),
+    hasGroups: groups.length > 0,
+  };
+}
+
+type Matrix = Awaited<ReturnType<typeof openMatrix>>;
+type Known = Pick<ToolView, 'name' | 'title' | 'isHidden' | 'isWithheld'> & {
+  readonly kind: PrimitiveKind;
+};
+
+function entriesOf(
+  items: readonly ToolView[],
+  wanted: ShownKind,
+  added: string | undefined,
+): readonly Known[] {
+  const entries = items.flatMap(({ kind, name, title, isHidden, isWithheld }) =>
+    kind !== 'instructions' && defaultKindOf(kind) === wanted
+      ? [{ kind, name, title, isHidden, isWithheld }]
+      : [],
+  );
+  const isNew = added !== undefined && added !== '' && wanted === 'resource';
+  if (!isNew || entries.some(({ name }) => name === added)) return entries;
+  const kind = /[{}]/.test(added) ? 'template' : 'resource';
+  return [{ kind, name: added, title: null, isHidden: false, isWithheld: false }, ...entries];
+}
+
+function matches({ name, title }: Known, filter: string): boolean {
+  return [name, title ?? ''].some((text) => text.toLowerCase().includes(filter));
+}
+
+/** Tells that rules changed since a page was made. */
+function fingerprint(rules: AccessRules): string {
+  return createHash('sha256')
+    .update(accessRulesText(rules) ?? '')
+    .digest('base64url');
+}
+
+const showMatrix: PageHandler = async (visit, request, reply, { ports }) => {
+  const matrix = await openMatrix(visit, request, ports);
+  return sendMatrix(visit, request, reply, matrix, {
+    notice: queryChoice(request, 'done', notices),
+  });
+};
+
+function sendMatrix(
+  visit: DashboardVisit,
+  request: DashboardRequest,
+  reply: FastifyReply,
+  matrix: Matrix,
+  {
+    entered = [],
+    errors = [],
+    notice,
+  }: {
+    readonly entered?: readonly EnteredRow[];
+    readonly errors?: readonly FieldError[];
+    readonly notice?: string | undefined;
+  },
+) {
+  const { server, rules, seen, query, kind, total, page, columns, others } = matrix;
+  const typed = new Map(entered.map((row) => [keyOf(row), row]));
+  const rowOf = (one: Entry & Partial<Omit<Known, 'name' | 'kind'>>): AccessRow => {
+    const row = typed.get(keyOf(one));
+    const audience = audienceNow(rules, one);
+    return {
+      key: keyOf(one),
+      kind: one.kind,
+      name: one.name,
+      title: one.title ?? undefined,
+      isHidden: one.isHidden ?? false,
+      isWithheld: one.isWithheld ?? false,
+      isForEveryone: row ? row.isForEveryone : audience === 'everyone',
+      groupIds: row ? row.groupIds : audience === 'everyone' ? [] : [...audience],
+    };
+  };
+  const data = {
+    heading: visit.server,
+    tabs: serverTabs(visit, server.name, 'tools'),
+    parts: toolTabs(visit, server.name, 'access'),
+    notice,
+    errors,
+    kind,
+    list: query.frame(total),
+    isSearchable: total > 0 || !matrix.isWhole,
+    isWhole: matrix.isWhole,
+    rows: page.map(rowOf),
+    later: rowOf({ kind, name: undefined }),
+    columns: columns.map(({ id, name, members }) => ({
+      id,
+      name,
+      help: members === 0 ? 'no members' : counted(members, 'person', 'people'),
+    })),
+    others: others.map(({ id, name }) => ({ value: id, text: name, isChosen: false })),
+    groupsPage: `/dashboard/${visit.organization}/groups`,
+    hasGroups: matrix.hasGroups,
+    action: request.url.replace(/[?&]done=\w+/, ''),
+    path: `${serverPath(visit.organization, server.name)}/tools/access`,
+    seen,
+    mayManage: visit.may(toManage),
+  };
+  const crumbs = toolCrumbs(visit, 'Who can use what');
+  return sendDashboardPage(reply, visit, toolAccessPage, data, { crumbs });
+}
+
+function toolCrumbs(visit: DashboardVisit, text: string) {
+  const href = `${serverPath(visit.organization, visit.server.name)}/tools`;
+  return serverCrumbs(visit, { text: 'Tools', href }, { text });
+}
+
+const changeMatrix: FormHandler = async (visit, sent, request, reply, { ports }) => {
+  const matrix = await openMatrix(visit, request, ports);
+  const { server, rules, seen } = matrix;
+  const shown = new Set(matrix.columns.map(({ id }) => id));
+  const entered = enteredRows(sent).map((row) => withUnseenGroups(row, rules, shown));
+  const again = (...errors: FieldError[]) =>
+    sendMatrix(visit, request, reply, matrix, { entered, errors });
+  const step = sent.get('step') ?? 'review';
+  if (step === 'edit') return again();
+  if (step.startsWith('fill:')) {
+    const filled = filledRows(entered, step.slice('fill:'.length));
+    return sendMatrix(visit, request, reply, matrix, { entered: filled });
+  }
+  if (sent.get('seen') !== seen) {
+    const message =
+      'Someone changed the rules after you had opened this page. Compare your choice with the present rules, then save again.';
+    return again({ field: '', message });
+  }
+  const changed = entered.filter((row) => !isSame(audienceNow(rules, row), row));
+  const empty = changed.filter(
+    ({ isForEveryone, groupIds }) => !isForEveryone && groupIds.length === 0,
+  );
+  if (empty.length > 0) return again(...empty.map((row) => emptyError(row, matrix)));
+  const home = request.url.replace(/[?&]done=\w+/, '');
+  const done = (what: string) =>
+    seeOther(reply, `${home}${home.includes('?') ? '&' : '?'}done=${what}`);
+  if (changed.length === 0) return done('nothing');
+  const planned = changed.map(({ kind, name, isForEveryone, groupIds }) => ({
+    kind,
+    ...(name !== undefined && { name }),
+    access: isForEveryone ? 'everyone' : 'groups',
+    groupIds: isForEveryone ? [] : groupIds,
+  }));
+  try {
+    const preview = await visit.perform(toolPreview, { server: server.name, rules: planned });
+    if (step !== 'save' && affects(preview)) {
+      const data = {
+        heading: `Change who can use ${changedWords(changed)}?`,
+        server: visit.server,
+        preview,
+        action: request.url,
+        fields: sent,
+      };
+      const crumbs = toolCrumbs(visit, 'Review');
+      return sendDashboardPage(reply, visit, toolPreviewPage, data, { crumbs });
+    }
+    await save(visit, server.name, changed);
+  } catch (refusal) {
+    if (!(refusal instanceof AdministrationRefusal) || refusal.code === 'forbidden') throw refusal;
+    return again({ field: '', message: `${refusal.message}.` });
+  }
+  return done('saved');
+};
+
+type Preview = z.output<typeof toolPreview.output>;
+
+function affects({ gains, loses }: Preview): boolean {
+  return [gains, loses].some((side) => Object.values(side).some(({ count }) => count > 0));
+}
+
+/** In this order, so that a default never opens or closes what is named. */
+async function save(
+  { perform }: DashboardVisit,
+  server: string,
+  changed: readonly EnteredRow[],
+): Promise<void> {
+  for (const { kind, name, isForEveryone, groupIds } of changed) {
+    if (name !== undefined) continue;
+    const access = isForEveryone ? 'everyone' : 'groups';
+    await perform(toolSetDefault, {
+      server,
+      kind,
+      access,
+      groupIds: isForEveryone ? [] : groupIds,
+    });
+  }
+  const named = changed.flatMap(({ name, ...row }) => (name === undefined ? [] : { ...row, name }));
+  const rules = named.flatMap(({ kind, name, isForEveryone, groupIds }) =>
+    isForEveryone ? [] : { kind, name, groupIds },
+  );
+  const open = named.flatMap(({ kind, name, isForEveryone }) =>
+    isForEveryone ? { kind, name } : [],
+  );
+  if (rules.length > 0) await perform(toolRestrict, { server, rules });
+  if (open.length > 0) await perform(toolOpen, { server, tools: open });
+}
+
+function audienceNow(rules: AccessRules, { kind, name }: Entry): Audience {
+  return name === undefined
+    ? defaultAudience(rules, defaultKindOf(kind))
+    : audienceOf(rules, { kind, name });
+}
+
+function isSame(audience: Audience, { isForEveryone, groupIds }: EnteredRow): boolean {
+  if (audience === 'everyone' || isForEveryone) return audience === 'everyone' && isForEveryone;
+  return audience.size === groupIds.length && groupIds.every((id) => audience.has(id));
+}
+
+/** The rows of the form: each is named, and has a field for every box that is checked. */
+export function enteredRows(sent: Form): EnteredRow[] {
+  return [...sent].flatMap(([field, key]) => {
+    const place = /^row\.(\d+)$/.exec(field)?.[1];
+    const entry = place === undefined ? undefined : entryOf(key);
+    if (place === undefined || !entry) return [];
+    const start = `${place}.group.`;
+    const groupIds = [...sent.keys()]
+      .filter((one) => one.startsWith(start))
+      .map((one) => one.slice(start.length));
+    return [{ ...entry, isForEveryone: sent.has(`${place}.everyone`), groupIds }];
+  });
+}
+
+/** `tool:` with an encoded name; without the colon for the default. */
+function keyOf({ kind, name }: Entry): string {
+  return name === undefined ? kind : `${kind}:${encodeURIComponent(name)}`;
+}
+
+function entryOf(key: string): Entry | undefined {
+  const [text = '', ...rest] = key.split(':');
+  const kind = primitiveKinds.find((one) => one === text);
+  if (!kind) return undefined;
+  try {
+    return { kind, name: rest.length === 0 ? undefined : decodeURIComponent(rest.join(':')) };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Groups without a column stay with what they may use. */
+function withUnseenGroups(
+  row: EnteredRow,
+  rules: AccessRules,
+  shown: ReadonlySet<string>,
+): EnteredRow {
+  const audience = audienceNow(rules, row);
+  const unseen = audience === 'everyone' ? [] : [...audience].filter((id) => !shown.has(id));
+  return { ...row, groupIds: [...new Set([...row.groupIds, ...unseen])] };
+}
+
+/** Checks the boxes of a column, or unchecks them if all are checked. */
+function filledRows(rows: readonly EnteredRow[], column: string): EnteredRow[] {
+  const named = rows.filter(({ name }) => name !== undefined);
+  const isChecked = ({ isForEveryone, groupIds }: EnteredRow) =>
+    column === 'everyone' ? isForEveryone : groupIds.includes(column);
+  const isFull = named.every(isChecked);
+  return rows.map((row) => {
+    if (row.name === undefined) return row;
+    const { kind, name, isForEveryone, groupIds } = row;
+    if (column === 'everyone') return { kind, name, groupIds, isForEveryone: !isFull };
+    const others = groupIds.filter((id) => id !== column);
+    return { kind, name, isForEveryone, groupIds: isFull ? others : [...others, column] };
+  });
+}
+
+function emptyError(row: EnteredRow, { page }: Matrix): FieldError {
+  const what = row.name ?? 'what comes later';
+  const place = page.findIndex((one) => keyOf(one) === keyOf(row));
+  return {
+    field: row.name === undefined ? 'row-later' : `row-${place}`,
+    message: `Choose Everyone or at least one group for ${what}. To take a tool from everyone, hide it on the Tools page.`,
+  };
+}
+
+function changedWords(changed: readonly EnteredRow[]): string {
+  const [first] = changed;
+  if (changed.length === 1 && first) return first.name ?? 'what comes later';
+  return counted(changed.length, 'thing');
+}
