@@ -61,7 +61,7 @@ await suite('browser', 'a changed tool in the dashboard', () => {
     const problems = await pageProblems(owner);
     const closed = await list();
     await owner.getByRole('button', { name: 'Accept echo' }).click();
-    await owner.getByText('Accepted.').waitFor();
+    await owner.getByText('Accepted.', { exact: true }).waitFor();
     const left = await owner.getByText('Nothing waits for review.').count();
     await owner.goto(page);
 
