@@ -16,6 +16,6 @@ export const readmeScenes: Scene = async ({ dana }) => {
   await take('overview', 'light');
   await open('/servers/library/keys?state=active');
   await take('keys', 'light');
-  await open('/servers/tickets/tools');
+  await open('/servers/tickets/tools/review');
   await take('tools-dark', 'dark');
 };

@@ -121,7 +121,7 @@ test('matrix: no box at all is refused beside its row, and says how to take a to
   expect(text).toMatch(/href="#row-2">Choose Everyone/);
 });
 
-test('126: matrix: rules that someone else changed meanwhile are not overwritten', async () => {
+test('matrix: rules that someone else changed meanwhile are not overwritten', async () => {
   const fields = sent(await open(), { 'tool:search': ['group.group_support'] });
   await changeToolRules(app.server.stores.db, 'target_sales', {
     named: [{ kind: 'tool', name: 'search', audience: new Set(['group_finance']) }],

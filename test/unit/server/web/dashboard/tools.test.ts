@@ -202,7 +202,7 @@ test('tools page: each tool says what it does as assistants see it, and an unann
   expect(rowOf(text, 'corrected')).toMatch(/>Destructive<[^]*>Corrected</);
 });
 
-test('127: tools page: a member sees only what they can use, an administrator everything', async () => {
+test('tools page: a member sees only what they can use, an administrator everything', async () => {
   await using app = await pageApp();
   const { db } = app.server.stores;
   const listed = ['refund', 'search'].flatMap((name) => toolDefinition({ name }) ?? []);
