@@ -10,7 +10,7 @@ import type {
 import type { Form } from '#oauth/forms';
 import { checkboxes, errorSummary, hiddenField, postForm } from './forms.ts';
 import { displayName, html, type Html } from './html.ts';
-import { isLongHeading, layout, type Frame } from './layout.ts';
+import { companySignInPath, isLongHeading, layout, type Frame } from './layout.ts';
 import { titleText } from './titles.ts';
 
 export interface BundlePageData {
@@ -51,7 +51,7 @@ ${hiddenField('back', back)}
 ${errorSummary(errors)}
 ${checkboxes({ name: field, legend, options, ...(errors[0] && { error: errors[0].message }) })}
 ${question.isCut && html`<p class="help">Not all servers that you may use fit on this page. An application can ask for another one by its own address.</p>`}
-${refused.length > 0 && notNow(refused)}
+${refused.length > 0 && notNow(refused, back)}
 ${scopeList(scopes)}
 ${request.listsServers && html`<p class="help">It also sees which other servers of these organizations you may use, so that it can tell you about them. It cannot use them unless you choose them here.</p>`}
 <p>It acts as <strong dir="auto">${email}</strong> until <time datetime="${until.toISOString()}">${until.toUTCString().slice(5, 16)}</time>, unless you withdraw access earlier on <a href="/account">your account page</a>, for one server or for all.</p>
@@ -123,6 +123,11 @@ ${risk && html`<span class="badge care">Sensitive</span>`}
 </section>`;
 }
 
+function companySignIn(serverPath: string, back: string): string {
+  const [organization = ''] = serverPath.split('/');
+  return `${companySignInPath}?organization=${organization}&next=${encodeURIComponent(back)}`;
+}
+
 const reasons: Readonly<Record<BundleRefusal['why'], string>> = {
   stranger: 'it does not exist, or you have no access to it',
   closed: 'its organization accepts only applications that its administrators created',
@@ -132,11 +137,16 @@ const reasons: Readonly<Record<BundleRefusal['why'], string>> = {
   'single-sign-on': 'its organization requires that you sign in with your work account',
 };
 
-function notNow(refused: readonly BundleRefusal[]): Html {
+function notNow(refused: readonly BundleRefusal[], back: string): Html {
   return html`<section class="group" aria-labelledby="refused-heading">
 <h2 id="refused-heading">You cannot choose now</h2>
 <ul class="rows">
-${refused.map(({ serverPath, why }) => html`<li><div><code>${serverPath}</code><p class="help">${reasons[why]}.</p></div></li>`)}
+${refused.map(
+  ({ serverPath, why }) => html`<li>
+<div><code>${serverPath}</code><p class="help">${reasons[why]}.</p></div>
+${why === 'single-sign-on' && html`<a href="${companySignIn(serverPath, back)}">Sign in there</a>`}
+</li>`,
+)}
 </ul>
 </section>`;
 }

@@ -31,7 +31,7 @@ test('shell completion: commands, assistants, options and connection names are c
 
   expect(code).toBe(0);
   expect(await completed('in')).toEqual(['install']);
-  expect(await completed('s')).toEqual(['setup', 'status', 'sales']);
+  expect(await completed('s')).toEqual(['setup', 'servers', 'status', 'sales']);
   expect(await completed('install', 'c')).toEqual([
     'claude-desktop',
     'claude-code',

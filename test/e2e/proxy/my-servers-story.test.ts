@@ -3,7 +3,7 @@ import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { browserHandover, type BrowserHandover } from '#support/browser-handover';
-import { chromium } from '#support/chromium';
+import { chromium, pageProblems } from '#support/chromium';
 import { keychainSession, type KeychainSession } from '#support/keychain-session';
 import { latchkeyHome } from '#support/latchkey-home';
 import { runProgram, startProgram } from '#support/processes';
@@ -91,6 +91,7 @@ await suite(['keychain', 'browser'], 'my servers: one address, one sign-in, one 
     await fill('Password', dana.password);
     await click('Sign in');
     const asked = await page.locator('main').textContent();
+    const problems = await pageProblems(page);
     await click('Allow');
     await page.waitForURL(/^http:\/\/127\.0\.0\.1:\d+\/callback\?/);
     const { code } = await running.exited;
@@ -99,6 +100,7 @@ await suite(['keychain', 'browser'], 'my servers: one address, one sign-in, one 
 
     expect([code, running.stderr]).toMatchObject([0, expect.any(String)]);
     expect(counted).toEqual({ clicks: 2, fields: 2 });
+    expect(problems).toEqual([]);
     expect(asked).toContain('Connect Latchkey to your servers?');
     expect(running.stdout).toContain(`signed in to ${server.base} as ${dana.email}`);
     expect(Object.keys(inCursor).toSorted()).toEqual(['library', 'sales', 'wiki']);
@@ -195,12 +197,14 @@ await suite(['keychain', 'browser'], 'my servers: one address, one sign-in, one 
 
   test('one server is signed out alone, and the last one ends the sign-in', async () => {
     const { sales, library } = await entries(cursor);
+    const examined = await latchkey('doctor', 'sales');
     const out = await latchkey('logout', 'sales');
     const still = library && (await tools(library));
     const kept = [...(await session.contents()).values()].join('\n').match(refreshToken) ?? [];
     for (const name of ['sales', 'library', 'crm', 'wiki']) await latchkey('remove', name);
     const left = [...(await session.contents()).values()].join('\n');
 
+    expect(examined.stdout + examined.stderr).not.toMatch(refreshToken);
     expect(out.stdout).toContain('signed out of sales; the tokens were revoked and deleted');
     expect(sales).toBeDefined();
     expect(still).toContain('query');
