@@ -274,7 +274,7 @@ const newInvitation: FormRoutes = {
       heading: 'Invite a person',
       lead: 'Creates a link that works once and expires after seven days.',
       refused: 'Not invited yet',
-      verb: 'Invite',
+      verb: server ? 'Invite' : 'Create link',
       cancel: home,
       crumbs: [{ text: 'People', href: home }, { text: 'Invite a person' }],
       ...(server && { record: { send: true } }),

@@ -32,7 +32,10 @@ test('invitation: without groups the form has none, and a member is what it offe
 
   expect(text).not.toContain('<legend>Groups</legend>');
   expect(text).toMatch(/id="role-member" value="member"[^>]* checked/);
-  expect(text).toMatch(/<input id="email"[^>]* autofocus[\s\S]*Recipient <span class="optional">/);
+  expect(text).toMatch(
+    /E-mail address <span class="optional">[\s\S]*<input id="email"[^>]* autofocus/,
+  );
+  expect(text).not.toContain('Send the link by e-mail');
 });
 
 test('invitation: only an owner is offered the role of an owner', async () => {
