@@ -258,14 +258,20 @@ export class ToolRights {
   verdict(kind: PrimitiveKind, name: string): Verdict {
     if (this.#isFree[kind]) return 'everyone';
     const asked = askedFor(kind, name);
-    return this.#closed(asked) ?? this.#unknown(asked) ?? this.#granted(asked);
+    return (
+      this.#hidden(asked) ?? this.#withheld(asked) ?? this.#unknown(asked) ?? this.#granted(asked)
+    );
   }
 
-  /** Whether it is on the caller's list: something that the server has just listed, and that is not withheld. */
+  /**
+   * Whether it is on the caller's list, if the server has just listed it and the list was compared with what was accepted. That
+   * comparison is newer than what this knows of it.
+   */
   lists(kind: PrimitiveKind, name: string): boolean {
     if (this.#isFree[kind]) return true;
     const asked = askedFor(kind, name);
-    return allows(this.#closed(asked) ?? this.#granted(asked));
+    const withheld = kind === 'resource' ? this.#withheld(asked) : undefined;
+    return allows(this.#hidden(asked) ?? withheld ?? this.#granted(asked));
   }
 
   /** A digest that differs when the caller's list may have changed. */
@@ -287,14 +293,18 @@ export class ToolRights {
   #stateOf(kind: PrimitiveKind): unknown {
     if (this.#isFree[kind]) return null;
     const all = this.#read.namesOf(kind);
-    const listed = all.filter((name) => this.lists(kind, name));
+    const allowed = all.filter((name) => allows(this.verdict(kind, name)));
     const others = allows(this.#decided(this.#read.others(kind), () => false));
-    return [listed, others ? all : null, this.#caller.selections];
+    const isKnown = this.#source.offered.open[kind] !== undefined;
+    return [allowed, isKnown, others && !isKnown ? all : null, this.#caller.selections];
   }
 
-  #closed({ kind, name, uri }: Asked): Refused | undefined {
-    const { hidden, withheldResources } = this.#read;
-    if (kind === 'tool' && hidden.has(name)) return 'hidden';
+  #hidden({ kind, name }: Asked): Refused | undefined {
+    return kind === 'tool' && this.#read.hidden.has(name) ? 'hidden' : undefined;
+  }
+
+  #withheld({ kind, name, uri }: Asked): Refused | undefined {
+    const { withheldResources } = this.#read;
     if (this.#source.offered.withheld[kind]?.has(name)) return 'withheld';
     if (!uri || this.#source.rules?.named.resource.has(name)) return undefined;
     return withheldResources.mayCover(uri) ? 'withheld' : undefined;
