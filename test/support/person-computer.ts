@@ -98,7 +98,7 @@ export async function personComputer(
       clicks += 1;
       const found =
         typeof button === 'string'
-          ? page.getByRole('button', { name: button })
+          ? page.getByRole('button', { name: button, exact: true })
           : page.locator(button.selector);
       await found.click();
     },
