@@ -109,6 +109,12 @@ export function accountsOf(connections: Connections): Omit<AccountsService, 'doc
     }),
     signIn: guarded(async (name, how) => connections.signIn(name, how)),
     signOut: guarded(async (name) => signedOut(await connections.signOut(name))),
+    signInCompany: guarded(async (name, how) => {
+      const { refused, ...signedIn } = await connections.signInCompany(name, how);
+      const told = refused.map((one) => ({ name: one.name, problem: redact(one.problem) }));
+      return { ...signedIn, refused: told };
+    }),
+    signOutCompany: guarded(async (name) => connections.signOutCompany(name)),
     reconnect: guarded(async (name) => connections.reconnect(name)),
     rotateKey: rotate('api_key'),
     rotateSecret: rotate('client_secret'),

@@ -253,19 +253,11 @@ export async function managedSignIn(
   const { connection, signInLock } = account;
   const { url, credentials } = connection;
   if (credentials.kind !== 'authorization_code') return undefined;
-  const { redirectHost: host, redirectPath: path } = credentials;
-  const port = provider.redirectPort ?? credentials.redirectPort;
-  const address = {
-    port,
-    ...(host !== undefined && { host }),
-    ...(path !== undefined && { path }),
-  };
   const attempt = async () => managedGrant({ url, credentials, provider, rebind }, known, account);
   const withPage = async ({ cause }: TokenError) => {
     // The provider refused the sign-in that it still has. Only a new one helps, not another look at its session.
     const again = cause instanceof OAuthError;
-    const page = { address, again, next, timeoutMs, signal };
-    await signInAtProvider(provider, page, { ...account, show });
+    await showProviderPage(account, provider, { again, next, show, signal });
     return attempt();
   };
   // Of several proxies that need the person, one opens a page, and the others use that sign-in. A person's own request does not wait.
@@ -281,6 +273,22 @@ export async function managedSignIn(
     return undefined;
   }
   return keep(outcome.granted, account);
+}
+
+/** Lets the person sign in at the provider with the browser, at the address where the redirects of a connection arrive. */
+export async function showProviderPage(
+  account: Account,
+  provider: IdentityProvider,
+  how: Pick<ManagedSignInOptions, 'show' | 'signal' | 'next'> & { again: boolean },
+): Promise<ProviderSignIn> {
+  const { redirectHost: host, redirectPath: path, redirectPort } = account.connection.credentials;
+  const address = {
+    port: provider.redirectPort ?? redirectPort,
+    ...(host !== undefined && { host }),
+    ...(path !== undefined && { path }),
+  };
+  const { show, ...page } = how;
+  return signInAtProvider(provider, { ...page, address, timeoutMs }, { ...account, show });
 }
 
 async function keep(granted: Granted, { vault, lock, marks }: Account): Promise<TokenRecord> {

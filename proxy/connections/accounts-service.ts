@@ -31,6 +31,42 @@ export type ConnectionView = {
   startedBy: readonly string[];
   /** The key or client secret, if it is in the keychain. */
   secret?: SecretView;
+  /** The sign-in at the provider of the company, if the connection gets its tokens by it. */
+  company?: CompanyView;
+};
+
+/** A sign-in that all connections share that name the same client of the same provider. */
+export type CompanyView = {
+  issuer: string;
+  clientId: string;
+  /** Whether the provider can vouch for the person now, without them. */
+  signedIn: boolean;
+  /** Why it has ended. */
+  reason?: string;
+  /** The account at the provider, if it names it. */
+  signedInAs?: string;
+  /** When the ID token expires. `renewable`: it is renewed without the person. */
+  expiresAt?: EpochSeconds;
+  renewable: boolean;
+};
+
+/** What came of a sign-in at the provider of a company. */
+export type CompanySignedIn = {
+  issuer: string;
+  signedInAs?: string;
+  /** The connections that are signed in by it. */
+  connections: readonly string[];
+  /** Those whose server does not offer it. */
+  unsupported: readonly string[];
+  /** Those that get no access, and why. */
+  refused: readonly { name: string; problem: string }[];
+};
+
+/** `connections`: those that were signed out. `notRevoked`: those whose server did not revoke the tokens that were deleted here. */
+export type CompanySignedOut = {
+  issuer: string;
+  connections: readonly string[];
+  notRevoked: readonly string[];
 };
 
 export type SecretView = {
@@ -199,6 +235,15 @@ export interface AccountsService {
   ): Promise<SignedIn>;
 
   signOut(name: string): Promise<SignedOut>;
+
+  /** Signs in at the provider of a connection's company once, and to all connections that name it. Opens the browser if necessary. */
+  signInCompany(
+    name: string,
+    options: Until & { progress?: (progress: SignInProgress) => void },
+  ): Promise<CompanySignedIn>;
+
+  /** Ends the sign-in at the provider of a connection's company, and signs out of the connections that got their tokens by it. */
+  signOutCompany(name: string): Promise<CompanySignedOut>;
 
   /** Renames the connection, also in the files of assistants. */
   rename(from: string, to: string): Promise<Renamed>;

@@ -1,11 +1,15 @@
-import { signsIn, type Account } from '#auth/account';
+import { signsIn, type Account, type OAuthConnection } from '#auth/account';
+import type { AccountStatus } from '#auth/account-status';
+import type { ShowPage } from '#auth/authorization-page';
 import { OAuthError, TokenError } from '#auth/errors';
 import type { Connection } from '#config/connection';
-import { ConfigurationError } from '#config/errors';
+import { ConfigurationError, UsageError } from '#config/errors';
 import { connectionNames } from '#config/find-entry';
 import type { IdentityProvider } from '#config/identity-provider';
 import type { Options } from '#config/options';
 import { userFiles } from '#config/user-files';
+import { providerAccount } from '#keychain/secret-accounts';
+import type { CompanySignedIn, CompanySignedOut, CompanyView } from './accounts-service.ts';
 import type { ConnectionsHost } from './connections-host.ts';
 
 /** The accounts of all connections that name this provider. */
@@ -77,4 +81,159 @@ export async function signInOthers(
     return isNew ? [connection.name] : [];
   });
   return (await Promise.all(names)).flat();
+}
+
+/** What is stored of each sign-in at a provider, read once for all connections of a list. */
+export type StoredSignIns = Map<string, Promise<CompanyView>>;
+
+/**
+ * The sign-in at the provider of a company that a connection gets its tokens by; `undefined` if it names none, or the person has signed in
+ * to the server itself.
+ */
+export async function companyOf(
+  connection: Connection,
+  { state, provider: by }: Pick<AccountStatus, 'state' | 'provider'>,
+  stored: StoredSignIns,
+  open: (connection: OAuthConnection) => Promise<Account>,
+): Promise<CompanyView | undefined> {
+  if (!signsIn(connection) || connection.credentials.kind !== 'authorization_code')
+    return undefined;
+  const account = await open(connection);
+  const provider = await account.provider().catch(unlessExpected);
+  if (!provider || (state === 'ready' && by !== provider.issuer)) return undefined;
+  const key = providerAccount(provider);
+  const view = stored.get(key) ?? viewOf(provider, account);
+  stored.set(key, view);
+  return view;
+}
+
+async function viewOf(
+  provider: IdentityProvider,
+  { store, clock }: Pick<Account, 'store' | 'clock'>,
+): Promise<CompanyView> {
+  const { isCurrent, isSignedIn, storedSignIn } = await import('#auth/provider-sign-in');
+  const stored = await storedSignIn(provider, store);
+  const { issuer, clientId } = provider;
+  if (!isSignedIn(stored)) {
+    const reason = stored && { reason: stored.ended };
+    return { issuer, clientId, signedIn: false, renewable: false, ...reason };
+  }
+  const { signedInAs, expiresAt, refreshToken } = stored;
+  const renewable = refreshToken !== undefined;
+  return {
+    issuer,
+    clientId,
+    signedIn: renewable || isCurrent(stored, clock.now()),
+    ...(signedInAs !== undefined && { signedInAs }),
+    expiresAt,
+    renewable,
+  };
+}
+
+export type CompanyPage = { show: ShowPage; signal: AbortSignal };
+
+/** The provider of a connection, for an operation on its sign-in. @throws {UsageError} if it names none */
+async function providerOf(account: Account): Promise<IdentityProvider> {
+  const provider = await account.provider();
+  if (provider) return provider;
+  const { name } = account.connection;
+  throw new UsageError(`${name} names no identity provider of a company`, `sign in to ${name}`);
+}
+
+/**
+ * Signs in at the provider of a connection, and to all connections that name it. A page is shown unless the provider still vouches for the
+ * person. A connection that gets no access keeps no other from it.
+ *
+ * @throws {OAuthError} {@link LoopbackError} if the person is not signed in at the provider
+ */
+export async function signInCompany(
+  account: Account,
+  page: CompanyPage,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<CompanySignedIn> {
+  const [{ showProviderPage }, { currentSignIn }] = await Promise.all([
+    import('#auth/managed-authorization'),
+    import('#auth/provider-sign-in'),
+  ]);
+  const provider = await providerOf(account);
+  const accounts = await accountsAt(provider, options, host);
+  let isNew = false;
+  const show = async (again: boolean) => {
+    isNew = true;
+    return showProviderPage(account, provider, { ...page, again });
+  };
+  const stored = await currentSignIn(provider, undefined, account).catch(async (error: unknown) => {
+    if (isSignedOut(error)) return show(false);
+    throw error;
+  });
+  const first = await joinAll(accounts, provider, options, host);
+  // The provider no longer accepts the sign-in that it still has.
+  const isOver = !isNew && first.some(({ error }) => isSignedOut(error));
+  const signedIn = isOver ? await show(true) : stored;
+  const joined = isOver ? await joinAll(accounts, provider, options, host) : first;
+  const named = (outcome: Joined['outcome']) =>
+    joined.filter((one) => one.outcome === outcome).map(({ name }) => name);
+  const { signedInAs } = signedIn;
+  return {
+    issuer: provider.issuer,
+    ...(signedInAs !== undefined && { signedInAs }),
+    connections: named('joined'),
+    unsupported: named('unsupported'),
+    refused: joined.flatMap(({ name, error }) => (error ? [{ name, problem: error.message }] : [])),
+  };
+}
+
+const isSignedOut = (error: unknown) => error instanceof TokenError && error.code === 'signed_out';
+
+type Joined = { name: string; outcome: 'joined' | 'unsupported' | 'refused'; error?: Error };
+
+async function joinAll(
+  accounts: readonly Account[],
+  provider: IdentityProvider,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<Joined[]> {
+  const { joinSignIn } = await import('#auth/managed-authorization');
+  return Promise.all(
+    accounts.map(async (account): Promise<Joined> => {
+      const { connection, vault } = account;
+      const { name } = connection;
+      try {
+        const isNew = await joinSignIn(account, provider);
+        await host.askProxies('sign_in_done', connection, options).catch(() => 0);
+        const isBy = isNew || (await vault.access())?.provider === provider.issuer;
+        return { name, outcome: isBy ? 'joined' : 'unsupported' };
+      } catch (error) {
+        unlessExpected(error);
+        return { name, outcome: 'refused', error: error instanceof Error ? error : new Error() };
+      }
+    }),
+  );
+}
+
+/** Ends the sign-in at the provider of a connection, and signs out of the connections that got their tokens by it. */
+export async function signOutCompany(
+  account: Account,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<CompanySignedOut> {
+  const [{ signOutAtProvider }, { signOutConnection }] = await Promise.all([
+    import('#auth/provider-sign-in'),
+    import('#auth/sign-out'),
+  ]);
+  const provider = await providerOf(account);
+  // First, so that no running proxy gets a token meanwhile.
+  await signOutAtProvider(provider, account);
+  const done: { name: string; isRevoked: boolean }[] = [];
+  for (const other of await accountsAt(provider, options, host)) {
+    if ((await other.vault.access())?.provider !== provider.issuer) continue;
+    const { notRevoked } = await signOutConnection(other, { atProvider: false });
+    done.push({ name: other.connection.name, isRevoked: notRevoked === undefined });
+  }
+  return {
+    issuer: provider.issuer,
+    connections: done.map(({ name }) => name),
+    notRevoked: done.filter(({ isRevoked }) => !isRevoked).map(({ name }) => name),
+  };
 }

@@ -7,10 +7,11 @@ import { checkDocument, connectingAssistant, connectionNames } from '#config/fin
 import { defaultStateDirectory, registryFile, userFiles } from '#config/user-files';
 import type { Options } from '#config/options';
 import { isProxyOf, type RunningProxy, displayUrl } from '#status/running-proxy';
-import { signsIn, type Account } from '#auth/account';
+import { signsIn, type Account, type OAuthConnection } from '#auth/account';
 import type { ConnectionsHost } from './connections-host.ts';
 import type { ConnectionView } from './accounts-service.ts';
 import { startingAssistants } from './assistant-views.ts';
+import { companyOf, type StoredSignIns } from './company-sign-in.ts';
 import { secretView } from './rotate-secret.ts';
 import { signedInUrls } from '#auth/sign-in-marks';
 import { hasStoredSecrets } from './stored-secrets.ts';
@@ -37,14 +38,21 @@ export async function connectionViews(
   await checkDocument(own, (path) => host.readText(path));
   const { statuses, problems } = await targetStatuses(undefined, ports);
   const views: ConnectionView[] = [];
+  const signIns: StoredSignIns = new Map();
   for (const { status, connection, broken } of statuses) {
     const running = proxies.filter((proxy) => isFor(proxy, connection));
     // The person signs in to it with the assistant, not with Latchkey.
     if (status.state === 'assistant' && running.length === 0) continue;
-    const secret = await secretView(connection, options, host).catch((error: unknown) => {
+    const excused = (error: unknown) => {
       if (excuse?.(error) === undefined) throw error;
       return undefined;
-    });
+    };
+    const secret = await secretView(connection, options, host).catch(excused);
+    const open = async (one: OAuthConnection) => host.account(one, options);
+    const company =
+      broken === undefined
+        ? await companyOf(connection, status, signIns, open).catch(excused)
+        : undefined;
     views.push({
       ...known(status),
       source: { file: connection.source, own: connection.source === own },
@@ -54,6 +62,7 @@ export async function connectionViews(
       proxies: running,
       startedBy: await startingAssistants(connection.name, host),
       ...(secret && { secret }),
+      ...(company && { company }),
     });
   }
   for (const { name, problem } of problems) views.push(unreadable(name, problem));

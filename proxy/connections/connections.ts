@@ -14,6 +14,8 @@ import { defaultStateDirectory, userFiles } from '#config/user-files';
 import type {
   AddInput,
   AssistantView,
+  CompanySignedIn,
+  CompanySignedOut,
   ConnectionView,
   Imported,
   Imports,
@@ -294,6 +296,28 @@ export class Connections {
   async joinServerList(connection: Connection, list: string): Promise<void> {
     const { joinServerList } = await import('./my-servers.ts');
     await joinServerList(connection, list, this.#own, this.#host);
+  }
+
+  /** Signs in at the provider of a connection's company, and to all connections that name it. */
+  async signInCompany(
+    target: string,
+    { signal, progress = () => undefined }: Pick<SignInOptions, 'signal' | 'progress'>,
+  ): Promise<CompanySignedIn> {
+    const [{ abortedSignIn, browserPage }, { signInCompany }] = await Promise.all([
+      import('#auth/sign-in'),
+      import('./company-sign-in.ts'),
+    ]);
+    const account = await this.#account(target);
+    const show = browserPage({ ...this.#host, progress });
+    const until = signal ?? new AbortController().signal;
+    const signingIn = signInCompany(account, { show, signal: until }, this.#options, this.#host);
+    return Promise.race([signingIn, abortedSignIn(until, signingIn)]);
+  }
+
+  /** Ends the sign-in at the provider of a connection's company, for all connections. */
+  async signOutCompany(target: string): Promise<CompanySignedOut> {
+    const { signOutCompany } = await import('./company-sign-in.ts');
+    return signOutCompany(await this.#account(target), this.#options, this.#host);
   }
 
   /** Requests the running proxies of a connection to try its server now. Returns how many acknowledged. */

@@ -33,6 +33,12 @@ function calls(service: Service): Record<string, (...input: never[]) => Promise<
       return service.signIn(name, { progress, signal: enough.signal });
     },
     signOut: async (name: string) => service.signOut(name),
+    signInCompany: async (name: string) => {
+      const steps: string[] = [];
+      const progress = ({ step }: { step: string }) => void steps.push(step);
+      return { ...(await service.signInCompany(name, { progress })), steps };
+    },
+    signOutCompany: async (name: string) => service.signOutCompany(name),
     reconnect: async (name: string) => service.reconnect(name),
     rotateKey: async (name: string, secret: string) => service.rotateKey(name, secret),
     rotateSecret: async (name: string, secret: string) => service.rotateSecret(name, secret),

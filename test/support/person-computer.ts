@@ -26,6 +26,8 @@ type Finished = Awaited<ReturnType<typeof runProgram>>;
 export interface PersonComputer extends AsyncDisposable {
   readonly session: KeychainSession;
   readonly home: string;
+  /** The environment of her programs. */
+  readonly env: Readonly<Record<string, string>>;
   /** The tab of her browser, which knows its cookies from page to page. */
   readonly page: Page;
   /** How many commands ran, how often Dana clicked, and how many pages were opened and not read. */
@@ -80,6 +82,7 @@ export async function personComputer(
   return {
     session,
     home,
+    env,
     page,
     counts: () => ({ commands, clicks, pages: browser.left }),
     latchkey,

@@ -207,7 +207,7 @@ function notify({ name, title, body, opens }: Notice, act: (action: MenuAction) 
   const notification = new Notification({ title, body });
   notification.on('click', () => {
     if (opens === 'key') windows.open('key', name);
-    else act({ do: 'signIn', name });
+    else act({ do: opens, name });
   });
   notification.show();
 }

@@ -1,4 +1,12 @@
-import type { AccountsService, AddInput, Renamed, SignedIn, SignedOut } from 'latchkey/accounts';
+import type {
+  AccountsService,
+  AddInput,
+  CompanySignedIn,
+  CompanySignedOut,
+  Renamed,
+  SignedIn,
+  SignedOut,
+} from 'latchkey/accounts';
 import {
   question,
   shapes,
@@ -12,7 +20,7 @@ import {
 } from './contract.ts';
 import { failureOf, outcomeOf, refused, type Report } from './outcome.ts';
 import type { SignInProgress, SignIns } from './sign-ins.ts';
-import { secretWords } from './state.ts';
+import { companyHost, listOf, secretWords } from './state.ts';
 import type { WindowName } from './windows.ts';
 
 export type AnswersPorts = {
@@ -50,20 +58,23 @@ type Group<Name extends OperationName> = Pick<Answers, Name>;
 /** Signs in to a connection, and tells the sign-in that the pages show of it. */
 async function signIn(
   name: string,
-  { signal, waiting }: SignInProgress,
+  progress: SignInProgress,
   accounts: AccountsService,
 ): Promise<Outcome> {
   return outcomeOf(
-    accounts
-      .signIn(name, {
-        signal,
-        progress(now) {
-          if (now.step === 'waiting') waiting(now.page, now.browserOpened);
-        },
-      })
-      .then((signedIn) => signedInWords(name, signedIn)),
+    accounts.signIn(name, inPages(progress)).then((signedIn) => signedInWords(name, signedIn)),
     name,
   );
+}
+
+/** Shows the page that a sign-in waits at. */
+function inPages({ signal, waiting }: SignInProgress): Parameters<AccountsService['signIn']>[1] {
+  return {
+    signal,
+    progress(now) {
+      if (now.step === 'waiting') waiting(now.page, now.browserOpened);
+    },
+  };
 }
 
 /** The operations on the connections. */
@@ -153,7 +164,9 @@ function signInAnswers({
   accounts,
   signIns,
   copySecret,
-}: AnswersPorts): Group<'signIn' | 'cancelSignIn' | 'copySignInAddress' | 'signOut'> {
+}: AnswersPorts): Group<
+  'signIn' | 'cancelSignIn' | 'copySignInAddress' | 'signOut' | 'signInCompany' | 'signOutCompany'
+> {
   return {
     signIn: async ({ name }) =>
       signIns.begin(name, async (progress) => signIn(name, progress, accounts)),
@@ -174,6 +187,14 @@ function signInAnswers({
         accounts.signOut(name).then((left) => signedOutWords(name, left)),
         name,
       );
+    },
+    signInCompany: async ({ name }) =>
+      signIns.begin(name, async (progress) =>
+        outcomeOf(accounts.signInCompany(name, inPages(progress)).then(companySignedInWords), name),
+      ),
+    signOutCompany: async ({ name }) => {
+      signIns.forget(name);
+      return outcomeOf(accounts.signOutCompany(name).then(companySignedOutWords), name);
     },
   };
 }
@@ -321,7 +342,7 @@ function renamedOutcome(name: string, to: string, assistants: Renamed['assistant
       `${name} is now ${to}, but ${failed.title} still starts ${name}: ${failed.problem}`,
       'Fix the problem, then rename it again.',
     );
-  const titles = new Intl.ListFormat('en-GB').format(assistants.map(({ title }) => title));
+  const titles = listOf(assistants.map(({ title }) => title));
   return done(`${name} is now ${to}.${titles === '' ? '' : ` Restart ${titles}.`}`);
 }
 
@@ -330,7 +351,7 @@ function signedInWords(name: string, { signedInAs, also = [], note }: SignedIn):
     signedInAs === undefined
       ? `You are signed in to ${name}. The server does not name the account.`
       : `You are signed in to ${name} as ${signedInAs}.`;
-  const others = new Intl.ListFormat('en-GB').format(also);
+  const others = listOf(also);
   const rest = others === '' ? '' : ` That also signed you in to ${others}.`;
   return `${who}${rest}${note === undefined ? '' : ` ${note}.`}`;
 }
@@ -344,6 +365,28 @@ function signedOutWords(name: string, { wasSignedIn, notRevoked, provider }: Sig
   if (notRevoked === undefined)
     return `Signed out of ${name}. The access was revoked at the server.${shared}`;
   return `Signed out of ${name} on this computer, but the server did not revoke the access: ${notRevoked}. Revoke the access on the server.${shared}`;
+}
+
+function companySignedInWords(signedIn: CompanySignedIn): string {
+  const { signedInAs, connections, unsupported } = signedIn;
+  const who = signedInAs === undefined ? '' : ` as ${signedInAs}`;
+  const to = connections.length === 0 ? '' : `, and to ${listOf(connections)}`;
+  const own = unsupported.map((name) => ` ${name} does not accept it: sign in to ${name} itself.`);
+  const none = signedIn.refused.map(
+    ({ name, problem }) => ` You have no access to ${name}: ${problem}.`,
+  );
+  const rest = [...own, ...none].join('');
+  return `You are signed in at ${companyHost(signedIn)}${who}${to}.${rest}`;
+}
+
+function companySignedOutWords(signedOut: CompanySignedOut): string {
+  const { connections, notRevoked } = signedOut;
+  const from = connections.length === 0 ? '' : `, and of ${listOf(connections)}`;
+  const left =
+    notRevoked.length === 0
+      ? ''
+      : ` These servers did not revoke the access: ${listOf(notRevoked)}. It ends when it expires.`;
+  return `Signed out at ${companyHost(signedOut)}${from}.${left}`;
 }
 
 function reconnectWords(name: string, proxies: number): string {

@@ -12,6 +12,20 @@ z.config({ jitless: true });
 
 const seconds = z.number().int();
 const name = z.string().regex(/^[A-Za-z0-9][\w.-]{0,63}$/);
+const companyView = z.strictObject({
+  issuer: z.string().refine((url) => URL.canParse(url)),
+  clientId: z.string(),
+  /** The provider can vouch for the user now, without them. */
+  signedIn: z.boolean(),
+  /** Why the sign-in has ended. */
+  reason: z.string().optional(),
+  /** The user's account there, as the provider names it. */
+  signedInAs: z.string().optional(),
+  expiresAt: seconds.optional(),
+  /** The sign-in is renewed without the user. */
+  renewable: z.boolean(),
+});
+
 const secret = z.string().trim().min(1).max(4096);
 const webUrl = z.string().trim().min(1).max(2048);
 const assistant = z.string().regex(/^[a-z-]{1,32}$/);
@@ -59,6 +73,8 @@ export const connectionView = z.strictObject({
   oldKeyKept: z.boolean(),
   /** The page where its keys and clients are managed. */
   dashboard: z.string().optional(),
+  /** The sign-in at the provider of the company, if the connection gets its tokens by it. Connections share it. */
+  company: companyView.optional(),
 });
 export type ConnectionView = z.infer<typeof connectionView>;
 
@@ -193,6 +209,9 @@ const operations = {
   /** Copies the address of the page that waits for the user, for another browser. */
   copySignInAddress: { input: named, output: outcome },
   signOut: { input: named, output: outcome },
+  /** At the provider of this connection's company, for all connections that share it. */
+  signInCompany: { input: named, output: outcome },
+  signOutCompany: { input: named, output: outcome },
   reconnect: { input: named, output: outcome },
   /** A new API key or client secret, whichever the connection has. */
   rotate: { input: z.strictObject({ name, secret }), output: outcome },

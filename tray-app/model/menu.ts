@@ -1,7 +1,18 @@
 import type { Answers } from './answers.ts';
 import type { ConnectionView, Failed, MenuFailure, Overview, SignInView } from './contract.ts';
 import { failureOf, type Report } from './outcome.ts';
-import { secretWords, signInOf, stateWords } from './state.ts';
+import {
+  companies,
+  companyHost,
+  companySignIn,
+  isInProgress,
+  listOf,
+  secretWords,
+  signInOf,
+  stateWords,
+  waitsForCompany,
+  type Company,
+} from './state.ts';
 import { windowNames, windows, type WindowName } from './windows.ts';
 
 /** What a click asks for. */
@@ -11,6 +22,8 @@ export type MenuAction =
         | 'signIn'
         | 'cancelSignIn'
         | 'signOut'
+        | 'signInCompany'
+        | 'signOutCompany'
         | 'reconnect'
         | 'openDashboard'
         | 'rotate'
@@ -36,7 +49,7 @@ export type MenuItem =
 /** How many connections a menu shows without scrolling; the window lists all of them. */
 const connectionLimit = 12;
 
-/** The tray's menu: every connection with its state in a word, then what can be done. */
+/** The tray's menu: every sign-in of a company and every connection with its state in a word, then what can be done. */
 export function menu(overview: Overview): MenuItem[] {
   const { known, connections, signIns, startAtLogin, trouble } = overview;
   const listed = connections.slice(0, connectionLimit);
@@ -46,6 +59,7 @@ export function menu(overview: Overview): MenuItem[] {
     ...(connections.length === 0 && !trouble
       ? [line(known ? 'No connections yet' : 'Loading connections…')]
       : []),
+    ...companies(connections).map((one) => companyItem(one, companySignIn(one, signIns))),
     ...listed.map((one) => connectionItem(one, signInOf(one, signIns))),
     ...(more > 0 ? [open(`${more} more…`, 'connections')] : []),
     { kind: 'separator' },
@@ -65,18 +79,45 @@ export function menu(overview: Overview): MenuItem[] {
   ];
 }
 
-function connectionItem(one: ConnectionView, signIn: SignInView | undefined): MenuItem {
-  const { name, as, state, account, dashboard, rotates, own } = one;
+/** The sign-in at the provider of a company, for all connections that share it. */
+function companyItem(company: Company, last: SignInView | undefined): MenuItem {
+  const { signedIn, signedInAs, names } = company;
+  const [name] = names;
+  const signIn = last && isInProgress(last) ? last : undefined;
+  const word = signedIn ? 'Signed in' : 'Sign-in required';
+  const state = signedIn ? 'ready' : 'needs_sign_in';
+  const cancel = signIn && item('Cancel sign-in', { do: 'cancelSignIn', name: signIn.name });
+  const change = signedIn
+    ? item('Sign out', { do: 'signOutCompany', name })
+    : item('Sign in…', { do: 'signInCompany', name });
+  return {
+    kind: 'item',
+    label: `${stateShapes[signIn ? 'connecting' : state]} ${companyHost(company)} — ${signIn ? 'Waiting for browser' : word}`,
+    enabled: true,
+    items: [
+      line(signedInAs === undefined ? 'Company sign-in' : `Signed in as ${signedInAs}`),
+      line(`For ${listOf(names)}`),
+      { kind: 'separator' },
+      cancel ?? change,
+    ],
+  };
+}
+
+function connectionItem(one: ConnectionView, given: SignInView | undefined): MenuItem {
+  const { name, as, state, account, dashboard, rotates, own, company } = one;
+  // The item of the company shows a sign-in there.
+  const isShared = waitsForCompany(one);
+  const signIn = isShared ? undefined : given;
   const word = signIn ? 'Waiting for browser' : stateWords[state];
   const person = as === 'person';
   const readable = one.url !== '';
   const actions: MenuItem[] = [
     ...(signIn ? [item('Cancel sign-in', { do: 'cancelSignIn', name })] : []),
-    ...(person && !signIn && state === 'needs_sign_in'
+    ...(person && !signIn && !isShared && state === 'needs_sign_in'
       ? [item('Sign in…', { do: 'signIn', name })]
       : []),
     ...(rotates ? [item(rotateWords(one), { do: 'rotate', name })] : []),
-    ...(person && !signIn && state !== 'needs_sign_in'
+    ...(person && !signIn && !company && state !== 'needs_sign_in'
       ? [item('Sign out', { do: 'signOut', name })]
       : []),
     item('Reconnect', { do: 'reconnect', name }),
@@ -209,6 +250,8 @@ export function menuActions({
       case 'signIn':
       case 'cancelSignIn':
       case 'signOut':
+      case 'signInCompany':
+      case 'signOutCompany':
       case 'reconnect':
       case 'openDashboard':
         return void answers[action.do]({ name: action.name })

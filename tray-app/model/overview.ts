@@ -112,7 +112,7 @@ export function toConnectionView(
   titleOf: (assistant: string) => string,
 ): ConnectionView {
   const { name, url, source, as, state, reason = '', issuer, scopes = [] } = connection;
-  const { signedInAs } = connection;
+  const { signedInAs, company } = connection;
   const { expiresAt, renewable, proxies, startedBy, secret } = connection;
   const { account } = proxies.find((one) => one.account !== undefined) ?? {};
   const starting = proxies.length > 0 && proxies.every((one) => one.state === 'connecting');
@@ -140,6 +140,7 @@ export function toConnectionView(
     keyDue: secret?.old ?? false,
     oldKeyKept: secret?.onTrial ?? false,
     ...(dashboard !== undefined && { dashboard }),
+    ...(company && { company }),
   };
 }
 

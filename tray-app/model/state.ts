@@ -16,6 +16,49 @@ export function secretWords({ as }: Pick<ConnectionView, 'as'>): string {
   return as === 'api_key' ? 'API key' : 'client secret';
 }
 
+/** A sign-in at the provider of a company, and the names of the connections that share it. */
+export type Company = NonNullable<ConnectionView['company']> & {
+  names: readonly [string, ...string[]];
+};
+
+/** The sign-ins at providers that connections share, in the order of their first connections. */
+export function companies(connections: readonly ConnectionView[]): Company[] {
+  const all = new Map<string, Company>();
+  for (const { name, company } of connections) {
+    if (!company) continue;
+    const key = JSON.stringify([company.issuer, company.clientId]);
+    const known = all.get(key);
+    all.set(key, { ...company, names: known ? [...known.names, name] : [name] });
+  }
+  return [...all.values()];
+}
+
+/** Names in a sentence: `sales, support and finance`. */
+export function listOf(names: readonly string[]): string {
+  return new Intl.ListFormat('en-GB').format(names);
+}
+
+/** The provider of a company in a word. */
+export function companyHost({ issuer }: Pick<Company, 'issuer'>): string {
+  return new URL(issuer).host;
+}
+
+/** Whether a connection needs nothing but the sign-in that it shares with others. */
+export function waitsForCompany({ state, company }: ConnectionView): boolean {
+  return state === 'needs_sign_in' && company !== undefined && !company.signedIn;
+}
+
+/** The sign-in in progress at the provider of a company. It has the name of the connection for which it was started. */
+export function companySignIn(
+  { signedIn, names }: Company,
+  signIns: readonly SignInView[],
+): SignInView | undefined {
+  const own = signIns.filter(({ name }) => names.includes(name));
+  return signedIn
+    ? undefined
+    : (own.find(isInProgress) ?? own.find(({ phase }) => phase === 'failed'));
+}
+
 /** The sign-in in progress for a connection. */
 export function signInOf(
   { name }: Pick<ConnectionView, 'name'>,
@@ -84,25 +127,39 @@ export type Notice = {
   name: string;
   title: string;
   body: string;
-  opens: 'signIn' | 'key';
+  opens: 'signIn' | 'signInCompany' | 'key';
 };
 
 /**
- * The notifications to show when the connections change: one for each connection that now needs the user, unless it already
- * did for the same reason. The caller claims each notification before showing it, so that no other program shows it again on
+ * The notifications to show when the connections change: one for each connection that now needs the user, and one for those that
+ * need the same sign-in at the provider of a company, unless they already did for the same reason. The caller claims each notification before showing it, so that no other program shows it again on
  * the same day.
  */
 export function notices(before: Overview | undefined, now: Overview): Notice[] {
-  const earlier = new Map(before?.connections.map((one) => [one.name, noticeOf(one)?.title]));
+  const isWaiting = (name: string) =>
+    now.signIns.some((one) => one.name === name && one.phase === 'waiting');
+  const waitedFor = now.connections.filter(({ name }) => isWaiting(name));
+  const known = [...(before?.connections ?? []), ...waitedFor];
+  const shown = new Set(known.map((one) => noticeOf(one)?.title));
   return now.connections
-    .filter(({ name }) => !now.signIns.some((one) => one.name === name && one.phase === 'waiting'))
     .flatMap((one) => noticeOf(one) ?? [])
-    .filter(({ name, title }) => earlier.get(name) !== title);
+    .filter(({ title }) => {
+      const isNew = !shown.has(title);
+      shown.add(title);
+      return isNew;
+    });
 }
 
 function noticeOf(one: ConnectionView): Notice | undefined {
   const { name, state, keyDue } = one;
   const what = secretWords(one);
+  if (one.company && waitsForCompany(one))
+    return {
+      name,
+      title: `Sign in at ${companyHost(one.company)}`,
+      body: 'Your connections share this sign-in of your company. Click to sign in with your browser.',
+      opens: 'signInCompany',
+    };
   if (state === 'needs_sign_in')
     return {
       name,

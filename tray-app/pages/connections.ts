@@ -1,8 +1,18 @@
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { repeat } from 'lit-html/directives/repeat.js';
 import type { ConnectionView, OperationName, Outcome, Overview } from '#model/contract';
-import { isInProgress, secretWords, stateWords } from '#model/state';
-import { address, moment } from './format.ts';
+import {
+  companies,
+  companyHost,
+  companySignIn,
+  isInProgress,
+  secretWords,
+  stateWords,
+  waitsForCompany,
+  type Company,
+} from '#model/state';
+import { companyCard } from './company.ts';
+import { address, capitalized, moment, tokenLife } from './format.ts';
 import { outcomeNotice, problemNotice, stateBadge, waitingView, type Mood } from './notices.ts';
 import { announce, ask, onOverview, show } from './page.ts';
 
@@ -16,7 +26,7 @@ const moods: Record<ConnectionView['state'], Mood> = {
 };
 
 let overview: Overview | undefined;
-/** The outcome of the last action, by connection. */
+/** The outcome of the last action, by connection, or by {@link ofCompany}. */
 const outcomes = new Map<string, Outcome>();
 const busy = new Set<string>();
 /** The failure of the menu that an action here has replaced. */
@@ -28,21 +38,28 @@ type Action = Extract<
   | 'cancelSignIn'
   | 'copySignInAddress'
   | 'signOut'
+  | 'signInCompany'
+  | 'signOutCompany'
   | 'reconnect'
   | 'remove'
   | 'openDashboard'
 >;
 
+/** What is about the sign-in at a company, and not about the connection that it was asked for with. */
+const ofCompany = (name: string) => `company of ${name}`;
+
 async function act(operation: Action, name: string): Promise<void> {
-  const isSignIn = operation === 'signIn';
-  outcomes.delete(name);
+  const isSignIn = operation === 'signIn' || operation === 'signInCompany';
+  const isOfCompany = operation === 'signInCompany' || operation === 'signOutCompany';
+  const place = isOfCompany ? ofCompany(name) : name;
+  outcomes.delete(place);
   replacedFailure = overview?.menuFailure?.count ?? replacedFailure;
-  if (!isSignIn) busy.add(name);
+  if (!isSignIn) busy.add(place);
   draw();
   const outcome = await ask(operation, { name });
-  busy.delete(name);
-  // The overview shows the outcome of a sign-in, because the menu can start one as well.
-  if (!isSignIn) outcomes.set(name, outcome);
+  busy.delete(place);
+  // The overview shows the outcome of a sign-in, because the menu can start one as well. That of a company also says what it opened.
+  if (!isSignIn || (isOfCompany && outcome.ok)) outcomes.set(place, outcome);
   announce(outcome.ok ? outcome.message : outcome.problem);
   draw();
 }
@@ -65,6 +82,7 @@ function draw(): void {
             ? empty
             : html`<p class="soft" role="status">Loading connections…</p>`
         : html`<ul class="cards">
+            ${repeat(companies(connections), ({ issuer, clientId }) => `${clientId}@${issuer}`, cardOfCompany)}
             ${repeat(connections, ({ name }) => name, card)}
           </ul>`
     }
@@ -91,9 +109,23 @@ const empty = html`<div class="empty">
   ${addButton('primary')}
 </div>`;
 
+function cardOfCompany(one: Company): TemplateResult {
+  const [name] = one.names;
+  return companyCard(one, {
+    signIn: companySignIn(one, overview?.signIns ?? []),
+    outcome: outcomes.get(ofCompany(name)),
+    busy: busy.has(ofCompany(name)),
+    act: (operation, of) => void act(operation, of),
+  });
+}
+
 function card(one: ConnectionView): TemplateResult {
-  const { name, url, state, detail } = one;
-  const signIn = overview?.signIns.find((each) => each.name === name);
+  const { name, url, state } = one;
+  const words = detailOf(one);
+  // The card of the company shows a sign-in there.
+  const signIn = waitsForCompany(one)
+    ? undefined
+    : overview?.signIns.find((each) => each.name === name);
   const waiting = signIn !== undefined && isInProgress(signIn);
   return html`<li class="card" aria-busy=${busy.has(name)}>
     <div class="card-head">
@@ -106,7 +138,7 @@ function card(one: ConnectionView): TemplateResult {
             cancel: () => void act('cancelSignIn', name),
             copyAddress: () => void act('copySignInAddress', name),
           })
-        : html`${detail === '' ? nothing : html`<p class="detail">${detail}</p>`}
+        : html`${words === '' ? nothing : html`<p class="detail">${words}</p>`}
           ${signIn?.phase === 'failed' ? problemNotice(signIn.problem, signIn.remedy) : nothing}`
     }
     ${overview?.menuFailure?.name === name && signIn?.phase !== 'failed' ? menuNotice() : nothing}
@@ -133,9 +165,16 @@ function card(one: ConnectionView): TemplateResult {
   </li>`;
 }
 
+/** What is wrong with a connection, and what it waits for. */
+function detailOf(one: ConnectionView): string {
+  const { company, detail } = one;
+  if (!company || !waitsForCompany(one)) return detail;
+  return `Waiting for the sign-in at ${companyHost(company)}`;
+}
+
 function actions(one: ConnectionView, waiting: boolean): TemplateResult {
   const { name, as, state, rotates, dashboard, own } = one;
-  const signedIn = as === 'person' && state !== 'needs_sign_in';
+  const signedIn = as === 'person' && state !== 'needs_sign_in' && !one.company;
   const button = (label: string, operation: Action, kind = 'quiet') =>
     html`<button
       type="button"
@@ -147,7 +186,11 @@ function actions(one: ConnectionView, waiting: boolean): TemplateResult {
       ${label}
     </button>`;
   return html`<div class="actions">
-    ${state === 'needs_sign_in' && !waiting ? button('Sign in', 'signIn', 'primary') : nothing}
+    ${
+      state === 'needs_sign_in' && !waiting && !waitsForCompany(one)
+        ? button('Sign in', 'signIn', 'primary')
+        : nothing
+    }
     ${
       rotates
         ? html`<button
@@ -205,10 +248,15 @@ function connectionFacts(one: ConnectionView): TemplateResult {
   const { as, account, issuer, scopes, tokenExpiresAt, renewable, keySince, lastCall } = one;
   const { signedInAs, url } = one;
   const who = account ?? signedInAs;
+  const kind = one.company ? 'company sign-in' : asWords[as];
   const rows: [string, unknown][] = [
     ['URL', html`<span class="mono">${address(url)}</span>`],
-    ['Authentication', asWords[as]],
+    ['Authentication', kind],
     ['Signed in as', who],
+    [
+      'Company sign-in',
+      one.company && html`<span class="mono">${address(one.company.issuer)}</span>`,
+    ],
     ['Signed in at', issuer && html`<span class="mono">${issuer}</span>`],
     ['Scopes', scopes.length > 0 && html`<span class="mono">${scopes.join(' ')}</span>`],
     ['Access token', tokenExpiresAt !== undefined && tokenLife(tokenExpiresAt, renewable)],
@@ -224,7 +272,7 @@ function connectionFacts(one: ConnectionView): TemplateResult {
   ];
   return html`<details class="more">
     <summary>
-      ${who === undefined ? capitalized(asWords[as]) : html`Signed in as <bdi>${who}</bdi>`}${
+      ${who === undefined ? capitalized(kind) : html`Signed in as <bdi>${who}</bdi>`}${
         lastCall ? html` · last call ${moment(lastCall.at)}` : nothing
       }
     </summary>
@@ -244,16 +292,6 @@ const callWords: Record<NonNullable<ConnectionView['lastCall']>['outcome'], stri
   tool_error: 'the tool failed',
   failed: 'failed',
 };
-
-function capitalized(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
-}
-
-function tokenLife(expiresAt: number, renewable: boolean): TemplateResult {
-  const past = expiresAt <= Date.now() / 1000;
-  return html`${past ? 'expired' : 'expires'}
-  ${moment(expiresAt)}${renewable ? ', renewed automatically' : ''}`;
-}
 
 /** Names the connection and the assistants that lose access. */
 function confirmRemoval({ name, url, startedBy, as }: ConnectionView, remove: () => void): void {

@@ -26,3 +26,14 @@ function relativeTime(at: number, now: number): string {
   const words = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
   return words.format(Math.trunc(apart / seconds), unit);
 }
+
+/** When a token expires, and whether that needs the user. */
+export function tokenLife(expiresAt: number, renewable: boolean): TemplateResult {
+  const past = expiresAt <= Date.now() / 1000;
+  return html`${past ? 'expired' : 'expires'}
+  ${moment(expiresAt)}${renewable ? ', renewed automatically' : ''}`;
+}
+
+export function capitalized(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
+import type { ConnectionView } from '#proxy/connections/accounts-service';
+import { accountsClient } from '#support/accounts-client';
 import { companyComputer, type CompanyComputer } from '#support/company-computer';
 import { legacyMcp } from '#support/legacy-mcp';
 import { managedFront, type ManagedFront } from '#support/managed-front';
@@ -37,7 +39,7 @@ await suite(['keychain', 'browser'], 'company sign-in on one computer', () => {
       },
       more,
     );
-  const accounts = async (prefix: string) =>
+  const kept = async (prefix: string) =>
     [...(await computer.session.contents()).keys()].filter((account) => account.startsWith(prefix));
 
   test('the first connection opens a page of the provider, and no other does', async () => {
@@ -65,9 +67,9 @@ await suite(['keychain', 'browser'], 'company sign-in on one computer', () => {
   });
 
   test('the keychain has one entry of the provider, and no refresh token of a server', async () => {
-    expect(await accounts('identity provider')).toHaveLength(1);
-    expect(await accounts('access token')).toHaveLength(3);
-    expect(await accounts('refresh')).toEqual([]);
+    expect(await kept('identity provider')).toHaveLength(1);
+    expect(await kept('access token')).toHaveLength(3);
+    expect(await kept('refresh')).toEqual([]);
   });
 
   test('status and doctor name the provider', async () => {
@@ -117,7 +119,7 @@ await suite(['keychain', 'browser'], 'company sign-in on one computer', () => {
 
   test('logout ends the shared sign-in; the next login opens a page, and signs in to the other connections', async () => {
     const out = await computer.latchkey('logout', 'sales');
-    const left = await accounts('identity provider');
+    const left = await kept('identity provider');
     await computer.latchkey('logout', 'support');
     const [file] = assistantFiles;
     const call = await computer.through(file, 'sales', async (proxy) => {
@@ -143,7 +145,43 @@ await suite(['keychain', 'browser'], 'company sign-in on one computer', () => {
 
     for (const list of await Promise.all(lists)) expect(list).toContain('"echo"');
     expect(computer.counts().pages).toBe(0);
-    expect(await accounts('identity provider')).toHaveLength(1);
+    expect(await kept('identity provider')).toHaveLength(1);
+  });
+
+  test('the accounts service shows the shared sign-in, ends it for all connections, and signs in to all of them again', async () => {
+    const { issuer, clientId } = computer.company;
+    await using accounts = accountsClient(computer.env);
+    const shown = async () =>
+      (await accounts.call<ConnectionView[]>('list')).map(({ state, company }) => ({
+        state,
+        issuer: company?.issuer,
+        clientId: company?.clientId,
+        signedIn: company?.signedIn,
+        as: company?.signedInAs,
+      }));
+    const before = await shown();
+    const out = await accounts.call('signOutCompany', 'support');
+    const without = await shown();
+    const left = await kept('access token');
+    const signingIn = accounts.call('signInCompany', 'support');
+    await computer.signInAgain();
+    const back = await signingIn;
+    const again = await accounts.call('signInCompany', 'sales');
+
+    const shared = { issuer, clientId };
+    const signedIn = { state: 'ready', ...shared, signedIn: true, as: 'dana@example.com' };
+    const signedOut = { state: 'needs_sign_in', ...shared, signedIn: false, as: undefined };
+    expect(before).toEqual(endpoints.map(() => signedIn));
+    expect(out).toMatchObject({ issuer, connections: expect.arrayContaining(endpoints) });
+    expect(without).toEqual(endpoints.map(() => signedOut));
+    expect(left).toEqual([]);
+    const all = { issuer, signedInAs: 'dana@example.com', unsupported: [], refused: [] };
+    const connections = expect.arrayContaining(endpoints);
+    expect(back).toEqual({ ...all, connections, steps: ['waiting'] });
+    // The sign-in still counts, so no page was needed.
+    expect(again).toEqual({ ...all, connections, steps: [] });
+    expect(await shown()).toEqual(before);
+    expect(computer.counts().pages).toBe(0);
   });
 
   test('a server that does not offer it is signed in to in its own way, with a sentence that says why', async () => {
@@ -162,12 +200,12 @@ await suite(['keychain', 'browser'], 'company sign-in on one computer', () => {
     accepts = true;
     await computer.latchkey('remove', 'sales');
     await computer.latchkey('remove', 'support');
-    const before = await accounts('identity provider');
+    const before = await kept('identity provider');
     await computer.latchkey('remove', 'finance');
 
     expect(before).toHaveLength(1);
-    expect(await accounts('identity provider')).toEqual([]);
-    expect(await accounts('access token')).toEqual([]);
+    expect(await kept('identity provider')).toEqual([]);
+    expect(await kept('access token')).toEqual([]);
   });
 
   test('no output, log, command line or file contains an assertion, token or secret', () => {

@@ -6,7 +6,7 @@ import { accessibilityProblems, chromium, scrollsSideways } from '#support/chrom
 import { inherited } from '#support/programs';
 import { suite } from '#support/suite';
 import { menuPicture } from '#support/tray/menu-picture';
-import { everyState, seenConnection } from '#support/tray/seen-connections';
+import { companyConnections, everyState, seenConnection } from '#support/tray/seen-connections';
 import { trayDesktop, type TrayDesktop, type TrayState } from '#support/tray/tray-desktop';
 import { windowNames, windows } from '#tray/model/windows';
 
@@ -175,6 +175,35 @@ await suite('browser', 'tray app windows', () => {
       tooltip: 'Latchkey: waiting for the browser, to sign in to sales',
     });
     expect(copied).toContain('https://cloud.example.com/oauth/consent');
+  });
+
+  test('connections that share the sign-in of a company are signed in to once, and signed out of together', async () => {
+    desktop.script(companyConnections());
+    await desktop.trayWhere(({ menu }) => menu[0]?.label.includes('id.acme.example') === true);
+    const page = await desktop.window('connections');
+    const card = page.getByRole('listitem').filter({ hasText: 'Company sign-in for' });
+    await card.getByText('Sign-in required').waitFor();
+    await lookAt(page, 'company-signed-out');
+    const offered = await page.getByRole('button', { name: /^Sign in/ }).all();
+    await button(page, 'Sign in at id.acme.example').click();
+    await card.getByText('Finish in your browser.').waitFor();
+    await lookAt(page, 'company-waiting');
+    desktop.letScriptGoOn();
+    const opened = card.getByText('and to crm, support and finance.');
+    await opened.waitFor();
+    await card.locator('summary').click();
+    await lookAt(page, 'company-signed-in');
+    const ends = await page.getByRole('button', { name: /^Sign out/ }).all();
+    await button(page, 'Sign out at id.acme.example').click();
+    await card.getByText('Signed out at id.acme.example').waitFor();
+
+    expect(offered).toHaveLength(1);
+    // That of the company, and that of the connection with a sign-in of its own.
+    expect(ends).toHaveLength(2);
+    const announced = desktop.notices.filter(({ title }) => title.includes('id.acme.example'));
+    expect(announced).toMatchObject([{ title: 'Sign in at id.acme.example' }]);
+    desktop.script(everyState());
+    await desktop.trayWhere(showsEveryState);
   });
 
   test('adding a connection asks first, refuses a wrong key with the reason, and keeps what was entered', async () => {

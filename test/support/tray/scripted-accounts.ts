@@ -23,6 +23,7 @@ export function openAccounts(): AccountsService {
   const now = () => Math.floor(Date.now() / 1000);
   const claimed = new Set<string>();
   const starts = new Map<string, string[]>([['claude-desktop', ['sales']]]);
+  const dana = 'dana@acme.example';
   const held: (() => void)[] = [];
   let goingOn = 0;
   const slowly = async (text: string): Promise<void> => {
@@ -48,6 +49,18 @@ export function openAccounts(): AccountsService {
       change(connections);
     }
   });
+
+  /** Signs all connections in or out that share the sign-in of `name`. */
+  const shareSignIn = (name: string, signedIn: boolean) => {
+    const { issuer = '', clientId = '' } =
+      connections.find((one) => one.name === name)?.company ?? {};
+    const company = signedIn
+      ? { issuer, clientId, signedIn, signedInAs: dana, expiresAt: now() + 3000, renewable: true }
+      : { issuer, clientId, signedIn, renewable: false };
+    const state = signedIn ? ('ready' as const) : ('needs_sign_in' as const);
+    change(connections.map((one) => (one.company ? { ...one, company, state } : one)));
+    return { issuer };
+  };
 
   const rotate = async (name: string, secret: string) => {
     const found = connections.find((one) => one.name === name);
@@ -135,6 +148,22 @@ export function openAccounts(): AccountsService {
       return promise;
     },
     signOut: async () => ({ wasSignedIn: true }),
+    async signInCompany(name, { progress }) {
+      progress?.({
+        step: 'waiting',
+        page: 'https://id.acme.example/authorize?state=abc',
+        browserOpened: true,
+      });
+      await new Promise<void>((resolve) => held.push(resolve));
+      const { issuer } = shareSignIn(name, true);
+      const names = connections.flatMap((one) => (one.company ? [one.name] : []));
+      return { issuer, signedInAs: dana, connections: names, unsupported: [], refused: [] };
+    },
+    async signOutCompany(name) {
+      const { issuer } = shareSignIn(name, false);
+      const names = connections.flatMap((one) => (one.company ? [one.name] : []));
+      return { issuer, connections: names, notRevoked: [] };
+    },
     async rename(from, to) {
       if (connections.some(({ name }) => name === to))
         throw new AccountsError('usage', `${to} already exists`, 'choose another name');

@@ -22,6 +22,26 @@ export function seenConnection(given: Partial<ConnectionView> = {}): ConnectionV
   };
 }
 
+/** Three connections that share the sign-in of a company, and one that does not. */
+export function companyConnections(): ConnectionView[] {
+  const company = {
+    issuer: 'https://id.acme.example/tenants/8f3c2d1e-5b7a-4c60-9e11-2a7d1f0c4b55/v2.0',
+    clientId: 'latchkey-native',
+    signedIn: false,
+    reason:
+      'the company sign-in of dana@acme.example is over: it expired, and the provider renews none',
+    renewable: false,
+  };
+  const waiting = { state: 'needs_sign_in' as const, reason: 'not signed in', renewable: false };
+  return [
+    ...['crm', 'support', 'finance'].map((name) => {
+      const { expiresAt: _, issuer: __, ...plain } = seenConnection({ name, company });
+      return Object.assign(plain, waiting);
+    }),
+    seenConnection({ signedInAs: 'dana@example.org' }),
+  ];
+}
+
 /** One connection in each state. */
 export function everyState(): ConnectionView[] {
   const url = (server: string) => `https://cloud.example.com/mcp/acme/${server}`;

@@ -170,7 +170,10 @@ test('rename: an assistant whose file stays as it is, is a failure that can be r
 });
 
 /** What a page hears when the accounts service signs in, or out, with this result. */
-async function told(operation: 'signIn' | 'signOut', result: object) {
+async function told(
+  operation: 'signIn' | 'signOut' | 'signInCompany' | 'signOutCompany',
+  result: object,
+) {
   const unused = () => {
     throw bug;
   };
@@ -178,6 +181,8 @@ async function told(operation: 'signIn' | 'signOut', result: object) {
     accounts: Object.assign(Object.create(null), {
       signIn: async () => result,
       signOut: async () => result,
+      signInCompany: async () => result,
+      signOutCompany: async () => result,
     }),
     signIns: Object.assign(Object.create(null), {
       begin: async (_: string, work: (progress: object) => Promise<unknown>) =>
@@ -216,4 +221,45 @@ test('sign-out: the page says that a company sign-in ended for all servers', asy
         'Signed out of sales. The access was revoked at the server. The company sign-in of https://id.acme.example ended, too, for all servers.',
     },
   );
+});
+
+const issuer = 'https://id.acme.example/tenant';
+
+test.each<[string, object, string]>([
+  [
+    'names the connections that it covers',
+    {
+      signedInAs: 'dana@acme.example',
+      connections: ['sales', 'support'],
+      unsupported: [],
+      refused: [],
+    },
+    'You are signed in at id.acme.example as dana@acme.example, and to sales and support.',
+  ],
+  [
+    'says what it does not cover, and why',
+    {
+      connections: ['sales'],
+      unsupported: ['wiki'],
+      refused: [{ name: 'hr', problem: 'access_denied' }],
+    },
+    'You are signed in at id.acme.example, and to sales. wiki does not accept it: sign in to wiki itself. You have no access to hr: access_denied.',
+  ],
+])('sign-in at a company: the page %s', async (_, result, message) => {
+  expect(await told('signInCompany', { issuer, ...result })).toEqual({ ok: true, message });
+});
+
+test.each<[string, object, string]>([
+  [
+    'names the connections that it ended',
+    { connections: ['sales', 'support'], notRevoked: [] },
+    'Signed out at id.acme.example, and of sales and support.',
+  ],
+  [
+    'names the servers that revoked nothing',
+    { connections: ['sales'], notRevoked: ['sales'] },
+    'Signed out at id.acme.example, and of sales. These servers did not revoke the access: sales. It ends when it expires.',
+  ],
+])('sign-out at a company: the page %s', async (_, result, message) => {
+  expect(await told('signOutCompany', { issuer, ...result })).toEqual({ ok: true, message });
 });

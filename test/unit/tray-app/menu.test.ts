@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { ConnectionView, SignInView } from '#tray/model/contract';
 import { menu, type MenuItem } from '#tray/model/menu';
-import { notices, trayStatus } from '#tray/model/state';
+import { companies, notices, trayStatus } from '#tray/model/state';
 
 const connection = (given: Partial<ConnectionView> = {}): ConnectionView => ({
   name: 'sales',
@@ -123,4 +123,75 @@ test('notification: a key that becomes 90 days old while the app runs is announc
   expect(notices(due, due)).toEqual([]);
   expect(notices(due, offline)).toEqual([]);
   expect(notices(offline, due)).toEqual([]);
+});
+
+const signedOut = {
+  issuer: 'https://id.acme.example/tenant',
+  clientId: 'latchkey',
+  signedIn: false,
+  renewable: false,
+};
+const signedIn = { ...signedOut, signedIn: true, signedInAs: 'dana@acme.example', renewable: true };
+const shared = (company: ConnectionView['company'], state: ConnectionView['state'] = 'ready') =>
+  ['sales', 'support', 'finance'].map((name) => connection({ name, state, company }));
+
+test('menu: connections that share the sign-in of a company have one item for it, and none of their own', () => {
+  const [company, first] = menu(overview(shared(signedOut, 'needs_sign_in')));
+  const one = company ? [company] : [];
+
+  expect(labels(one)).toEqual(['◇ id.acme.example — Sign-in required']);
+  expect(below(one)).toEqual([
+    'Company sign-in',
+    'For sales, support and finance',
+    '—',
+    'Sign in…',
+  ]);
+  expect(below(first ? [first] : [])).not.toContain('Sign in…');
+});
+
+test('menu: a sign-in at a company can be ended for all connections, and one of them alone cannot', () => {
+  const [company, first] = menu(overview(shared(signedIn)));
+  const one = company ? [company] : [];
+
+  expect(labels(one)).toEqual(['● id.acme.example — Signed in']);
+  expect(below(one)).toContain('Signed in as dana@acme.example');
+  expect(below(one)).toContain('Sign out');
+  expect(below(first ? [first] : [])).not.toContain('Sign out');
+});
+
+test('menu: a running sign-in at a company is shown and cancelled there', () => {
+  const items = menu(overview(shared(signedOut, 'needs_sign_in'), [signIn('waiting')]));
+
+  expect(labels(items).slice(0, 2)).toEqual([
+    '◐ id.acme.example — Waiting for browser',
+    '◇ sales — Sign-in required',
+  ]);
+  expect(below(items)).toContain('Cancel sign-in');
+});
+
+test('menu: a connection that the company sign-in did not cover can be signed in to itself', () => {
+  const items = menu(overview([connection({ state: 'needs_sign_in', company: signedIn })]));
+
+  expect(below(items.slice(1))).toContain('Sign in…');
+});
+
+test('companies: connections with another client at the same provider have another sign-in', () => {
+  const other = connection({ name: 'other', company: { ...signedIn, clientId: 'other' } });
+
+  expect(companies([...shared(signedIn), other]).map(({ names }) => names)).toEqual([
+    ['sales', 'support', 'finance'],
+    ['other'],
+  ]);
+});
+
+test('notification: the sign-in of a company is announced once for all connections, and not while one is running', () => {
+  const well = overview(shared(signedIn));
+  const needy = overview(shared(signedOut, 'needs_sign_in'));
+  const atIt = overview(needy.connections, [signIn('waiting')]);
+
+  expect(notices(well, needy)).toMatchObject([
+    { name: 'sales', title: 'Sign in at id.acme.example', opens: 'signInCompany' },
+  ]);
+  expect(notices(needy, needy)).toEqual([]);
+  expect(notices(undefined, atIt)).toEqual([]);
 });
