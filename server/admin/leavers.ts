@@ -102,7 +102,7 @@ function kindOf(id: string): (typeof kinds)[number] | undefined {
 }
 
 /** Only who may manage keys can answer for one. @throws {AdministrationRefusal} `not_found`, `conflict` */
-async function checkMayOwn(
+export async function checkMayOwn(
   organizationId: string,
   userId: string,
   { db }: Pick<AdministrationPorts, 'db'>,

@@ -17,6 +17,7 @@ import { invitationOperations } from './invitations.ts';
 import { keyOperations } from './keys.ts';
 import { leaverOperations } from './leavers.ts';
 import { mailOperations } from './mail.ts';
+import { offboardingOperations } from './offboarding.ts';
 import type { Operation } from './operation.ts';
 import { organizationOperations, settingsOperations } from './organizations.ts';
 import { personOperations } from './people.ts';
@@ -84,6 +85,7 @@ export const operations: readonly Operation[] = [
   ownConnectionRead,
   ownConnectionEnd,
   ...personOperations,
+  ...offboardingOperations,
   personPseudonymize,
   ...invitationOperations,
   ...invitationBatchOperations,

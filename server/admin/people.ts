@@ -347,7 +347,8 @@ export function checkRecent(actor: Actor, now: EpochSeconds): void {
   );
 }
 
-function settled(change: MembershipChange): void {
+/** @throws {AdministrationRefusal} `conflict` unless the membership was changed */
+export function settled(change: MembershipChange): void {
   if (change === 'stale') throw stale();
   if (change === 'done') return;
   const why = 'an organization must have an owner: make another person an owner first';

@@ -185,7 +185,9 @@ export const auditSentences = {
     'give',
     '{person} the right Auditor, to read stored arguments and results',
   ],
+  'person.leaving': ['viewed', 'view', 'what {person} would leave behind'],
   'person.list': ['listed', 'list', 'the people'],
+  'person.offboard': ['offboarded', 'offboard', '{person}'],
   'person.pseudonymize': [
     'replaced',
     'replace',
@@ -195,6 +197,7 @@ export const auditSentences = {
   'person.remove': ['removed', 'remove', '{person} from the organization'],
   'person.reset-second-factor': ['reset', 'reset', 'the second factor of {person}'],
   'person.revoke-auditor': ['removed', 'remove', 'the right Auditor of {person}'],
+  'person.servers': ['viewed', 'view', 'the servers of {person}'],
   'person.set-role': ['changed', 'change', 'the role of {person}'],
   'prompt.changed': ['noticed', 'notice', 'that the prompt {prompt} changed'],
   'provider.check': ['checked', 'check', 'the identity provider {provider}'],

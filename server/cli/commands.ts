@@ -17,6 +17,7 @@ import { keyCommands } from '#admin/keys';
 import { leaverCommands } from '#admin/leavers';
 import { mailCommands } from '#admin/mail-commands';
 import { organizationCommands } from '#admin/organizations';
+import { offboardCommand } from '#admin/offboarding';
 import { personCommands } from '#admin/people';
 import { pseudonymizeCommand } from '#admin/pseudonyms';
 import {
@@ -83,6 +84,7 @@ export const commands: readonly (Command | FolderCommand)[] = [
   userCommands.create,
   userCommands.list,
   ...personCommands,
+  offboardCommand,
   pseudonymizeCommand,
   userCommands.resetLink,
   userCommands.remove,

@@ -1,12 +1,13 @@
 import { sql } from 'kysely';
 
 import type { EpochSeconds } from '#model/clock';
+import type { Role } from '#model/roles';
 import { revokePersonalTokens } from './personal-tokens.ts';
 import type { Db } from './transaction.ts';
 
 /*
  * What people leave behind. The creator of a key, client or agent answers for it. When a membership ends, a trigger of the
- * database marks what the person answered for, and suspends it if the organization chose so. Someone else can take it over.
+ * database marks what the person answered for, and suspends it if the organization chose so. Someone else can take it over, in the same transaction or later.
  */
 
 /** What a person answers for. */
@@ -15,8 +16,8 @@ export type OwnedKind = 'key' | 'client' | 'agent';
 const tables = { key: 'api_key', client: 'oauth_client', agent: 'agent' } as const;
 const kinds = ['key', 'client', 'agent'] as const satisfies readonly OwnedKind[];
 
-/** A key, client or agent whose owner left the organization. */
-export interface OwnerlessResource {
+/** A key, client or agent that a person answers for. */
+export interface OwnedResource {
   readonly kind: OwnedKind;
   readonly id: string;
   readonly name: string;
@@ -24,6 +25,13 @@ export interface OwnerlessResource {
   readonly server: string | undefined;
   /** The agent of a key. */
   readonly agent: string | undefined;
+  readonly createdAt: EpochSeconds;
+  /** When a key or client was last used. */
+  readonly lastUsedAt: EpochSeconds | undefined;
+}
+
+/** A key, client or agent whose owner left the organization. */
+export interface OwnerlessResource extends OwnedResource {
   readonly formerOwner: string;
   /** The address of the former owner; `undefined` when their account was deleted. */
   readonly formerEmail: string | undefined;
@@ -40,41 +48,147 @@ export async function listOwnerless(
   organizationId: string,
   limit: number,
 ): Promise<OwnerlessResource[]> {
-  const { rows } = await sql<{
-    kind: OwnedKind;
-    id: string;
-    name: string;
-    server: string | null;
-    agent: string | null;
-    owner_id: string;
-    email: string | null;
-    ownerless_at: number;
-    suspended_at: number | null;
-  }>`select found.*, person.email from (
-      select 'key' as kind, k.id, k.name, e.name as server, a.name as agent, k.owner_id, k.ownerless_at, k.suspended_at
+  const rows = await selectOwned(db, organizationId, undefined, limit);
+  return rows.map((row) =>
+    Object.assign(toOwned(row), {
+      formerOwner: row.owner_id,
+      formerEmail: row.email ?? undefined,
+      ownerlessAt: row.ownerless_at ?? 0,
+      isSuspended: row.suspended_at !== null,
+    }),
+  );
+}
+
+/** What a member answers for in an organization, the oldest first: at most `limit`. */
+export async function listOwned(
+  db: Db,
+  organizationId: string,
+  ownerId: string,
+  limit: number,
+): Promise<OwnedResource[]> {
+  return (await selectOwned(db, organizationId, ownerId, limit)).map(toOwned);
+}
+
+interface OwnedRow {
+  readonly kind: OwnedKind;
+  readonly id: string;
+  readonly name: string;
+  readonly server: string | null;
+  readonly agent: string | null;
+  readonly owner_id: string;
+  readonly created_at: number;
+  readonly last_used_at: number | null;
+  readonly email: string | null;
+  readonly ownerless_at: number | null;
+  readonly suspended_at: number | null;
+}
+
+/** What this person answers for; without one, what needs an owner. Only what is not revoked. */
+async function selectOwned(
+  db: Db,
+  organizationId: string,
+  ownerId: string | undefined,
+  limit: number,
+): Promise<readonly OwnedRow[]> {
+  const wanted = (table: string) => {
+    const [owner, ownerless] = [sql.ref(`${table}.owner_id`), sql.ref(`${table}.ownerless_at`)];
+    const whose =
+      ownerId === undefined
+        ? sql`${ownerless} is not null`
+        : sql`${ownerless} is null and ${owner} = ${ownerId}`;
+    const [organization, revoked] = [`${table}.organization_id`, `${table}.revoked_at`];
+    return sql`${sql.ref(organization)} = ${organizationId} and ${sql.ref(revoked)} is null and ${whose}`;
+  };
+  const { rows } = await sql<OwnedRow>`select found.*, person.email from (
+      select 'key' as kind, k.id, k.name, e.name as server, a.name as agent, k.owner_id, k.created_at, k.last_used_at,
+          k.ownerless_at, k.suspended_at
         from api_key k left join endpoint e on e.id = k.endpoint_id left join agent a on a.id = k.agent_id
-        where k.organization_id = ${organizationId} and k.ownerless_at is not null and k.revoked_at is null
+        where ${wanted('k')}
       union all
-      select 'client' as kind, c.id, c.name, e.name as server, null as agent, c.owner_id, c.ownerless_at, c.suspended_at
+      select 'client' as kind, c.id, c.name, e.name as server, null as agent, c.owner_id, c.created_at, c.last_used_at,
+          c.ownerless_at, c.suspended_at
         from oauth_client c left join endpoint e on e.id = c.endpoint_id
-        where c.organization_id = ${organizationId} and c.ownerless_at is not null and c.revoked_at is null
+        where ${wanted('c')}
       union all
-      select 'agent' as kind, g.id, g.name, null as server, null as agent, g.owner_id, g.ownerless_at, g.suspended_at
+      select 'agent' as kind, g.id, g.name, null as server, null as agent, g.owner_id, g.created_at, null as last_used_at,
+          g.ownerless_at, g.suspended_at
         from agent g
-        where g.organization_id = ${organizationId} and g.ownerless_at is not null and g.revoked_at is null
+        where ${wanted('g')}
     ) found left join person on person.id = found.owner_id
-    order by found.ownerless_at, found.kind, found.id limit ${limit}`.execute(db);
-  return rows.map((row) => ({
+    order by coalesce(found.ownerless_at, found.created_at), found.kind, found.id limit ${limit}`.execute(
+    db,
+  );
+  return rows;
+}
+
+function toOwned(row: OwnedRow): OwnedResource {
+  return {
     kind: row.kind,
     id: row.id,
     name: row.name,
     server: row.server ?? undefined,
     agent: row.agent ?? undefined,
-    formerOwner: row.owner_id,
-    formerEmail: row.email ?? undefined,
-    ownerlessAt: row.ownerless_at,
-    isSuspended: row.suspended_at !== null,
-  }));
+    createdAt: row.created_at,
+    lastUsedAt: row.last_used_at ?? undefined,
+  };
+}
+
+/** How much of what a person has in an organization ends when they leave it. */
+export interface Endings {
+  /** Applications that act for them there. */
+  readonly applications: number;
+  /** Their accounts at upstreams that are connected there. */
+  readonly connections: number;
+  /** Invitations that they made there and that no one accepted yet. */
+  readonly invitations: number;
+  /** Their browser sessions and personal tokens, where these end. */
+  readonly sessions: number;
+  readonly tokens: number;
+  /** Whether they belong to another organization, for which they keep their account's sessions and tokens. */
+  readonly staysElsewhere: boolean;
+}
+
+/** What ends when a member leaves an organization, apart from what they answer for. */
+export async function countEndings(
+  db: Db,
+  organizationId: string,
+  userId: string,
+  now: EpochSeconds,
+): Promise<Endings> {
+  const other = await db
+    .selectFrom('membership')
+    .select('organization_id')
+    .where('person_id', '=', userId)
+    .where('organization_id', '<>', organizationId)
+    .limit(1)
+    .executeTakeFirst();
+  const staysElsewhere = other !== undefined;
+  const { rows } = await sql<
+    Record<'applications' | 'connections' | 'invitations' | 'sessions' | 'tokens', number | string>
+  >`select
+      (select count(*) from oauth_grant g join endpoint e on e.id = g.endpoint_id
+        where g.person_id = ${userId} and e.organization_id = ${organizationId}
+          and g.revoked_at is null and g.expires_at > ${now}) as applications,
+      (select count(*) from upstream_connection
+        where person_id = ${userId} and organization_id = ${organizationId}) as connections,
+      (select count(*) from invitation
+        where organization_id = ${organizationId} and created_by = ${`user:${userId}`}
+          and expires_at > ${now}) as invitations,
+      (select count(*) from browser_session
+        where person_id = ${userId} and expires_at > ${now}
+          and (organization_id = ${organizationId} or ${staysElsewhere ? 1 : 0} = 0)) as sessions,
+      (select count(*) from personal_token
+        where person_id = ${userId} and revoked_at is null and expires_at > ${now}
+          and ${staysElsewhere ? 1 : 0} = 0) as tokens`.execute(db);
+  const [counts] = rows;
+  return {
+    applications: Number(counts?.applications ?? 0),
+    connections: Number(counts?.connections ?? 0),
+    invitations: Number(counts?.invitations ?? 0),
+    sessions: Number(counts?.sessions ?? 0),
+    tokens: Number(counts?.tokens ?? 0),
+    staysElsewhere,
+  };
 }
 
 /** How much needs an owner in an organization; only what this person left behind, if one is named. */
@@ -153,4 +267,23 @@ export async function endLastAccess(tx: Db, userId: string, now: EpochSeconds): 
   if (other) return;
   await tx.deleteFrom('browser_session').where('person_id', '=', userId).execute();
   await revokePersonalTokens(tx, userId, now);
+}
+
+/** At most 500 members with one of these roles, without one person, by address. */
+export function listTakers(
+  db: Db,
+  organizationId: string,
+  roles: readonly Role[],
+  except: string,
+): Promise<{ readonly id: string; readonly email: string }[]> {
+  return db
+    .selectFrom('membership')
+    .innerJoin('person', 'person.id', 'membership.person_id')
+    .select(['person.id', 'person.email'])
+    .where('membership.organization_id', '=', organizationId)
+    .where('membership.role', 'in', roles)
+    .where('person.id', '<>', except)
+    .orderBy('person.email_key')
+    .limit(500)
+    .execute();
 }

@@ -196,6 +196,50 @@ export async function listUsableServers(
   }));
 }
 
+/** A server that a person may use, and by which groups; by none if everyone may. */
+export interface AccessOfPerson {
+  readonly name: string;
+  readonly title: string;
+  readonly isDisabled: boolean;
+  readonly groups: readonly string[];
+}
+
+/** At most `limit` servers of an organization that a member may use, by name, each with the reason. */
+export async function listAccessOfPerson(
+  db: Db,
+  userId: string,
+  organization: string,
+  limit: number,
+): Promise<AccessOfPerson[]> {
+  const servers = await selectUsable(db, userId)
+    .select(['endpoint.id', 'endpoint.name', 'endpoint.title', 'endpoint.access'])
+    .select('endpoint.disabled_at')
+    .where('organization.name', '=', organization)
+    .orderBy('endpoint.name')
+    .limit(limit)
+    .execute();
+  const restricted = servers.filter(({ access }) => access === 'groups').map(({ id }) => id);
+  const reasons =
+    restricted.length === 0
+      ? []
+      : await db
+          .selectFrom('endpoint_group')
+          .innerJoin('person_group', 'person_group.id', 'endpoint_group.group_id')
+          .innerJoin('group_person', 'group_person.group_id', 'endpoint_group.group_id')
+          .select(['endpoint_group.endpoint_id', 'person_group.name'])
+          .distinct()
+          .where('endpoint_group.endpoint_id', 'in', restricted)
+          .where('group_person.person_id', '=', userId)
+          .orderBy('person_group.name')
+          .execute();
+  return servers.map(({ id, name, title, disabled_at: disabledAt }) => ({
+    name,
+    title,
+    isDisabled: disabledAt !== null,
+    groups: reasons.filter((one) => one.endpoint_id === id).map((one) => one.name),
+  }));
+}
+
 /** The servers of the organizations of a person that no group keeps from them. */
 function selectUsable(db: Db, userId: string) {
   return db

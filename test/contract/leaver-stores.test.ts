@@ -4,10 +4,13 @@ import { findAgent, insertAgent } from '#server/db/agents';
 import { findClient, insertClient } from '#server/db/clients';
 import { findKey, insertKey, revokeKey } from '#server/db/keys';
 import {
+  countEndings,
   countOwnerless,
   endLastAccess,
   handOver,
+  listOwned,
   listOwnerless,
+  listTakers,
   type OwnedKind,
 } from '#server/db/leavers';
 import { insertPersonalToken, usePersonalToken } from '#server/db/personal-tokens';
@@ -106,6 +109,8 @@ await onEachDatabase('what a person who leaves answered for', ({ open }) => {
       name: 'laptop',
       server: 'sales',
       agent: undefined,
+      createdAt: expect.any(Number),
+      lastUsedAt: undefined,
       formerOwner: 'user_dana',
       formerEmail: 'dana@example.com',
       ownerlessAt: expect.any(Number),
@@ -113,6 +118,31 @@ await onEachDatabase('what a person who leaves answered for', ({ open }) => {
     });
     expect(await listed()).toEqual(['agent agent_a', 'key key_g']);
     expect(await countOwnerless(database.db, org)).toEqual({ agent: 1, client: 0, key: 1 });
+  });
+
+  test('is listed while the person is a member, with what else would end', async () => {
+    const { db } = database;
+    const owned = await listOwned(db, org, 'user_dana', 10);
+    const endings = await countEndings(db, org, 'user_dana', now);
+    await leave();
+
+    expect(owned.map(({ kind, id }) => `${kind} ${id}`).toSorted()).toEqual([
+      'agent agent_a',
+      'client client_a',
+      'key key_a',
+      'key key_g',
+    ]);
+    expect(owned.find(({ id }) => id === 'key_g')).toMatchObject({ agent: 'berlin' });
+    expect(endings).toEqual({
+      applications: 0,
+      connections: 0,
+      invitations: 0,
+      sessions: 0,
+      tokens: 0,
+      staysElsewhere: false,
+    });
+    expect(await listOwned(db, org, 'user_dana', 10)).toEqual([]);
+    expect(await listTakers(db, org, ['owner', 'admin'], 'user_lee')).toEqual([]);
   });
 
   test('works again after a hand-over; an agent takes its keys along', async () => {

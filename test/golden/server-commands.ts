@@ -58,6 +58,7 @@ export async function fillServer(
   await person('eve@example.com', 'admin');
   await person('mallory@example.com', 'member');
   await person('trent@example.com', 'viewer');
+  await person('oscar@example.com', 'viewer');
   await run('user create dana@example.com --organization globex --role owner');
   await run('user create peggy@example.com --organization acme --role member', 'password\n');
   await run('user create peggy@example.com --organization acme --role queen', `${password}\n`);
@@ -66,6 +67,9 @@ export async function fillServer(
   await run('user end-sessions eve@example.com --organization acme');
   await run('user reset-second-factor eve@example.com --organization acme');
   await run('user reset-link eve@example.com --base-url https://latchkey.example.com');
+  await run('user offboard oscar@example.com --organization acme --preview');
+  await run('user offboard oscar@example.com --organization acme --to dana@example.com');
+  await run('user offboard oscar@example.com --organization acme');
   await run('user leave trent@example.com --organization acme');
   await run('user remove mallory@example.com');
   await run('user remove nobody@example.com');

@@ -32,7 +32,7 @@ export const questionScenes: Scene = async ({ dana, furnished, album }) => {
     () => open('/groups').then(() => page.getByRole('link', { name: 'Finance' }).click()),
     '/delete',
   );
-  for (const end of ['sign-out', 'reset-second-factor', 'make-owner', 'remove']) {
+  for (const end of ['sign-out', 'reset-second-factor', 'make-owner']) {
     await ask(`person-${end}`, person, `/${end}`);
   }
   await ask('invitation-revoke', '/people/invitations', '/revoke');

@@ -29,7 +29,9 @@ import { ownApplicationRoutes } from './own-applications.ts';
 import { ownConnectionRoutes } from './own-connection.ts';
 import { errorSurroundings } from './page.ts';
 import { ownerlessRoutes } from './ownerless.ts';
+import { offboardingRoutes } from './offboarding.ts';
 import { peopleRoutes } from './people.ts';
+import { personRoutes } from './person.ts';
 import type { DashboardOptions } from './ports.ts';
 import { provisioningRoutes } from './provisioning.ts';
 import { serverAccessRoutes } from './server-access.ts';
@@ -78,7 +80,15 @@ export const navigation: readonly NavigationEntry[] = [
   {
     text: 'People',
     path: '/people',
-    routes: [peopleRoutes, invitationRoutes, inviteSeveralRoutes, consentRoutes, ownerlessRoutes],
+    routes: [
+      peopleRoutes,
+      personRoutes,
+      offboardingRoutes,
+      invitationRoutes,
+      inviteSeveralRoutes,
+      consentRoutes,
+      ownerlessRoutes,
+    ],
   },
   { text: 'Groups', path: '/groups', routes: [groupRoutes] },
   { text: 'Usage', path: '/usage', routes: [usageRoutes] },

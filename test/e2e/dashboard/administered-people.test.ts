@@ -122,9 +122,9 @@ await suite('browser', 'people, groups and audit log in a browser', () => {
     await owner.getByLabel('Member', { exact: true }).check();
     await owner.getByRole('button', { name: 'Change role' }).click();
     await owner.getByText('Role changed').waitFor();
-    await owner.goto(`${owner.url().split('?')[0]}/remove`);
-    await owner.getByRole('button', { name: 'Remove' }).click();
-    await owner.getByText('Member removed').waitFor();
+    await owner.goto(`${owner.url().split('?')[0]}/offboard`);
+    await owner.getByRole('button', { name: 'Offboard viola@example.com' }).click();
+    await owner.getByText('Offboarded.').waitFor();
     const viewer = await newPage();
     await signIn(viewer, 'viola@example.com');
     await viewer.waitForURL((url) => !url.pathname.startsWith('/sign-in'));
@@ -182,7 +182,7 @@ await suite('browser', 'people, groups and audit log in a browser', () => {
     async () => {
       await owner.goto(dashboard('/audit'));
       await inspect(owner);
-      await owner.goto(dashboard('/audit?action=person.remove'));
+      await owner.goto(dashboard('/audit?action=person.offboard'));
       const rows = owner.locator('tbody tr');
       expect(await rows.count()).toBe(1);
       expect(await rows.first().textContent()).toContain('owner@example.com');

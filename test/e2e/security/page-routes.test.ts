@@ -122,7 +122,7 @@ const dashboardForms = [
   '/people/:userId/revoke-auditor',
   '/people/:userId/make-owner',
   '/people/:userId/pseudonymize',
-  '/people/:userId/remove',
+  '/people/:userId/offboard',
   '/groups',
   '/groups/:groupId/add-person',
   '/groups/:groupId/remove-person',

@@ -1,0 +1,363 @@
+import { z } from 'zod';
+
+import { announceLeaver } from '#accounts/leaving';
+import { revokeAgent } from '#db/agents';
+import { insertAuditEvent } from '#db/audit';
+import { revokeClient } from '#db/clients';
+import { revokeKey } from '#db/keys';
+import {
+  countEndings,
+  countOwnerless,
+  endLastAccess,
+  handOver,
+  listOwned,
+  listTakers,
+  type OwnedResource,
+} from '#db/leavers';
+import type { Organization } from '#db/organizations';
+import { removeMember } from '#db/people';
+import { countScimTokensOf } from '#db/scim-tokens';
+import { findSettings } from '#db/settings';
+import { listAccessOfPerson } from '#db/server-access';
+import type { Db } from '#db/transaction';
+import { json } from '#config/option';
+import { UsageError } from '#config/usage-error';
+import type { EpochSeconds } from '#model/clock';
+import { roles } from '#model/roles';
+import { administer, type Command, type CommandPorts } from './command.ts';
+import { fields } from './fields.ts';
+import { checkMayOwn } from './leavers.ts';
+import {
+  type Actor,
+  actorName,
+  type AdministrationPorts,
+  mayDo,
+  organizationOperation,
+  type Operation,
+} from './operation.ts';
+import {
+  checkOwnerChange,
+  ofPerson,
+  ownMember,
+  personViewSchema,
+  settled,
+  toPersonView,
+} from './people.ts';
+import { requireMember } from './positionals.ts';
+import { printMade, printRows } from './print.ts';
+import { AdministrationRefusal } from './refusal.ts';
+
+const path = '/organizations/{organization}/people/{userId}';
+const target = ({ userId }: { userId: string }) => `user:${userId}`;
+const mostOwned = 500;
+const mostServers = 500;
+
+const ownedViewSchema = z
+  .object({
+    kind: z.enum(['key', 'client', 'agent']),
+    id: z.string(),
+    name: z.string(),
+    server: z.string().nullable().describe('The server of a key or client'),
+    agent: z.string().nullable().describe('The agent of a key; the key goes with it'),
+    createdAt: fields.at,
+    lastUsedAt: fields.maybeAt,
+  })
+  .meta({ id: 'OwnedResource' });
+
+export type OwnedView = z.output<typeof ownedViewSchema>;
+
+function toOwnedView(owned: OwnedResource): OwnedView {
+  const { kind, id, name, server = null, agent = null, createdAt, lastUsedAt = null } = owned;
+  return { kind, id, name, server, agent, createdAt, lastUsedAt };
+}
+
+export const personServers = organizationOperation({
+  name: 'person.servers',
+  doc: `List the servers that a person may use, and by which groups; at most ${mostServers}`,
+  route: { method: 'GET', path: `${path}/servers` },
+  permission: 'people.read',
+  input: z.strictObject(ofPerson),
+  output: z.object({
+    items: z.array(
+      z
+        .object({
+          server: z.string(),
+          title: z.string(),
+          isDisabled: z.boolean(),
+          groups: z.array(z.string()).describe('Empty if everyone may use the server'),
+        })
+        .meta({ id: 'ServerOfPerson' }),
+    ),
+  }),
+  async run({ userId }, { organization }, ports) {
+    await ownMember(organization.id, userId, ports);
+    const found = await listAccessOfPerson(ports.db, userId, organization.name, mostServers);
+    const items = found.map(({ name: server, title, isDisabled, groups }) => {
+      return { server, title, isDisabled, groups: [...groups] };
+    });
+    return { items };
+  },
+});
+
+const endingsSchema = z
+  .object({
+    applications: z.int().describe('Applications that act for the person'),
+    connections: z.int().describe('Their connected accounts at upstreams'),
+    invitations: z.int().describe('Invitations that they made and that no one accepted yet'),
+    sessions: z
+      .int()
+      .describe('Browsers in which they are signed in, as far as these sessions end'),
+    tokens: z.int().describe('Their personal tokens, if they belong to no other organization'),
+    scimTokens: z.int().describe('Tokens of the directory that they created, if these are revoked'),
+    staysElsewhere: z.boolean().describe('Whether they belong to another organization'),
+  })
+  .meta({ id: 'Endings' });
+
+export const personLeaving = organizationOperation({
+  name: 'person.leaving',
+  doc: `Tell what ends when a person leaves, and what they answer for and someone has to take over, at most ${mostOwned}`,
+  route: { method: 'GET', path: `${path}/leaving` },
+  permission: 'people.manage',
+  input: z.strictObject(ofPerson),
+  output: z
+    .object({
+      person: personViewSchema,
+      owned: z.array(ownedViewSchema),
+      ends: endingsSchema,
+      suspends: z.boolean().describe('Whether what no one takes over is suspended'),
+    })
+    .meta({ id: 'Leaving' }),
+  async run({ userId }, { organization }, ports) {
+    const person = toPersonView(await ownMember(organization.id, userId, ports));
+    return { person, ...(await leavingOf(userId, organization, ports)) };
+  },
+});
+
+async function leavingOf(
+  userId: string,
+  { id, name }: Organization,
+  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
+) {
+  const now = clock.now();
+  const suspends = (await findSettings(db, name))?.leaverResources !== 'keep';
+  const owned = (await listOwned(db, id, userId, mostOwned)).map(toOwnedView);
+  const scimTokens = suspends ? await countScimTokensOf(db, id, userId, now) : 0;
+  const ends = { ...(await countEndings(db, id, userId, now)), scimTokens };
+  return { owned, ends, suspends };
+}
+
+/** What becomes of something that the person answered for: someone takes it over, it is revoked, or it is left without an owner. */
+const fate = z.union([
+  z.enum(['revoke', 'leave']),
+  z.string().max(100).describe('The id of the owner or admin who takes it over'),
+]);
+
+export const personOffboard = organizationOperation({
+  name: 'person.offboard',
+  doc: 'Remove a person, and hand over or revoke what they answered for, in one step; also ends their account’s sessions and tokens if they belong to no other organization',
+  route: { method: 'POST', path: `${path}/offboard` },
+  permission: 'people.manage',
+  input: z.strictObject({
+    ...ofPerson,
+    to: fate
+      .default('leave')
+      .describe(
+        'What becomes of everything without an entry in `except`: the id of the owner or admin who takes it over, `revoke`, or `leave`, for someone to take it over later',
+      ),
+    except: z
+      .array(z.strictObject({ resourceId: z.string().max(100), to: fate }))
+      .max(mostOwned)
+      .default([]),
+  }),
+  output: z
+    .object({
+      person: personViewSchema,
+      handedOver: z.int(),
+      revoked: z.int(),
+      left: z.int().describe('What needs an owner now'),
+    })
+    .meta({ id: 'Offboarded' }),
+  target: ({ userId }) => target({ userId }),
+  async run({ userId, to, except }, { organization, role: by, actor }, ports) {
+    const member = await ownMember(organization.id, userId, ports);
+    checkOwnerChange(by, member.role);
+    const owned = await listOwned(ports.db, organization.id, userId, mostOwned + 1);
+    if (owned.length > mostOwned) throw tooMuch();
+    const fates = fatesOf(owned, { to, except });
+    await checkTakers(organization.id, userId, fates, ports);
+    settled(await removeMember(ports.db, organization.id, userId, member.role));
+    const at = { organization, actor, now: ports.clock.now() };
+    const done = await settleOwned(owned, fates, at, ports.db);
+    await announceLeaver(ports.db, organization, userId, at.now, actor);
+    await endLastAccess(ports.db, userId, at.now);
+    const { key, client, agent } = await countOwnerless(ports.db, organization.id, userId);
+    return { person: toPersonView(member), ...done, left: key + client + agent };
+  },
+});
+
+type Fates = ReadonlyMap<string, string>;
+
+/** What becomes of each, by id. @throws {AdministrationRefusal} `conflict` if an exception names nothing of the person */
+function fatesOf(
+  owned: readonly OwnedResource[],
+  {
+    to,
+    except,
+  }: { to: string; except: readonly { readonly resourceId: string; readonly to: string }[] },
+): Fates {
+  const fates = new Map(owned.map(({ id }) => [id, to]));
+  for (const one of except) {
+    if (!fates.has(one.resourceId)) {
+      const why = `${one.resourceId} is not something that this person answers for: reload and try again`;
+      throw new AdministrationRefusal('conflict', why);
+    }
+    fates.set(one.resourceId, one.to);
+  }
+  return fates;
+}
+
+const withoutTaker = new Set(['revoke', 'leave']);
+
+async function checkTakers(
+  organizationId: string,
+  leaver: string,
+  fates: Fates,
+  ports: Pick<AdministrationPorts, 'db'>,
+): Promise<void> {
+  const takers = new Set([...fates.values()].filter((to) => !withoutTaker.has(to)));
+  if (takers.has(leaver)) {
+    throw new AdministrationRefusal('conflict', 'the person who leaves cannot take anything over');
+  }
+  for (const taker of takers) await checkMayOwn(organizationId, taker, ports);
+}
+
+function tooMuch(): AdministrationRefusal {
+  const why = `this person answers for more than ${mostOwned} keys, clients and agents: revoke some first`;
+  return new AdministrationRefusal('conflict', why);
+}
+
+/** Hands over and revokes, with an entry in the audit log for each. An agent takes its keys along. */
+async function settleOwned(
+  owned: readonly OwnedResource[],
+  fates: Fates,
+  at: { readonly organization: Organization; readonly actor: Actor; readonly now: EpochSeconds },
+  db: Db,
+): Promise<{ handedOver: number; revoked: number }> {
+  const done = { handedOver: 0, revoked: 0 };
+  // Keys before their agents: an agent takes along those that no one has taken over by then.
+  const order = { key: 0, client: 1, agent: 2 };
+  for (const { kind, id } of owned.toSorted((one, other) => order[one.kind] - order[other.kind])) {
+    const to = fates.get(id) ?? 'leave';
+    if (to === 'leave') continue;
+    if (to === 'revoke') {
+      await revokers[kind](db, id, at.now);
+      done.revoked += 1;
+    } else {
+      await handOver(db, at.organization.id, { kind, id }, to);
+      done.handedOver += 1;
+    }
+    await insertAuditEvent(db, {
+      at: at.now,
+      actor: actorName(at.actor),
+      organization: at.organization.name,
+      action: to === 'revoke' ? `${kind}.revoke` : 'leaver.hand-over',
+      target: to === 'revoke' ? `${kind}:${id}` : `${kind}:${id} user:${to}`,
+      address: at.actor.address,
+      requestId: at.actor.requestId,
+      outcome: 'done',
+    });
+  }
+  return done;
+}
+
+const revokers = { key: revokeKey, client: revokeClient, agent: revokeAgent } as const;
+
+/** The members who can take over what someone answers for, by address. */
+export function takersInsteadOf(
+  userId: string,
+  { id }: Pick<Organization, 'id'>,
+  { db }: Pick<AdministrationPorts, 'db'>,
+): Promise<{ readonly id: string; readonly email: string }[]> {
+  const able = roles.filter((role) => mayDo(role, 'key.manage'));
+  return listTakers(db, id, able, userId);
+}
+
+export const offboardingOperations: readonly Operation[] = [
+  personServers,
+  personLeaving,
+  personOffboard,
+];
+
+export const offboardCommand: Command = {
+  words: 'user offboard',
+  positionals: ['EMAIL'],
+  options: [
+    {
+      name: 'organization',
+      value: 'ORG',
+      required: true,
+      doc: 'the organization that the person leaves',
+    },
+    {
+      name: 'to',
+      value: 'EMAIL',
+      doc: 'the owner or admin who takes over what the person answered for',
+    },
+    {
+      name: 'except',
+      value: 'ID=EMAIL',
+      repeated: true,
+      doc: 'another owner or admin for one key, client or agent',
+    },
+    {
+      name: 'revoke',
+      value: 'ID',
+      repeated: true,
+      doc: 'a key, client or agent to revoke instead',
+    },
+    { name: 'preview', doc: 'only print what the person answers for and what would end' },
+    json,
+  ],
+  doc: 'remove a person, and hand over or revoke what they answered for, in one step',
+  async run(input, ports) {
+    const organization = input.must('organization');
+    const { id: userId } = await requireMember(
+      input.positionals[0] ?? '',
+      organization,
+      ports.stores,
+    );
+    if (input.flag('preview')) return preview({ organization, userId }, input.flag('json'), ports);
+    const idOf = async (email: string) =>
+      (await requireMember(email, organization, ports.stores)).id;
+    const email = input.text('to');
+    const to = email === undefined ? 'leave' : await idOf(email);
+    const except = input.list('revoke').map((resourceId) => ({ resourceId, to: 'revoke' }));
+    for (const text of input.list('except')) {
+      const [, resourceId = '', taker = ''] = /^([^=]+)=(.+)$/s.exec(text) ?? [];
+      if (taker === '') throw new UsageError(`--except '${text}' is not ID=EMAIL`);
+      except.push({ resourceId, to: await idOf(taker) });
+    }
+    const wanted = { organization, userId, to, except };
+    const { person, handedOver, revoked, left } = await administer(personOffboard, wanted, ports);
+    const facts = { email: person.email, organization, handed_over: handedOver, revoked, left };
+    printMade(facts, { json: input.flag('json'), out: ports.out });
+    if (left > 0) ports.tell(`hint: latchkey-server leaver list ${organization}`);
+  },
+};
+
+async function preview(
+  of: { readonly organization: string; readonly userId: string },
+  isJson: boolean,
+  ports: CommandPorts,
+): Promise<void> {
+  const { owned, ends } = await administer(personLeaving, of, ports);
+  const rows = owned.map(({ kind, id, name, server, agent, lastUsedAt }) => {
+    return { kind, id, name, server, agent, last_used_at: lastUsedAt };
+  });
+  printRows(rows, { json: isJson, empty: 'answers for nothing', out: ports.out });
+  if (isJson) return;
+  const { applications, connections, invitations, sessions, tokens } = ends;
+  ports.tell(
+    `ends: ${applications} applications, ${connections} connected accounts, ${invitations} invitations, ${sessions} sessions, ${tokens} personal tokens`,
+  );
+}
