@@ -282,20 +282,23 @@ await onEachDatabase('definitions', ({ open }) => {
       ['another hint', annotated({ readOnlyHint: true, openWorldHint: false }), []],
       ['another annotation', annotated({ readOnlyHint: true, title: 'Delete' }), []],
       ['no annotation', annotated({}), []],
-    ])('listed with %s counts as such only if its annotations are the accepted ones', async (_, changed, expected) => {
-      await using database = await open();
-      await makeServer(database);
-      const { db } = database;
-      await list(db, reads);
-      await acceptDefinitions(db, target, [read(reads)], dana);
-      await correctTool(db, target, 'query', { annotations: { openWorldHint: false } }, dana);
-      await list(db, changed);
-      const whileChanged = await readOnlyOf(db);
-      await list(db, reads);
+    ])(
+      'listed with %s counts as such only if its annotations are the accepted ones',
+      async (_, changed, expected) => {
+        await using database = await open();
+        await makeServer(database);
+        const { db } = database;
+        await list(db, reads);
+        await acceptDefinitions(db, target, [read(reads)], dana);
+        await correctTool(db, target, 'query', { annotations: { openWorldHint: false } }, dana);
+        await list(db, changed);
+        const whileChanged = await readOnlyOf(db);
+        await list(db, reads);
 
-      expect(whileChanged).toEqual(expected);
-      expect(await readOnlyOf(db)).toEqual(['query']);
-    });
+        expect(whileChanged).toEqual(expected);
+        expect(await readOnlyOf(db)).toEqual(['query']);
+      },
+    );
 
     test.each([
       ['says so', {}, true, ['query']],

@@ -11,11 +11,9 @@ const upstream = await recordingUpstream();
 upstream.answer = (request, response) => {
   if (!request.body.includes('"tools/list"')) return legacyAnswer(request, response);
   const { id } = z.object({ id: z.unknown() }).parse(JSON.parse(request.body.toString()));
-  const tools = ['echo', 'drop', 'hide', 'look'].map((name) => ({
-    name,
-    inputSchema: { type: 'object' },
-    ...(name === 'look' && { annotations }),
-  }));
+  const tool = (name: string) => ({ name, inputSchema: { type: 'object' } });
+  const look = { ...tool('look'), annotations };
+  const tools = [tool('echo'), tool('drop'), tool('hide'), look];
   sendJson(response, JSON.stringify({ jsonrpc: '2.0', id, result: { tools } }));
 };
 const gateway = await gatewayUnderTest({ upstreamUrl: upstream.url });
