@@ -4,8 +4,10 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 
 import { z } from 'zod';
+import { vi } from 'vitest';
 
 import { freePort } from './loopback.ts';
+import { patient } from './patient.ts';
 import { startProgram } from './processes.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
@@ -49,6 +51,8 @@ export async function glewlwyd(): Promise<Glewlwyd> {
   writeFileSync(configuration, configurationText({ port, origin, pages, file }));
   const program = stack.use(startProgram('glewlwyd', { args: [`--config-file=${configuration}`] }));
   await program.line(/Glewlwyd started on port/m);
+  // It says so before it listens.
+  await vi.waitFor(() => fetch(origin), patient);
   const admin = await signedIn(origin);
   const issuer = `${origin}/api/oidc`;
   await admin('POST', '/mod/plugin/', plugin(issuer));
