@@ -5,22 +5,16 @@ import type { AdaptedCall, Call } from './call.ts';
 import { presentingMethods } from './filters.ts';
 import type { GatewayParts } from './gateway-parts.ts';
 import { endFailedHandshake } from './answers.ts';
+import { isPinnedList } from './tool-list.ts';
 import { messageIn, type Upstream, type UpstreamAnswer, type UpstreamRequest } from './upstream.ts';
 
-/** The requests whose answers contain definitions that are compared with the accepted ones. */
-const pinnedMethods: ReadonlySet<string> = new Set([
-  ...presentingMethods,
-  'tools/list',
-  'prompts/list',
-  'resources/templates/list',
-]);
-
-/** The method and id of such a request. */
+/** The method and id of a request whose answer contains definitions that are compared with the accepted ones. */
 export function asksForDefinitions(
   request: UpstreamRequest,
 ): { readonly method: string; readonly id: string | undefined } | undefined {
   const { method = '', id } = messageIn(request)?.envelope ?? {};
-  return pinnedMethods.has(method) ? { method, id } : undefined;
+  const isAsked = presentingMethods.has(method) || isPinnedList(method);
+  return isAsked ? { method, id } : undefined;
 }
 
 /**

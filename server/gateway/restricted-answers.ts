@@ -3,14 +3,14 @@
  * answers about those that are open. Its errors must not tell a caller which others are closed.
  */
 import { allows, type ToolRights } from '#model/tool-rights';
-import { membersIn } from 'latchkey-mcp/json-edit';
+import { membersIn, replaced } from 'latchkey-mcp/json-edit';
 import { isError } from 'latchkey-mcp/message';
 import type { SseEvent } from 'latchkey-mcp/sse';
 import { eventsIn } from './answers.ts';
 import { unknownSubject } from './authorization.ts';
 import type { MessageCall } from './call.ts';
 import type { Filter } from './filters.ts';
-import { isListMethod, privateEdits, replacedBytes } from './tool-list.ts';
+import { isListMethod, privateEdits } from './tool-list.ts';
 import type { UpstreamAnswer } from './upstream.ts';
 
 /** The URI that a call is about, if rules are about resources. */
@@ -67,7 +67,7 @@ export const privateResult: Filter = (message) => {
   const result = scan.outcome === 'message' ? scan.envelope.result : undefined;
   if (!result) return message;
   const edits = privateEdits(bytes, { result, members: membersIn(bytes, result) });
-  return message.changed(replacedBytes(bytes, edits));
+  return edits.length > 0 ? message.changed(replaced(bytes, edits)) : message;
 };
 
 const updated = 'notifications/resources/updated';

@@ -1,5 +1,5 @@
 import type { Span } from 'latchkey-mcp/json';
-import { membersIn, objectsIn, stringAt } from 'latchkey-mcp/json-edit';
+import { type Edit, membersIn, objectsIn, replaced, stringAt } from 'latchkey-mcp/json-edit';
 import { type Scan, isError, scanMessage } from 'latchkey-mcp/message';
 import type { PrimitiveKind, ToolRights } from '#model/tool-rights';
 import type { Filter } from './filters.ts';
@@ -14,8 +14,8 @@ interface ListShape {
   readonly key: string;
   /** What it lists, in messages. */
   readonly what: string;
-  /** Whether two entries with the same key make it unreadable, because both would be compared with what was accepted. */
-  readonly isUnique: boolean;
+  /** Whether its entries are compared with what was accepted. Two with the same key then make it unreadable. */
+  readonly isPinned: boolean;
   readonly resultMembers: KnownMembers;
   readonly entryMembers: KnownMembers;
 }
@@ -28,11 +28,11 @@ function shape(
   key: string,
   {
     what = member,
-    isUnique = false,
+    isPinned = false,
     others,
   }: {
     readonly what?: string;
-    readonly isUnique?: boolean;
+    readonly isPinned?: boolean;
     readonly others: readonly string[];
   },
 ): ListShape {
@@ -41,7 +41,7 @@ function shape(
     member,
     key,
     what,
-    isUnique,
+    isPinned,
     resultMembers: knownMembers(member, 'nextCursor', 'ttlMs', 'cacheScope', '_meta'),
     entryMembers: knownMembers(key, ...ofEveryEntry, ...others),
   };
@@ -50,15 +50,16 @@ function shape(
 /** MCP 2025-11-25 and 2026-07-28 server/tools, server/prompts, server/resources; the extension `io.modelcontextprotocol/skills` */
 const shapes = {
   'tools/list': shape('tool', 'tools', 'name', {
-    isUnique: true,
+    isPinned: true,
     others: ['inputSchema', 'outputSchema', 'annotations', 'execution'],
   }),
-  'prompts/list': shape('prompt', 'prompts', 'name', { isUnique: true, others: ['arguments'] }),
+  'prompts/list': shape('prompt', 'prompts', 'name', { isPinned: true, others: ['arguments'] }),
   'resources/list': shape('resource', 'resources', 'uri', {
     others: ['mimeType', 'size', 'annotations'],
   }),
   'resources/templates/list': shape('template', 'resourceTemplates', 'uriTemplate', {
     what: 'resource templates',
+    isPinned: true,
     others: ['mimeType', 'annotations'],
   }),
   'skills/list': shape('resource', 'skills', 'uri', { others: ['frontmatter', 'resources'] }),
@@ -69,6 +70,11 @@ export type ListMethod = keyof typeof shapes;
 
 export function isListMethod(method: string | undefined): method is ListMethod {
   return method !== undefined && Object.hasOwn(shapes, method);
+}
+
+/** Whether the entries of the lists of this method are compared with what was accepted. */
+export function isPinnedList(method: string): method is ListMethod {
+  return isListMethod(method) && shapes[method].isPinned;
 }
 
 /** What the entries of a list are. Skills are resources. */
@@ -103,7 +109,7 @@ export function listIn(
   method: ListMethod,
   scan: Scan = scanMessage(message),
 ): ReadList | undefined {
-  const { member, key, what, isUnique, resultMembers, entryMembers }: ListShape = shapes[method];
+  const { member, key, what, isPinned, resultMembers, entryMembers }: ListShape = shapes[method];
   const unreadable = (why: string) => unreadableList(method, why);
   if (scan.outcome === 'refused') {
     if (isError(message)) return undefined;
@@ -123,7 +129,7 @@ export function listIn(
     checkNames(element.members, entryMembers, unreadable);
     const name = stringAt(message, element.members.get(key));
     if (name === undefined) throw unreadable(`${entryOf(what)} has no ${key}`);
-    if (isUnique && names.has(name)) throw unreadable(`two ${what} have the same ${key}`);
+    if (isPinned && names.has(name)) throw unreadable(`two ${what} have the same ${key}`);
     names.add(name);
     return { name, span: element.span };
   });
@@ -160,18 +166,18 @@ export function unreadableTools(why: string): GatewayRefusal {
   return unreadableList('tools/list', why);
 }
 
-interface KnownMembers {
+export interface KnownMembers {
   readonly names: ReadonlySet<string>;
   /** The same in lower case. */
   readonly lower: ReadonlySet<string>;
 }
 
-function knownMembers(...names: string[]): KnownMembers {
+export function knownMembers(...names: string[]): KnownMembers {
   return { names: new Set(names), lower: new Set(names.map((name) => name.toLowerCase())) };
 }
 
 /** Refuses names of members that a case-insensitive parser could take for a known one. */
-function checkNames(
+export function checkNames(
   members: ReadonlyMap<string, Span>,
   { names, lower }: KnownMembers,
   unreadable: (why: string) => GatewayRefusal,
@@ -198,9 +204,11 @@ export function filteredList(method: ListMethod, rights: ToolRights): Filter | u
     const { bytes } = message;
     const list = listIn(bytes, method, message.scan);
     if (!list) return message;
-    const edits = isPrivate ? privateEdits(bytes, list) : [];
-    const left = withoutEntries(bytes, list, (name) => !rights.lists(kind, name));
-    return message.changed(replacedBytes(bytes, left ? [...edits, left] : edits));
+    const edits = [
+      ...(isPrivate ? privateEdits(bytes, list) : []),
+      ...removals(list, ({ name }) => !rights.lists(kind, name)),
+    ];
+    return edits.length > 0 ? message.changed(replaced(bytes, edits)) : message;
   };
 }
 
@@ -210,68 +218,44 @@ const isPrivateText = '"private"';
 export function privateEdits(
   bytes: Buffer,
   { result, members }: Pick<ReadList, 'result' | 'members'>,
-): ByteEdit[] {
+): Edit[] {
   const scope = members.get('cacheScope');
   if (scope) {
     const isSame = bytes.toString('latin1', scope.start, scope.end) === isPrivateText;
-    return isSame ? [] : [{ span: scope, parts: [Buffer.from(isPrivateText)] }];
+    return isSame ? [] : [{ span: scope, text: isPrivateText }];
   }
   if (!members.has('ttlMs')) return [];
   const at = result.start + 1;
-  return [{ span: { start: at, end: at }, parts: [Buffer.from(`"cacheScope":${isPrivateText},`)] }];
+  return [{ span: { start: at, end: at }, text: `"cacheScope":${isPrivateText},` }];
 }
 
-/** A change to a message, as bytes. */
-export interface ByteEdit {
-  readonly span: Span;
-  readonly parts: readonly Buffer[];
-}
-
-const comma = Buffer.from(',');
-
-/** The edit that removes entries from a list; `undefined` if none is to be removed. All other bytes stay the same. */
-function withoutEntries(
-  message: Buffer,
-  { span, entries }: ReadList,
-  isRemoved: (name: string) => boolean,
-): ByteEdit | undefined {
-  const kept = entries.filter(({ name }) => !isRemoved(name));
-  if (kept.length === entries.length) return undefined;
-  const parts = kept.flatMap((entry, index) => {
-    const bytes = message.subarray(entry.span.start, entry.span.end);
-    return index > 0 ? [comma, bytes] : [bytes];
+/** Edits that remove entries from a list. What surrounds the others keeps its bytes. */
+export function removals(
+  { entries }: Pick<ReadList, 'entries'>,
+  isRemoved: (entry: ReadList['entries'][number]) => boolean,
+): Edit[] {
+  const edits: Edit[] = [];
+  let isFirst = true;
+  entries.forEach((entry, index) => {
+    const { span } = entry;
+    const [previous, next] = [entries[index - 1], entries[index + 1]];
+    if (!isRemoved(entry)) isFirst = false;
+    // With the comma in front, or behind if nothing remains in front.
+    else if (!isFirst && previous) {
+      edits.push({ span: { start: previous.span.end, end: span.end }, text: '' });
+    } else edits.push({ span: { start: span.start, end: next?.span.start ?? span.end }, text: '' });
   });
-  return { span: { start: span.start + 1, end: span.end - 1 }, parts };
+  return edits;
 }
 
-export function replacedBytes(message: Buffer, edits: readonly ByteEdit[]): Buffer {
-  if (edits.length === 0) return message;
-  const parts: Buffer[] = [];
-  let at = 0;
-  for (const edit of edits.toSorted((one, other) => one.span.start - other.span.start)) {
-    parts.push(message.subarray(at, edit.span.start), ...edit.parts);
-    at = edit.span.end;
-  }
-  return Buffer.concat([...parts, message.subarray(at)]);
-}
-
-/**
- * An answer to a list method without these entries; all other bytes stay the same.
- *
- * @throws {GatewayRefusal} `unreadable_tools`, `unreadable_list`
- */
-export function messageWithout(
-  message: Buffer,
-  method: ListMethod,
-  isRemoved: (name: string) => boolean,
-): Buffer {
-  const list = listIn(message, method);
-  const left = list && withoutEntries(message, list, isRemoved);
-  return left ? replacedBytes(message, [left]) : message;
-}
-
-/** A `tools/list` answer without these tools. @throws {GatewayRefusal} `unreadable_tools` */
+/** A `tools/list` answer without these tools; all other bytes stay the same. @throws {GatewayRefusal} `unreadable_tools` */
 export function messageWithoutTools(message: Buffer, hidden: readonly string[]): Buffer {
   const isHidden = new Set(hidden);
-  return messageWithout(message, 'tools/list', (name) => isHidden.has(name));
+  const list = listIn(message, 'tools/list');
+  return list
+    ? replaced(
+        message,
+        removals(list, ({ name }) => isHidden.has(name)),
+      )
+    : message;
 }

@@ -17,7 +17,7 @@ const longestTemplate = 800;
 export type ListedKind = Exclude<DefinitionKind, 'instructions'>;
 
 /** The member that tells definitions of a kind apart. */
-export const nameMembers: Readonly<Record<ListedKind, string>> = {
+const nameMembers: Readonly<Record<ListedKind, string>> = {
   tool: 'name',
   prompt: 'name',
   template: 'uriTemplate',

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { Target } from '#model/endpoints';
 import { eventsIn, wholeBody } from '#gateway/answers';
-import { unreadable } from '#gateway/filters';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
+import { removals } from '#gateway/tool-list';
 import type { UpstreamAnswer } from '#gateway/upstream';
 import { type Edit, replaced } from 'latchkey-mcp/json-edit';
 import { isError, scanMessage } from 'latchkey-mcp/message';
@@ -11,8 +11,7 @@ import {
   introduces,
   type ReadDefinitions,
   readDefinitions,
-  removals,
-  unreadableList,
+  unreadableDefinitions,
 } from './definition-lists.ts';
 import type { DefinitionWatch, PageOutcome } from './definition-watch.ts';
 import { correctionEdits } from './list-edits.ts';
@@ -65,7 +64,7 @@ export function pinnedDefinitions({ watch, failed }: PinningPorts): PinDefinitio
     if (introduces(request.method) && !request.isForCaller) return noted(answer, target, request);
     // Refused, because a later answer on another stream would not be checked.
     if (status === 202 || status === 204) {
-      throw unreadableAnswer(request, 'the response does not contain it');
+      throw unreadableDefinitions(request.method, 'the response does not contain it');
     }
     if (status === 200 && mediaType === 'text/event-stream') {
       return { ...answer, body: events(body, target, request) };
@@ -194,11 +193,12 @@ export function pinnedDefinitions({ watch, failed }: PinningPorts): PinDefinitio
         const text = JSON.stringify((await watch.acceptedInstructions(target)) ?? '');
         return { edits: withheldSpans.map((span) => ({ span, text })), basis };
       }
-      const corrected = spans.flatMap((span, index) => {
-        const correction = corrections.get(names[index] ?? '');
+      const entries = spans.map((span, index) => ({ span, name: names[index] ?? '' }));
+      const corrected = entries.flatMap(({ span, name }) => {
+        const correction = corrections.get(name);
         return correction ? correctionEdits(message, span, correction) : [];
       });
-      const removed = removals(spans, (index) => isWithheld.has(names[index] ?? ''));
+      const removed = removals({ entries }, ({ name }) => isWithheld.has(name));
       return { edits: [...removed, ...corrected], basis };
     } catch (cause) {
       if (cause instanceof GatewayRefusal) throw cause;
@@ -284,16 +284,6 @@ async function* withinLimit<Item>(
 function limitIn(error: unknown, request: PinnedRequest): unknown {
   const cause = error instanceof GatewayRefusal ? error.cause : undefined;
   return cause instanceof SseEventTooLarge
-    ? unreadableAnswer(request, `it is larger than ${cause.limit}`)
+    ? unreadableDefinitions(request.method, `it is larger than ${cause.limit}`)
     : error;
-}
-
-const plurals: Readonly<Record<string, string>> = {
-  'tools/list': 'tools',
-  'prompts/list': 'prompts',
-  'resources/templates/list': 'resource templates',
-};
-
-function unreadableAnswer({ method }: PinnedRequest, why: string): GatewayRefusal {
-  return introduces(method) ? unreadable(why) : unreadableList(plurals[method] ?? 'tools', why);
 }

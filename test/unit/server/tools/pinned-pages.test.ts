@@ -213,7 +213,7 @@ describe.each([
   ])('is refused with %s', async (_, text) => {
     await using server = await pinnedServer();
 
-    await expect(server.passes(text, method)).rejects.toMatchObject({ code: 'unreadable_tools' });
+    await expect(server.passes(text, method)).rejects.toMatchObject({ code: 'unreadable_list' });
   });
 });
 
