@@ -1,6 +1,7 @@
 import type { BundleRequest } from '#model/authorization-request';
 import type { EpochSeconds } from '#model/clock';
 import type { Scope } from '#model/scopes';
+import { expiredCodeRetentionSeconds, type AuthorizationCode } from './authorization-codes.ts';
 import { readScopes, readSelection, selectionText } from './columns.ts';
 import { keepPending, type PendingRequest } from './consents.ts';
 import {
@@ -8,7 +9,6 @@ import {
   insertRefreshToken,
   namedGrants,
   readGrant,
-  type AuthorizationCode,
   type Grant,
   type NamedGrant,
   type RefreshToken,
@@ -59,9 +59,6 @@ export interface IssuedBundleCode extends Omit<BundleCode, 'assistant'> {
   })[];
   readonly redeemedAt: EpochSeconds | undefined;
 }
-
-/** How long a code that was not redeemed is kept. */
-const expiredCodeRetentionSeconds = 86_400;
 
 export async function insertBundleCode(
   db: Db,

@@ -3,9 +3,10 @@ import type { Generated } from 'kysely';
 import type { CallTables } from './call-tables.ts';
 import type { InvitationTables } from './invitation-tables.ts';
 import type { ProviderTables } from './provider-tables.ts';
+import type { ServerTables } from './server-tables.ts';
 
 /** The types of all tables. Times are seconds since 1970; booleans are 0 or 1; lists are JSON text. */
-export interface Schema extends CallTables, InvitationTables, ProviderTables {
+export interface Schema extends CallTables, InvitationTables, ProviderTables, ServerTables {
   organization: {
     id: string;
     name: string;
@@ -25,133 +26,6 @@ export interface Schema extends CallTables, InvitationTables, ProviderTables {
     leaver_resources: Generated<'suspend' | 'keep'>;
     /** 1 if the groups of SCIM count for members who entered their address themselves. */
     invited_scim_groups: Generated<number>;
-  };
-  endpoint: {
-    id: string;
-    organization_id: string;
-    name: string;
-    title: string;
-    description: string;
-    instructions: string;
-    /** JSON text. */
-    limits: string | null;
-    /** The number of changes to it and to its target. */
-    revision: Generated<number>;
-    /** `everyone` in the organization, or only the `groups` of `endpoint_group`. */
-    access: Generated<'everyone' | 'groups'>;
-    created_at: number;
-    disabled_at: number | null;
-  };
-  target: {
-    id: string;
-    endpoint_id: string;
-    upstream_kind: string;
-    /** JSON text: the settings of the upstream's kind, except `agent_id`. */
-    upstream_settings: string;
-    /** The tokens that its upstream requires; null if it requires none. */
-    upstream_access_id: Generated<string | null>;
-    /** 1 if its calls contain the identity of the caller. */
-    upstream_forwards_caller: Generated<number>;
-    /** JSON text: headers for its requests, with encrypted values; null for none. */
-    upstream_headers: Generated<string | null>;
-    /** When the upstream refused their current values and accepted the previous ones. */
-    upstream_headers_refused_at: Generated<number | null>;
-    agent_id: string | null;
-    hidden_tools: Generated<string>;
-    changed_tools: Generated<string>;
-    /** JSON: who may use what it offers; null without any rule. */
-    tool_rules: Generated<string | null>;
-    new_tools: Generated<string>;
-    /** JSON: what calls need of `primitive_definition`. */
-    offered: Generated<string>;
-    /** JSON: the hidden tools that a credential of its MCP endpoint hid and may show again. */
-    hidden_by_credential: Generated<string>;
-    /** JSON: the kinds of definitions of which a whole list was read. */
-    listed_kinds: Generated<string>;
-    /** Counts the changes of what lists are compared with. */
-    definitions_revision: Generated<number>;
-    /** JSON: what is stored of the arguments and results of its calls; null if that was never chosen. */
-    call_contents: Generated<string | null>;
-  };
-  primitive_definition: {
-    target_id: string;
-    kind: string;
-    name: string;
-    /** Null, like the other accepted values, until it is accepted for the first time. */
-    accepted_digest: string | null;
-    accepted_text: string | null;
-    /** JSON: the annotations of a tool, with the accepted definition; null if they are not known. */
-    accepted_annotations: Generated<string | null>;
-    accepted_at: number | null;
-    /** The actor who accepted it; null if it was offered without a review. */
-    accepted_by: Generated<string | null>;
-    seen_digest: string | null;
-    seen_text: string | null;
-    seen_annotations: Generated<string | null>;
-    changed_at: number | null;
-    /** What an administrator rejected last, until a definition is accepted. */
-    rejected_digest: Generated<string | null>;
-    rejected_at: Generated<number | null>;
-    rejected_by: Generated<string | null>;
-    /** When it was last listed, to the day. */
-    listed_at: number;
-    /** JSON: what administrators say instead of the server. */
-    correction: Generated<string | null>;
-    corrected_at: Generated<number | null>;
-    corrected_by: Generated<string | null>;
-  };
-  upstream_access: {
-    id: string;
-    /** The target that uses it or used it. The encrypted values can be decrypted only for this target. */
-    target_id: string;
-    /** The endpoint for which it was set up. */
-    endpoint_id: string;
-    kind: string;
-    url: string;
-    metadata: string;
-    resource: string;
-    client_id: string;
-    sealed_client_secret: string | null;
-    scopes: string;
-    vouched_hosts: string;
-    created_at: number;
-    registration_url: string | null;
-    sealed_registration_token: string | null;
-    /** Failed attempts to remove the registration at the authorization server. */
-    attempts: Generated<number>;
-    next_attempt_at: Generated<number>;
-  };
-  upstream_connection: {
-    id: string;
-    access_id: string;
-    target_id: string;
-    /** The person who owns it or owned it; `person_id` is null once the connection has ended. */
-    subject: string;
-    person_id: string | null;
-    organization_id: string | null;
-    sealed_tokens: string;
-    version: Generated<number>;
-    claimed_until: Generated<number>;
-    created_at: number;
-    renewed_at: number;
-    failed_at: number | null;
-    /** Failed attempts to revoke the tokens at the authorization server. */
-    attempts: Generated<number>;
-    next_attempt_at: Generated<number>;
-  };
-  agent: {
-    id: string;
-    organization_id: string;
-    name: string;
-    created_at: number;
-    revoked_at: number | null;
-    online_until: number | null;
-    /** The person who answers for it: its creator, until it is handed over; null if no person does. */
-    owner_id: Generated<string | null>;
-    /** Since when its owner has left. */
-    ownerless_at: Generated<number | null>;
-    /** Since when it is refused because its owner has left. */
-    suspended_at: Generated<number | null>;
   };
   oauth_client: {
     id: string;

@@ -3,10 +3,10 @@ import type { OAuthClient } from '#db/clients';
 import {
   beginGrant,
   findAuthorizationCode,
-  revokeGrant,
   spendAuthorizationCode,
   type AuthorizationCode,
-} from '#db/grants';
+} from '#db/authorization-codes';
+import { revokeGrant } from '#db/grants';
 import { transaction } from '#db/transaction';
 import { bundleCodeGrant } from './bundle-grants.ts';
 import type { IdentifiedClient } from './client-authentication.ts';

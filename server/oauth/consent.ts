@@ -9,7 +9,7 @@ import {
   takePendingRequest,
   type PendingRequest,
 } from '#db/consents';
-import { insertAuthorizationCode } from '#db/grants';
+import { insertAuthorizationCode } from '#db/authorization-codes';
 import { findOrganization } from '#db/organizations';
 import { findServer } from '#db/servers';
 import { listOpenMemberships } from '#db/people';

@@ -10,12 +10,8 @@ import {
 import { insertClient } from '#server/db/clients';
 import { insertPendingRequest, takePendingRequest } from '#server/db/consents';
 import { insertAttempt } from '#server/db/failed-attempts';
-import {
-  beginGrant,
-  findRefreshToken,
-  insertAuthorizationCode,
-  spendRefreshToken,
-} from '#server/db/grants';
+import { beginGrant, insertAuthorizationCode } from '#server/db/authorization-codes';
+import { findRefreshToken, spendRefreshToken } from '#server/db/grants';
 import { insertInvitation, acceptInvitation } from '#server/db/invitations';
 import { updateLastUses } from '#server/db/last-uses';
 import { firstLink } from '#server/accounts/one-time-links';

@@ -21,13 +21,15 @@ import {
 import {
   beginGrant,
   findAuthorizationCode,
+  insertAuthorizationCode,
+  spendAuthorizationCode,
+} from '#server/db/authorization-codes';
+import {
   findGrant,
   findRefreshToken,
-  insertAuthorizationCode,
   listGrantsOfPerson,
   revokeGrant,
   setGrantTools,
-  spendAuthorizationCode,
   spendRefreshToken,
 } from '#server/db/grants';
 import { revokeAccessToken } from '#server/db/revoked-tokens';

@@ -159,3 +159,38 @@ function testSection({ at, email }: ProviderData, frame: Frame): Html {
 ${postForm(frame, { action: `${at}/test` }, html`<div class="actions"><button class="primary">Test sign-in</button></div>`)}
 </section>`;
 }
+
+interface Linked {
+  readonly userId: string;
+  readonly email: string;
+  readonly subject: string;
+  readonly usedAt: number;
+}
+
+/** The people who are linked through a provider whose page is at the path `at`. */
+export function memberTable(
+  members: readonly Linked[],
+  { at, mayManage, now }: { at: string; mayManage: boolean; now: number },
+): Table {
+  const unlink = (userId: string, of: string) => ({
+    text: 'Unlink',
+    href: `${at}/members/${userId}/unlink`,
+    of,
+    danger: true,
+  });
+  return {
+    caption: 'Linked people',
+    columns: ['Person', 'Account there', 'Last sign-in', 'Actions'].map((text) => ({ text })),
+    rows: members.map(({ userId, email, subject, usedAt }) => ({
+      id: userId,
+      cells: [
+        { kind: 'text', text: email },
+        { kind: 'id', text: subject },
+        timeCell(usedAt),
+        { kind: 'actions', actions: mayManage ? [unlink(userId, email)] : [] },
+      ],
+    })),
+    empty: { text: 'No one has signed in through this provider yet.' },
+    now,
+  };
+}

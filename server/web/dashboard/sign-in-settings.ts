@@ -33,7 +33,7 @@ import type {
 } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions } from './ports.ts';
-import { badgeOf, providerPage } from './identity-provider-page.ts';
+import { badgeOf, memberTable, providerPage } from './identity-provider-page.ts';
 import { testRoutes } from './provider-test.ts';
 import { failureWords } from './provider-removal.ts';
 import { counted, type Question, questionRoutes } from './questions.ts';
@@ -268,7 +268,11 @@ async function sendProvider(
     email: visit.person.user.email,
     notice,
     result,
-    members: memberTable(members, { at: providerPath(visit, provider.id), visit, now }),
+    members: memberTable(members, {
+      at: providerPath(visit, provider.id),
+      mayManage: visit.may(toManage),
+      now,
+    }),
     now,
   };
   const crumbs = crumbsTo(visit.organization, provider.name);
@@ -388,41 +392,6 @@ function checksOf({ checkAgain, checkedPeople, failingSince, failure }: Provider
   }
   if (checkAgain === 'never') return 'Off';
   return checkedPeople === 0 ? 'None yet' : counted(checkedPeople, 'person', 'people');
-}
-
-interface Linked {
-  readonly userId: string;
-  readonly email: string;
-  readonly subject: string;
-  readonly usedAt: number;
-}
-
-function memberTable(
-  members: readonly Linked[],
-  { at, visit, now }: { at: string; visit: DashboardVisit; now: number },
-): Table {
-  const unlink = (userId: string, of: string) => ({
-    text: 'Unlink',
-    href: `${at}/members/${userId}/unlink`,
-    of,
-    danger: true,
-  });
-  const mayManage = visit.may(toManage);
-  return {
-    caption: 'Linked people',
-    columns: ['Person', 'Account there', 'Last sign-in', 'Actions'].map((text) => ({ text })),
-    rows: members.map(({ userId, email, subject, usedAt }) => ({
-      id: userId,
-      cells: [
-        { kind: 'text', text: email },
-        { kind: 'id', text: subject },
-        timeCell(usedAt),
-        { kind: 'actions', actions: mayManage ? [unlink(userId, email)] : [] },
-      ],
-    })),
-    empty: { text: 'No one has signed in through this provider yet.' },
-    now,
-  };
 }
 
 interface SettingsData {
