@@ -1,7 +1,10 @@
+import type { Selectable } from 'kysely';
+
 import type { EpochSeconds } from '#model/clock';
 import type { Scope } from '#model/scopes';
 import type { AnswerTarget, AuthorizationRequest } from '#model/authorization-request';
 import { readScopes } from './columns.ts';
+import type { Schema } from './schema.ts';
 import { transaction, type Db } from './transaction.ts';
 
 /** Identifies a consent: the person, the application, the server, and the host that the code is sent to. */
@@ -145,6 +148,29 @@ export async function keepPending(
     .execute();
 }
 
+/** The same for any kind of request. `ofSeveral` tells one for several servers from one for one server. */
+export function takePending(
+  db: Db,
+  {
+    idHash,
+    sessionId,
+    ofSeveral,
+  }: { readonly idHash: string; readonly sessionId: string; readonly ofSeveral: boolean },
+  now: EpochSeconds,
+): Promise<Selectable<Schema['authorization_request']> | undefined> {
+  return (
+    db
+      .deleteFrom('authorization_request')
+      .where('id_hash', '=', idHash)
+      .where('session_id', '=', sessionId)
+      .where('expires_at', '>', now)
+      // One for several servers has none here.
+      .where('endpoint_id', ofSeveral ? '=' : '<>', '')
+      .returningAll()
+      .executeTakeFirst()
+  );
+}
+
 /** Removes and returns a request; `undefined` when it was taken before, has expired, or belongs to another session. */
 export async function takePendingRequest(
   db: Db,
@@ -152,15 +178,7 @@ export async function takePendingRequest(
   sessionId: string,
   now: EpochSeconds,
 ): Promise<PendingRequest | undefined> {
-  const row = await db
-    .deleteFrom('authorization_request')
-    .where('id_hash', '=', idHash)
-    .where('session_id', '=', sessionId)
-    .where('expires_at', '>', now)
-    // One for several servers has none here.
-    .where('endpoint_id', '<>', '')
-    .returningAll()
-    .executeTakeFirst();
+  const row = await takePending(db, { idHash, sessionId, ofSeveral: false }, now);
   return (
     row && {
       idHash,

@@ -3,7 +3,7 @@ import type { EpochSeconds } from '#model/clock';
 import type { Scope } from '#model/scopes';
 import { expiredCodeRetentionSeconds, type AuthorizationCode } from './authorization-codes.ts';
 import { readScopes, readSelection, selectionText } from './columns.ts';
-import { keepPending, type PendingRequest } from './consents.ts';
+import { keepPending, type PendingRequest, takePending } from './consents.ts';
 import {
   insertGrant,
   insertRefreshToken,
@@ -343,14 +343,7 @@ export async function takePendingBundle(
   sessionId: string,
   now: EpochSeconds,
 ): Promise<PendingBundle | undefined> {
-  const row = await db
-    .deleteFrom('authorization_request')
-    .where('id_hash', '=', idHash)
-    .where('session_id', '=', sessionId)
-    .where('expires_at', '>', now)
-    .where('endpoint_id', '=', '')
-    .returningAll()
-    .executeTakeFirst();
+  const row = await takePending(db, { idHash, sessionId, ofSeveral: true }, now);
   if (!row) return undefined;
   const { shown, ...request } = JSON.parse(row.request) as BundleRequest & {
     shown: readonly ShownServer[];

@@ -24,6 +24,7 @@ import {
   type Primitive,
   type ToolRulesChange,
 } from './tool-rules.ts';
+import { noGroupKeepsOut } from './server-access.ts';
 import { inParts, type Db } from './transaction.ts';
 
 /** What one caller gains or loses; a resource without a name stands for all that have no rule of their own. */
@@ -175,19 +176,7 @@ async function listPeople(
     .innerJoin('person', 'person.id', 'membership.person_id')
     .select(['person.id', 'person.email', 'membership.role'])
     .where('endpoint.id', '=', endpointId)
-    .where((where) =>
-      where.or([
-        where('endpoint.access', '=', 'everyone'),
-        where.exists(
-          where
-            .selectFrom('endpoint_group')
-            .innerJoin('group_person', 'group_person.group_id', 'endpoint_group.group_id')
-            .select('group_person.group_id')
-            .whereRef('endpoint_group.endpoint_id', '=', 'endpoint.id')
-            .whereRef('group_person.person_id', '=', 'membership.person_id'),
-        ),
-      ]),
-    )
+    .where(noGroupKeepsOut)
     .orderBy('person.email_key')
     .execute();
   const groupsOf = await listGroupsOfPeople(db, relevant);

@@ -1,8 +1,9 @@
-import { sql } from 'kysely';
+import { type Expression, type ExpressionBuilder, sql, type SqlBool } from 'kysely';
 
 import type { ContentSettings } from '#model/call-contents';
 import { readContentSettings } from './call-contents.ts';
 import { lockGroups } from './groups.ts';
+import type { Schema } from './schema.ts';
 import { transaction, type Db } from './transaction.ts';
 
 /** Who may use a server: everyone in the organization, or only the members of some groups. */
@@ -247,17 +248,22 @@ function selectUsable(db: Db, userId: string) {
     .innerJoin('organization', 'organization.id', 'endpoint.organization_id')
     .innerJoin('membership', 'membership.organization_id', 'organization.id')
     .where('membership.person_id', '=', userId)
-    .where((where) =>
-      where.or([
-        where('endpoint.access', '=', 'everyone'),
-        where.exists(
-          where
-            .selectFrom('endpoint_group')
-            .innerJoin('group_person', 'group_person.group_id', 'endpoint_group.group_id')
-            .select('group_person.group_id')
-            .whereRef('endpoint_group.endpoint_id', '=', 'endpoint.id')
-            .where('group_person.person_id', '=', userId),
-        ),
-      ]),
-    );
+    .where(noGroupKeepsOut);
+}
+
+/** That a membership's person is in a group that may use the server, if it is restricted to groups. */
+export function noGroupKeepsOut(
+  where: ExpressionBuilder<Schema, 'endpoint' | 'membership'>,
+): Expression<SqlBool> {
+  return where.or([
+    where('endpoint.access', '=', 'everyone'),
+    where.exists(
+      where
+        .selectFrom('endpoint_group')
+        .innerJoin('group_person', 'group_person.group_id', 'endpoint_group.group_id')
+        .select('group_person.group_id')
+        .whereRef('endpoint_group.endpoint_id', '=', 'endpoint.id')
+        .whereRef('group_person.person_id', '=', 'membership.person_id'),
+    ),
+  ]);
 }

@@ -8,10 +8,10 @@ import {
   noteMailServer,
   releaseMail,
 } from '#db/mail';
+import { DueQueues } from '#db/due-queues';
 import type { Db } from '#db/transaction';
 import { backOffs, pauseMs } from '#model/back-off';
 import type { Clock, EpochSeconds } from '#model/clock';
-import { LimitedMap } from '#model/limited-map';
 import type { OutboundGuard } from '#outbound/checked-addresses';
 import type { Sealing } from '#secrets/master-key';
 import { composeMail, mailContent, mailText } from './compose-mail.ts';
@@ -26,7 +26,6 @@ const mostATurn = 50;
 const claimSeconds = (3 * mailMs) / 1000;
 const giveUpSeconds = 3 * 86_400;
 const pauseAfterFaultSeconds = 60;
-const mostRemembered = 10_000;
 
 interface MailDeliveriesPorts {
   readonly db: Db;
@@ -49,73 +48,36 @@ interface MailDeliveriesPorts {
  */
 export class MailDeliveries {
   readonly #ports: MailDeliveriesPorts;
-  readonly #timer: NodeJS.Timeout;
-  readonly #ending = new AbortController();
-  readonly #running = new Map<string, Promise<void>>();
-  /** Until when each organization rests after an internal error; '' is all of them. */
-  readonly #rests = new LimitedMap<string, EpochSeconds>(mostRemembered);
-  #changeToken: string | undefined;
-  #dueAt: EpochSeconds = 0;
-  #looking: Promise<void> | undefined;
+  readonly #queues: DueQueues;
 
   constructor(ports: MailDeliveriesPorts) {
     this.#ports = ports;
-    this.#timer = setInterval(() => void this.look(), lookEveryMs).unref();
+    this.#queues = new DueQueues(
+      {
+        ...ports,
+        listWaiting: async () =>
+          (await listWaitingOrganizations(ports.db)).map(({ organizationId: id, dueAt }) => {
+            return { id, dueAt };
+          }),
+        serve: (organizationId, signal) => this.#serve(organizationId, signal),
+      },
+      { lookEveryMs, mostAtOnce, pauseAfterFaultSeconds },
+    );
   }
 
   /** Looks once and starts what is due; never rejects. */
   look(): Promise<void> {
-    this.#looking ??= this.#look()
-      .catch((error: unknown) => this.#rest('', error))
-      .finally(() => {
-        this.#looking = undefined;
-      });
-    return this.#looking;
+    return this.#queues.look();
   }
 
   /** Ends the connections. Mails in progress are sent again by the next process. */
-  async close(): Promise<void> {
-    clearInterval(this.#timer);
-    this.#ending.abort();
-    await this.#looking;
-    await Promise.all(this.#running.values());
-  }
-
-  async #look(): Promise<void> {
-    const { db, changeToken, clock } = this.#ports;
-    const now = clock.now();
-    if (this.#ending.signal.aborted || now < (this.#rests.get('') ?? 0)) return;
-    const asOf = changeToken();
-    if (asOf === this.#changeToken && now < this.#dueAt) return;
-    // Set before the query, so that what ends meanwhile causes another look.
-    this.#changeToken = asOf;
-    const waiting = (await listWaitingOrganizations(db)).map(({ organizationId: id, dueAt }) => {
-      return { id, dueAt: Math.max(dueAt, this.#rests.get(id) ?? 0) };
-    });
-    this.#dueAt = Math.min(...waiting.map(({ dueAt }) => dueAt).filter((at) => at > now));
-    const due = waiting
-      .filter(({ id, dueAt }) => dueAt <= now && !this.#running.has(id))
-      .sort((one, other) => one.dueAt - other.dueAt);
-    for (const { id } of due.slice(0, Math.max(0, mostAtOnce - this.#running.size)))
-      this.#begin(id);
-  }
-
-  #begin(id: string): void {
-    if (this.#ending.signal.aborted) return;
-    const run = this.#run(id)
-      .catch((error: unknown) => this.#rest(id, error))
-      .finally(() => {
-        this.#running.delete(id);
-        this.#changeToken = undefined;
-        void this.look();
-      });
-    this.#running.set(id, run);
+  close(): Promise<void> {
+    return this.#queues.close();
   }
 
   /** Sends a number of mails of an organization over one connection. */
-  async #run(organizationId: string): Promise<void> {
+  async #serve(organizationId: string, signal: AbortSignal): Promise<void> {
     const { db, sealing, guard, base, clock, undelivered } = this.#ports;
-    const { signal } = this.#ending;
     const server = await findMailServer(db, organizationId);
     if (!server || server.nextAttemptAt > clock.now()) return;
     let claimed = await this.#claim(organizationId);
@@ -181,11 +143,5 @@ export class MailDeliveries {
     const { clock, random } = this.#ports;
     const pause = pauseMs(backOffs.mail, attempts + 1, random);
     return { nextAttemptAt: clock.now() + Math.ceil(pause / 1000) };
-  }
-
-  #rest(id: string, error: unknown): void {
-    this.#ports.failed(error);
-    this.#rests.set(id, this.#ports.clock.now() + pauseAfterFaultSeconds);
-    this.#changeToken = undefined;
   }
 }

@@ -16,8 +16,7 @@ import type { Scope } from '#model/scopes';
 import { withoutOpenIdScopes } from '#model/scopes';
 import { serverListUrl } from '#model/server-list';
 import { suspended } from '#model/suspension';
-import { hashSecret, mintSecret, randomBase62 } from '#secrets/secrets';
-import { accessTokenLifeSeconds } from './access-tokens.ts';
+import { hashSecret, mintSecret } from '#secrets/secrets';
 import { notAuthenticated, type IdentifiedClient } from './client-authentication.ts';
 import { invalidCode, provesChallenge } from './code-proof.ts';
 import type { Form } from './forms.ts';
@@ -34,6 +33,7 @@ import {
   grantedToken,
   grantLifeSeconds,
   idleLifeSeconds,
+  issuedFor,
   type GrantContext,
   type Issued,
 } from './token-response.ts';
@@ -224,31 +224,9 @@ function refusedTarget(why: string): OAuthError {
 }
 
 /** The tokens for the list of servers, which needs no scope. */
-function listToken(
-  bundle: GrantBundle,
-  refreshToken: string,
-  { base, clock, tokens }: GrantContext,
-): Issued {
-  const issuedAt = clock.now();
-  const expiresAt = Math.min(issuedAt + accessTokenLifeSeconds, bundle.expiresAt);
-  const accessToken = tokens.issue({
-    id: randomBase62(22),
-    subject: bundle.userId,
-    clientId: bundle.clientId,
-    grantId: bundle.id,
-    audience: serverListUrl(base),
-    scopes: [],
-    issuedAt,
-    expiresAt,
-  });
-  return {
-    tokens: {
-      access_token: accessToken,
-      token_type: 'Bearer',
-      expires_in: expiresAt - issuedAt,
-      refresh_token: refreshToken,
-    },
-  };
+function listToken(bundle: GrantBundle, refreshToken: string, ports: GrantContext): Issued {
+  const audience = serverListUrl(ports.base);
+  return issuedFor(bundle, { refreshToken, audience }, ports);
 }
 
 async function reused(

@@ -58,8 +58,25 @@ type Granted = Pick<NamedGrant, 'id' | 'userId' | 'clientId' | 'serverPath' | 'e
 /** The tokens of a grant: an access token and, if there is one, the refresh token for the next one. */
 export function grantedToken(
   grant: Granted,
-  { scopes, refreshToken }: { scopes: readonly Scope[]; refreshToken?: string },
-  { tokens, clock, endpointUrl }: GrantContext,
+  of: { readonly scopes: readonly Scope[]; readonly refreshToken?: string },
+  ports: GrantContext,
+): Issued {
+  return issuedFor(grant, { ...of, audience: ports.endpointUrl(grant.serverPath) }, ports);
+}
+
+/** The same for any audience, by a grant or by several under one refresh token. Without `scopes` where none are needed. */
+export function issuedFor(
+  grant: Omit<Granted, 'serverPath'>,
+  {
+    scopes,
+    refreshToken,
+    audience,
+  }: {
+    readonly scopes?: readonly Scope[];
+    readonly refreshToken?: string;
+    readonly audience: string;
+  },
+  { tokens, clock }: Pick<GrantContext, 'tokens' | 'clock'>,
 ): Issued {
   const issuedAt = clock.now();
   // The token carries the expiry of the grant, so that a call need not look it up.
@@ -69,8 +86,8 @@ export function grantedToken(
     subject: grant.userId,
     clientId: grant.clientId,
     grantId: grant.id,
-    audience: endpointUrl(grant.serverPath),
-    scopes,
+    audience,
+    scopes: scopes ?? [],
     issuedAt,
     expiresAt,
   });
@@ -79,7 +96,7 @@ export function grantedToken(
       access_token: accessToken,
       token_type: 'Bearer',
       expires_in: expiresAt - issuedAt,
-      scope: formatScopes(scopes),
+      ...(scopes && { scope: formatScopes(scopes) }),
       ...(refreshToken !== undefined && { refresh_token: refreshToken }),
     },
   };

@@ -1,6 +1,7 @@
 import type { Sealing } from '#secrets/master-key';
 import type { Clock, EpochSeconds } from '#model/clock';
 import { insertAuditEvent } from '#db/audit';
+import { DueQueues } from '#db/due-queues';
 import { type Db, transaction } from '#db/transaction';
 import {
   type DisabledBecause,
@@ -13,7 +14,6 @@ import {
   type Webhook,
 } from '#db/webhooks';
 import { backOffs, pauseMs } from '#model/back-off';
-import { LimitedMap } from '#model/limited-map';
 import { OutboundError } from '#outbound/checked-addresses';
 import type { GuardedFetch } from '#outbound/guarded-fetch';
 import {
@@ -29,7 +29,6 @@ const mostAtOnce = 8;
 /** How many events one webhook gets before the others have their turn. */
 const mostATurn = 50;
 const pauseAfterFaultSeconds = 30;
-const mostRemembered = 10_000;
 /** Longer than a request may take. After this time, another process sends an event that a dead process had claimed. */
 const claimSeconds = 15;
 
@@ -40,97 +39,44 @@ interface WebhookDeliveriesPorts extends DeliverNextPorts {
 }
 
 /**
- * Sends audit events to webhooks: one after the other to each webhook, and to a few webhooks concurrently. It looks for work
- * when any process has written to the database or a retry is due. Events wait in the database, not in memory.
+ * Sends audit events to webhooks: one after the other to each webhook, and to a few webhooks concurrently.
  */
 export class WebhookDeliveries {
   readonly #ports: WebhookDeliveriesPorts;
-  readonly #timer: NodeJS.Timeout;
-  readonly #ending = new AbortController();
-  readonly #running = new Map<string, Promise<void>>();
-  /** The turn in which each webhook was last served, counted by `#turn`. The one that has waited longest is next. */
-  readonly #turns = new LimitedMap<string, number>(mostRemembered);
-  #turn = 0;
-  /** When the pause of each webhook after an internal error ends. The key '' is the pause of all webhooks. */
-  readonly #rests = new LimitedMap<string, EpochSeconds>(mostRemembered);
-  #changeToken: string | undefined;
-  #dueAt: EpochSeconds = 0;
-  #looking: Promise<void> | undefined;
+  readonly #queues: DueQueues;
 
   constructor(ports: WebhookDeliveriesPorts) {
     this.#ports = ports;
-    this.#timer = setInterval(() => void this.look(), lookEveryMs).unref();
+    this.#queues = new DueQueues(
+      {
+        ...ports,
+        listWaiting: async () =>
+          (await listPendingWebhooks(ports.db)).map(({ id, nextAttemptAt }) => {
+            return { id, dueAt: nextAttemptAt };
+          }),
+        serve: (id, signal) => this.#serve(id, signal),
+      },
+      { lookEveryMs, mostAtOnce, pauseAfterFaultSeconds },
+    );
   }
 
   /** Looks once and starts what is due; never rejects. */
   look(): Promise<void> {
-    this.#looking ??= this.#look()
-      .catch((error: unknown) => this.#rest('', error))
-      .finally(() => {
-        this.#looking = undefined;
-      });
-    return this.#looking;
+    return this.#queues.look();
   }
 
   /** Aborts the requests in progress. The next process sends their events again. */
-  async close(): Promise<void> {
-    clearInterval(this.#timer);
-    this.#ending.abort();
-    await this.#looking;
-    await Promise.all(this.#running.values());
+  close(): Promise<void> {
+    return this.#queues.close();
   }
 
-  async #look(): Promise<void> {
-    const { db, changeToken, clock } = this.#ports;
-    const now = clock.now();
-    if (this.#ending.signal.aborted || now < (this.#rests.get('') ?? 0)) return;
-    const asOf = changeToken();
-    if (asOf === this.#changeToken && now < this.#dueAt) return;
-    // Set before the query, so that a delivery that ends meanwhile causes another look.
-    this.#changeToken = asOf;
-    const waiting = (await listPendingWebhooks(db)).map(({ id, nextAttemptAt }) => {
-      const dueAt = Math.max(nextAttemptAt, this.#rests.get(id) ?? 0);
-      return { id, dueAt, turn: this.#turns.get(id) ?? 0 };
-    });
-    this.#dueAt = Math.min(...waiting.map(({ dueAt }) => dueAt).filter((at) => at > now));
-    const due = waiting
-      .filter(({ id, dueAt }) => dueAt <= now && !this.#running.has(id))
-      .sort((one, other) => one.turn - other.turn);
-    for (const { id } of due.slice(0, Math.max(0, mostAtOnce - this.#running.size))) {
-      this.#begin(id);
-    }
-  }
-
-  #begin(id: string): void {
-    if (this.#ending.signal.aborted) return;
-    this.#turn += 1;
-    this.#turns.set(id, this.#turn);
-    const run = this.#run(id)
-      .catch((error: unknown) => this.#rest(id, error))
-      .finally(() => {
-        this.#running.delete(id);
-        // Look again: for the remaining events, for new ones, and for webhooks that waited for a slot.
-        this.#changeToken = undefined;
-        void this.look();
-      });
-    this.#running.set(id, run);
-  }
-
-  async #run(id: string): Promise<void> {
-    const { signal } = this.#ending;
+  async #serve(id: string, signal: AbortSignal): Promise<void> {
     for (let count = 0; count < mostATurn && !signal.aborted; count += 1) {
       const now = this.#ports.clock.now();
       const until = now + claimSeconds;
       const pending = await claimPendingEvent(this.#ports.db, id, { now, until });
       if (!pending || !(await deliverNext(pending, this.#ports, signal))) return;
     }
-  }
-
-  /** Pauses a webhook, or all of them if `id` is '', after an internal error that would otherwise recur every half second. */
-  #rest(id: string, error: unknown): void {
-    this.#ports.failed(error);
-    this.#rests.set(id, this.#ports.clock.now() + pauseAfterFaultSeconds);
-    this.#changeToken = undefined;
   }
 }
 
