@@ -280,7 +280,7 @@ async function chosenDefinitions(
   throw new CommandError(what, `latchkey-server tool list ${server}`);
 }
 
-/** A command that accepts or rejects definitions, which were read by whoever types it. */
+/** A command that accepts or rejects definitions that the person who types it has read. */
 function reviewCommand(
   verb: 'accept' | 'reject',
   { doc, ofAll }: { readonly doc: string; readonly ofAll: string },

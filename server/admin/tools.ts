@@ -290,24 +290,24 @@ function statusOf({ accepted, acceptedBy, seen, rejected }: KnownDefinition): To
 }
 
 function hintsOf(annotations: unknown): HintsView {
-  const said = (name: ToolHint) => {
+  const hint = (name: ToolHint) => {
     const value: unknown = Reflect.get(Object(annotations), name);
     return typeof value === 'boolean' ? value : null;
   };
   return {
-    readOnly: said('readOnlyHint'),
-    destructive: said('destructiveHint'),
-    idempotent: said('idempotentHint'),
-    openWorld: said('openWorldHint'),
+    readOnly: hint('readOnlyHint'),
+    destructive: hint('destructiveHint'),
+    idempotent: hint('idempotentHint'),
+    openWorld: hint('openWorldHint'),
   };
 }
 
-function merged(corrected: HintsView, said: HintsView | null): HintsView {
+function merged(corrected: HintsView, listed: HintsView | null): HintsView {
   return {
-    readOnly: corrected.readOnly ?? said?.readOnly ?? null,
-    destructive: corrected.destructive ?? said?.destructive ?? null,
-    idempotent: corrected.idempotent ?? said?.idempotent ?? null,
-    openWorld: corrected.openWorld ?? said?.openWorld ?? null,
+    readOnly: corrected.readOnly ?? listed?.readOnly ?? null,
+    destructive: corrected.destructive ?? listed?.destructive ?? null,
+    idempotent: corrected.idempotent ?? listed?.idempotent ?? null,
+    openWorld: corrected.openWorld ?? listed?.openWorld ?? null,
   };
 }
 

@@ -152,7 +152,7 @@ export async function findBundleCode(db: Db, hash: string): Promise<IssuedBundle
   };
 }
 
-/** Makes the code invalid, because whoever brought it could not prove that it is theirs. */
+/** Makes the code invalid, because the client that presented it could not prove that it received it. */
 export async function spendBundleCode(db: Db, hash: string, now: EpochSeconds): Promise<void> {
   await db
     .updateTable('grant_bundle')
@@ -188,7 +188,7 @@ export async function beginBundle(
       .where('redeemed_at', 'is', null)
       .executeTakeFirst();
     if (numUpdatedRows !== 1n) return undefined;
-    // Locks the parts: whoever ends access waits, and then finds the grants.
+    // Locks the parts: a transaction that ends access waits, and then finds the grants.
     const parts = await tx
       .updateTable('authorization_code')
       .set({ spent_at: createdAt })

@@ -232,7 +232,7 @@ function authorizeMessage(call: MessageCall, parts: GatewayParts): Awaitable<Mes
 }
 
 /**
- * Reads the lists that decide about what the caller wants to use, which nobody has read yet, and authorizes the call again. What
+ * Reads the lists that decide about what the caller wants to use, which were not read yet, and authorizes the call again. What
  * cannot be decided even then is refused.
  *
  * @throws {GatewayRefusal}

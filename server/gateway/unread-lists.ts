@@ -9,7 +9,7 @@ interface Asked {
 }
 
 /**
- * Lists that are being read because rules are about names and nobody had read which there are. One caller at a time reads a list of
+ * Lists that are being read because rules are about names, and which names there are was not known. One caller at a time reads a list of
  * a server. The others wait, and read it themselves only if that did not help: the caller may have had no account at the upstream,
  * or one that sees less.
  */

@@ -184,7 +184,10 @@ async function listTools(
 
 const othersTimeoutMs = 3_000;
 
-/** Lists what else a model reads. The answers are for whoever watches the upstream; a server need not know these methods. */
+/**
+ * Lists what else a model reads. `call` compares the answers with what was accepted, so they are not used here. A server need not know
+ * these methods.
+ */
 async function listOthers(call: (method: string, params: object) => Promise<Buffer>) {
   const asked = ['prompts/list', 'resources/templates/list'].map((method) => call(method, {}));
   let timer: NodeJS.Timeout | undefined;

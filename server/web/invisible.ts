@@ -5,7 +5,7 @@ import { html, type Html, type HtmlValue } from './html.ts';
  * program ignore, formats and controls, unusual spaces, and fillers. An unusual space looks like an ordinary one, but makes another name.
  */
 const hidden =
-  // oxlint-disable-next-line no-control-regex
+  // oxlint-disable-next-line no-control-regex -- it finds them
   /(?<emoji>\p{RGI_Emoji})|(?<tags>[\u{e0020}-\u{e007e}]+)|(?<same>[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cs}\p{Cn}\u{0}-\u{8}\u{b}-\u{1f}\u{7f}-\u{9f}\u{a0}\u{1680}\u{2000}-\u{200a}\u{202f}\u{205f}\u{3000}\u{2800}])\k<same>*/gv;
 
 /** The first tag character that stands for one of ASCII. Unicode, "Tags" */

@@ -37,7 +37,7 @@ export async function usableTools(
     server && (await explainRights(db, server, { type: 'person', userId }, clock.now()));
   if (!server || !explained) return { items: [], reading: 0 };
   const { offered } = server.target;
-  // A client that a document describes may not be stored yet; then nobody limited it.
+  // A client that a document describes may not be stored yet; then no one limited it.
   const limit = (await findClient(db, clientId))?.tools;
   const ofClient = new ToolRights(
     { hiddenTools: [], offered },

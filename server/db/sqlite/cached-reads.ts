@@ -197,7 +197,7 @@ interface UncachedRows {
 
 const uncachedRows = new WeakMap<DatabaseSync, UncachedRows>();
 
-/** Whoever executes a statement that `writesOnlyUncached` adds the number of rows that it changed. */
+/** Code that executes a statement for which `writesOnlyUncached` holds adds the number of rows that it changed. */
 export function uncachedRowsOf(connection: DatabaseSync): UncachedRows {
   const known = uncachedRows.get(connection) ?? { written: 0 };
   uncachedRows.set(connection, known);
