@@ -95,13 +95,13 @@ const words: readonly Option[] = [
 const changedTools: Option = {
   name: 'changed-tools',
   value: 'flag|withhold',
-  doc: 'what happens to a tool whose definition changed: reported, or blocked until approved',
+  doc: 'what happens to a tool whose definition changed: reported, or blocked until accepted',
 };
 
 const newTools: Option = {
   name: 'new-tools',
   value: 'offer|review',
-  doc: 'what happens to a tool that is listed for the first time: offered at once, or blocked until approved',
+  doc: 'what happens to a tool that is listed for the first time: offered immediately, or blocked until accepted',
 };
 
 const reviewTools: Option = {

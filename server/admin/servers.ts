@@ -142,13 +142,13 @@ const reviewFields = {
     .enum(['flag', 'withhold'])
     .optional()
     .describe(
-      'What happens to a tool whose definition changed: reported, or blocked until approved',
+      'What happens to a tool whose definition changed: reported, or blocked until accepted',
     ),
   newTools: z
     .enum(['offer', 'review'])
     .optional()
     .describe(
-      'What happens to what the server lists for the first time: offered at once, or blocked until approved',
+      'What happens to what the server lists for the first time: offered immediately, or blocked until accepted',
     ),
 };
 

@@ -172,7 +172,7 @@ await onEachDatabase('definitions', ({ open }) => {
     expect(await acceptDefinitions(db, target, [read(liar)], dana)).toEqual([read(liar)]);
   });
 
-  test('what waits stays closed when new tools are offered at once again', async () => {
+  test('what waits stays closed when new tools are offered immediately again', async () => {
     await using database = await open();
     await makeServer(database);
     const { db } = database;

@@ -152,7 +152,7 @@ function matrixRow(row: AccessRow, { place, id, columns, mayManage, errors }: Ro
   const label =
     name === undefined
       ? html`<strong>What comes later</strong>
-<p class="note">What the server offers for the first time after today</p>`
+<p class="note">What the server offers for the first time from now on</p>`
       : html`<code dir="auto">${name}</code>${badgesOf(row).map((one) => html` ${badge(one)}`)}${title && title !== name && html`<p class="note" dir="auto">${title}</p>`}`;
   return html`<tr id="${id}" tabindex="-1"${error && html` class="wrong"`}>
 <th scope="row">${hiddenField(`row.${place}`, key)}${label}${error && html`<p class="error">${error.message}</p>`}</th>

@@ -125,7 +125,7 @@ ${selectOptions(options)}
 }
 
 function policyLine({ newTools, changedTools, policy }: ToolReviewPageData): Html {
-  const news = newTools === 'offer' ? 'offered at once' : 'blocked until accepted';
+  const news = newTools === 'offer' ? 'offered immediately' : 'blocked until accepted';
   const changes = changedTools === 'flag' ? 'reported only' : 'blocked until accepted';
   return html`<p class="help">At this server, what is new is ${news}, and what changes is ${changes}. <a href="${policy}">Change this</a></p>`;
 }
