@@ -185,7 +185,7 @@ async function explainedAs(
   const subject = await subjectOf(as, db);
   const found = subject && (await explainRights(db, server, subject, clock.now()));
   if (found) return found;
-  throw notFound(subject ? subject.type : 'person');
+  throw notFound(`${subject?.type ?? 'person'} '${as}'`);
 }
 
 async function subjectOf(
@@ -426,15 +426,16 @@ export const toolCorrect = organizationOperation({
     const known = (await listDefinitions(ports.db, id)).find(
       (one) => one.kind === 'tool' && one.name === name,
     );
-    if (!known) throw notFound('tool');
+    const named = `tool '${name}' of ${organization.name}/${serverName}`;
+    if (!known) throw notFound(named);
     const correction = changedCorrection(known.correction?.correction ?? {}, change);
-    if (!(await correctTool(ports.db, id, name, correction, decision))) throw notFound('tool');
+    if (!(await correctTool(ports.db, id, name, correction, decision))) throw notFound(named);
     const view = mayDo(role, 'people.read')
       ? await audienceViews(organization.id, ports)
       : undefined;
     const all = await toolViews(server, { view }, ports);
     const tool = all.find((one) => one.kind === 'tool' && one.name === name);
-    if (!tool) throw notFound('tool');
+    if (!tool) throw notFound(named);
     return tool;
   },
 });

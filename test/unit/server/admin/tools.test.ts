@@ -109,15 +109,18 @@ describe('tool.list', () => {
   });
 
   test.each([
-    ['nobody@example.com', 'person not found'],
-    ['key_none', 'key not found'],
-    ['client_none', 'client not found'],
-    ['https://app.example/@client', 'client not found'],
-    ['grant_none', 'grant not found'],
-  ])('finds nothing for %s', async (as, message) => {
+    ['nobody@example.com', 'person'],
+    ['key_none', 'key'],
+    ['client_none', 'client'],
+    ['https://app.example/@client', 'client'],
+    ['grant_none', 'grant'],
+  ])('finds nothing for %s', async (as, what) => {
     await using at = await administered();
 
-    await expect(listed(at, as)).rejects.toMatchObject({ code: 'not_found', message });
+    await expect(listed(at, as)).rejects.toMatchObject({
+      code: 'not_found',
+      message: `${what} '${as}' not found`,
+    });
   });
 
   test('shows neither groups nor the rights of others to a member', async () => {
