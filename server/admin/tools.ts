@@ -426,16 +426,16 @@ export const toolCorrect = organizationOperation({
     const known = (await listDefinitions(ports.db, id)).find(
       (one) => one.kind === 'tool' && one.name === name,
     );
-    const named = `tool '${name}' of ${organization.name}/${serverName}`;
-    if (!known) throw notFound(named);
+    const missing = `tool '${name}' of ${organization.name}/${serverName}`;
+    if (!known) throw notFound(missing);
     const correction = changedCorrection(known.correction?.correction ?? {}, change);
-    if (!(await correctTool(ports.db, id, name, correction, decision))) throw notFound(named);
+    if (!(await correctTool(ports.db, id, name, correction, decision))) throw notFound(missing);
     const view = mayDo(role, 'people.read')
       ? await audienceViews(organization.id, ports)
       : undefined;
     const all = await toolViews(server, { view }, ports);
     const tool = all.find((one) => one.kind === 'tool' && one.name === name);
-    if (!tool) throw notFound(named);
+    if (!tool) throw notFound(missing);
     return tool;
   },
 });
