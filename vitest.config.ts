@@ -10,28 +10,38 @@ const longest = [
   'unit/server/activity/recorded-texts',
   'unit/proxy/connections/crash-adding',
   'unit/proxy/connections/crash-renaming',
-  'e2e/documentation/documented-commands',
   'e2e/gateway/conformance',
-  'e2e/proxy/single-executable',
-  'e2e/nodes/shared-folder',
-  'e2e/proxy/packages',
-  'e2e/dashboard/story',
   'e2e/proxy/download',
-  'e2e/dashboard/sign-in-ways',
-  'e2e/agent/story',
-  'e2e/tray/windows',
-  'e2e/golden/recorded-output',
-  'e2e/gateway/webhooks',
-  'e2e/nodes/reference-server',
-  'e2e/proxy/real-servers',
-  'e2e/oauth/upstream-access',
+  'e2e/documentation/documented-commands',
+  'e2e/dashboard/story',
+  'e2e/gateway/tools-model',
+  'e2e/proxy/packages',
+  'e2e/nodes/shared-folder',
   'e2e/nodes/processes',
-  'e2e/oauth/consent',
-  'e2e/proxy/setup',
-  'e2e/nodes/storm',
+  'e2e/golden/recorded-output',
+  'e2e/security/lockout',
   'e2e/proxy/sign-in-story',
+  'e2e/proxy/single-executable',
+  'e2e/proxy/setup',
+  'e2e/gateway/collections',
+  'e2e/dashboard/activity-questions',
+  'e2e/nodes/shared-database',
+  'e2e/dashboard/people',
+  'e2e/security/provisioning',
+  'e2e/security/codes-and-refresh',
+  'e2e/agent/story',
   'e2e/proxy/sign-in',
-  'e2e/security/admin-api-routes',
+  'e2e/documentation/first-run',
+  'e2e/proxy/my-servers-story',
+  'e2e/security/secrets-kept',
+  'e2e/security/people',
+  'e2e/gateway/tools-story',
+  'e2e/tray/windows',
+  'e2e/dashboard/sign-in-ways',
+  'e2e/nodes/reference-server',
+  'e2e/nodes/storm',
+  'e2e/oauth/upstream-access',
+  'e2e/oauth/consent',
 ];
 
 class LongestFirst extends BaseSequencer {
@@ -75,7 +85,7 @@ const level = (
       ...(name === 'contract' ? ['test/support/postgres-setup.ts'] : []),
       ...(order > 0 ? ['test/support/end-to-end-setup.ts'] : []),
     ],
-    setupFiles: ['test/support/own-folder.ts'],
+    setupFiles: ['test/support/own-folder.ts', 'test/support/processor-time.ts'],
   },
 });
 
@@ -83,7 +93,10 @@ interface Level {
   readonly exclude?: readonly string[];
   /** Levels of the same order share their workers, so that one begins while the last files of the other still run. */
   readonly order: number;
-  /** Asserts nothing: room for a machine that does other things too. */
+  /**
+   * Asserts nothing: room for a machine that does other things too. Longer than the waits of a test together, each of which is
+   * limited to a minute (`patient`) and says what it waited for.
+   */
   readonly timeoutMs: number;
   /** How many files run at a time: more than there are cores, as many of them often wait. */
   readonly workers: number;
@@ -102,7 +115,7 @@ const storiesOfNodes = [
   'test/e2e/proxy/sign-in-story.test.ts',
   'test/e2e/security/provider-logouts.test.ts',
   'test/e2e/security/{mcp-translated,mcp-messages,mcp-parameters,mcp-sessions}.test.ts',
-  'test/e2e/security/{assertions,codes-and-refresh,narrowed-streams}.test.ts',
+  'test/e2e/security/{assertions,codes-and-refresh,devices,narrowed-streams}.test.ts',
   'test/e2e/security/{provisioning,revocation,revoked-sessions}.test.ts',
 ];
 
@@ -115,23 +128,23 @@ export default defineConfig({
       level('unit', 'test/unit/**/*.test.ts', {
         exclude: [full],
         order: 0,
-        timeoutMs: 60_000,
+        timeoutMs: 120_000,
         workers: 3,
       }),
       level('contract', 'test/contract/**/*.test.ts', {
         order: 0,
-        timeoutMs: 60_000,
+        timeoutMs: 120_000,
         workers: 3,
       }),
       level('e2e', 'test/e2e/**/*.test.ts', {
         exclude: [full],
         order: 1,
-        timeoutMs: 120_000,
+        timeoutMs: 240_000,
         workers: 4,
       }),
       level('nodes', storiesOfNodes, {
         order: 1,
-        timeoutMs: 120_000,
+        timeoutMs: 240_000,
         workers: 4,
         env: { TEST_NODES: '3' },
       }),

@@ -88,6 +88,20 @@ export const logLevels: ReadonlySet<string> = new Set([
   'emergency',
 ]);
 
+/** The place of a log level among all of them: 0 for `debug`. A level that is none counts as the least severe. */
+export function severityOf(level: string | undefined): number {
+  return Math.max(0, [...logLevels].indexOf(level ?? ''));
+}
+
+/**
+ * The member of `_meta` in which the parts of Latchkey tell each other, in an answer to `server/discover`, that tasks of the legacy era are
+ * available. No other client or server knows it.
+ */
+export const legacyTasks = 'dev.latchkey/legacyTasks';
+
+/** Announces that a legacy client has other roots. The modern era has no such message: its servers ask for roots with each call. */
+export const rootsChanged = 'notifications/roots/list_changed';
+
 export interface ModernRequestChanges {
   /** Another id, as JSON text. */
   readonly id?: string;
@@ -327,8 +341,8 @@ export function modernStatus(response: Message): number {
   return valueAt(response, 'error', 'code') === -32601 ? 404 : 200;
 }
 
-/** The answer to `server/discover`, from the handshake of a legacy upstream. */
-export function discoverResult(initialized: Message, id: string): Message {
+/** The answer to `server/discover`, from the handshake of a legacy upstream. `more` is added to its `_meta`. */
+export function discoverResult(initialized: Message, id: string, more: object = {}): Message {
   const capabilities = sharedCapabilities(objectAt(initialized, 'result', 'capabilities'));
   const instructions = stringAt(initialized, 'result', 'instructions');
   const result = {
@@ -338,7 +352,7 @@ export function discoverResult(initialized: Message, id: string): Message {
     ...(instructions !== undefined && { instructions }),
     ttlMs: 0,
     cacheScope: 'private',
-    _meta: { [serverInfoName]: valueAt(initialized, 'result', 'serverInfo') },
+    _meta: { [serverInfoName]: valueAt(initialized, 'result', 'serverInfo'), ...more },
   };
   return resultTo(id, JSON.stringify(result));
 }
@@ -370,7 +384,7 @@ export type Discovered = (...path: string[]) => unknown;
 /**
  * The result of a caller's `initialize`, as JSON text, made from the modern server's `server/discover` result. It
  * confirms the revision that the caller asked for if we speak it, and otherwise names our newest legacy revision. It
- * announces that the lists named in `changing` may change, even if the server does not say so.
+ * announces that the lists named in `changing` may change, even if the server does not say so. `more` are further capabilities.
  *
  * MCP 2025-11-25 lifecycle; MCP 2026-07-28 server/discover
  */
@@ -378,6 +392,7 @@ export function initializeResult(
   asked: string | undefined,
   discovered: Discovered,
   changing: readonly string[] = [],
+  more: object = {},
 ): string {
   const capabilities = sharedCapabilities(objectOf(discovered('capabilities')) ?? {});
   const lists = changing.flatMap((name) => {
@@ -389,16 +404,21 @@ export function initializeResult(
   const instructions = discovered('instructions');
   return JSON.stringify({
     protocolVersion: legacyVersions.find((version) => version === asked) ?? legacyVersions[0],
-    capabilities: { ...capabilities, ...Object.fromEntries(lists) },
+    capabilities: { ...capabilities, ...Object.fromEntries(lists), ...more },
     serverInfo,
     ...(typeof instructions === 'string' && { instructions }),
   });
 }
 
 /** The answer to a caller's `initialize`, as in `initializeResult`. */
-export function initializeAnswer(initialize: Message, discovered: Message): Message {
+export function initializeAnswer(
+  initialize: Message,
+  discovered: Message,
+  more: object = {},
+): Message {
   const asked = stringAt(initialize, 'params', 'protocolVersion');
-  const result = initializeResult(asked, (...path) => valueAt(discovered, 'result', ...path));
+  const found: Discovered = (...path) => valueAt(discovered, 'result', ...path);
+  const result = initializeResult(asked, found, [], more);
   return resultTo(initialize.envelope.id ?? 'null', result);
 }
 

@@ -135,12 +135,14 @@ export interface Hello {
   readonly instance?: string | undefined;
   /** Whether the agent reads BATCH. */
   readonly batches?: boolean;
+  /** Whether the agent passes the keys of people on to servers of the kind `http`. */
+  readonly keys?: boolean;
   readonly servers: readonly { readonly name: string; readonly kind: string }[];
 }
 
 /** `undefined` when the payload is not a HELLO. */
 export function readHello(payload: Buffer): Hello | undefined {
-  const { version, instance, batches, servers } = readObject(payload);
+  const { version, instance, batches, keys, servers } = readObject(payload);
   if (!isText(version, 64)) return undefined;
   if (instance !== undefined && (!isText(instance, 128) || instance === '')) return undefined;
   if (!Array.isArray(servers) || servers.length > maxServers) return undefined;
@@ -153,6 +155,7 @@ export function readHello(payload: Buffer): Hello | undefined {
     version,
     ...(instance !== undefined && { instance }),
     ...(batches === true && { batches }),
+    ...(keys === true && { keys }),
     servers: offered,
   };
 }
@@ -198,11 +201,19 @@ export interface Opening {
   readonly headers: Readonly<Record<string, string>>;
   /** Identifies the caller and reveals nothing about it. */
   readonly caller: string;
+  /** The caller's own key at the server, as a header. */
+  readonly key?: PersonKeyHeader | undefined;
+}
+
+/** A header with the key of a person, in lower case. */
+export interface PersonKeyHeader {
+  readonly name: string;
+  readonly value: string;
 }
 
 /** `undefined` when the payload is not an OPEN. Headers that do not belong in a tunnel are dropped. */
 export function readOpen(payload: Buffer): Opening | undefined {
-  const { server, method, headers, caller } = readObject(payload);
+  const { server, method, headers, caller, key } = readObject(payload);
   if (typeof server !== 'string' || typeof caller !== 'string' || caller === '') return undefined;
   if (method !== 'POST' && method !== 'GET' && method !== 'DELETE') return undefined;
   const given = membersOf(headers);
@@ -212,8 +223,22 @@ export function readOpen(payload: Buffer): Opening | undefined {
     if (typeof value !== 'string' || !inRequest.test(name) || /[\r\n\0]/.test(value)) continue;
     passed[name] = value;
   }
-  return { server, method, caller, headers: passed };
+  if (key === undefined) return { server, method, caller, headers: passed };
+  const header = readKey(key);
+  return header && { server, method, caller, headers: passed, key: header };
 }
+
+/** `undefined` for what is not a header that may carry a key: it could otherwise begin another header, or change the message. */
+function readKey(value: unknown): PersonKeyHeader | undefined {
+  const { name, value: text } = membersOf(value);
+  if (!isText(name, 100) || !isText(text, 4096)) return undefined;
+  if (!/^[!#$%&'*+.^_`|~0-9a-z-]+$/.test(name) || notForKeys.test(name)) return undefined;
+  return /^[\x20-\x7e]+$/.test(text) ? { name, value: text } : undefined;
+}
+
+/** Headers of the connection, of framing and of MCP. RFC 9110 §7.6.1 */
+const notForKeys =
+  /^(?:content-|mcp-|proxy-|accept|connection$|expect$|host$|http2-settings$|keep-alive$|last-event-id$|te$|trailer$|transfer-encoding$|upgrade$|user-agent$|traceparent$|tracestate$)/;
 
 const inRequest =
   /^(?:content-type|accept|last-event-id|traceparent|tracestate|mcp-(?:session-id|protocol-version|method|name)|mcp-param-[\w-]+)$/;

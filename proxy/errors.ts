@@ -6,7 +6,7 @@ import { HttpError, platformCode } from '#transport/http-error';
 import type { Failure } from 'latchkey-mcp/raw-message';
 import { UnavailableError } from '#pipeline/contact';
 import { SecretStoreError } from '#keychain/secret-store';
-import { printable, redact } from '#log/log';
+import { printable, redact } from 'latchkey-mcp/safe-text';
 import { LoopbackError, OAuthError, TokenError } from '#auth/errors';
 import { UpstreamError } from '#transport/upstream';
 import { JsonError } from 'latchkey-mcp/json';
@@ -172,6 +172,8 @@ function tokenWords({ code, message }: TokenError, login: string): Words {
     case 'signed_out':
     case 'narrow':
       return { message: `sign-in needed: ${message}`, hint: login, data: { remedy: login } };
+    case 'withdrawn':
+      return { message, hint: contactAdministrator };
     case 'signing_in':
       return {
         message: `sign-in needed: ${message}`,

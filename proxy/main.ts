@@ -17,7 +17,8 @@ import { words } from '#errors';
 import { type Host } from '#host';
 import { httpClient } from '#transport/http-client';
 import type { KeyringLibrary } from '#keychain/os-secret-store';
-import { jsonLinesLog, openLogFile, printable, redact } from '#log/log';
+import { jsonLinesLog, openLogFile } from '#log/log';
+import { printable, redact } from 'latchkey-mcp/safe-text';
 
 const stopping = new AbortController();
 /** The argument with which a single executable becomes the guard of an agent's children. */

@@ -3,6 +3,8 @@
  * with the bundled proxy and the keychain's library. It must be built on its target system. Other programs
  * cannot inject code: it ignores NODE_OPTIONS and OPENSSL_CONF, and SIGUSR1 opens no debugger.
  *
+ * latchkey.json beside it has its version and SHA-256: a server offers no program for download without them.
+ *
  * On macOS, LATCHKEY_CODESIGN_IDENTITY signs it and the library within; without one it is signed ad hoc.
  *
  * Node.js, "Single executable applications"
@@ -25,6 +27,7 @@ import { join } from 'node:path';
 import { inject } from 'postject';
 import { rolldown } from 'rolldown';
 import { bundled } from './bundle.ts';
+import { describeProgram } from './program-description.ts';
 
 const root = join(import.meta.dirname, '..');
 const { platform, arch } = process;
@@ -65,6 +68,7 @@ try {
   // Rename the new file, because a running program can be replaced but not written to.
   copyFileSync(join(stage, 'latchkey'), `${program}.new`);
   renameSync(`${program}.new`, program);
+  describeProgram(program);
   process.stdout.write(`${program}\n`);
 } finally {
   rmSync(stage, { recursive: true, force: true });

@@ -3,11 +3,20 @@
  * Node install. Arguments of `npm run app` go to electron-builder: `npm run app -- --linux AppImage`.
  */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { rolldown } from 'rolldown';
 import { pageDocument, stylesheets, windowNames } from '../tray-app/model/windows.ts';
 import { bundled, modulesOf } from './bundle.ts';
+import { describeProgram } from './program-description.ts';
 import { sbomOf } from './sbom.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -188,6 +197,12 @@ async function packageApp(args: readonly string[]): Promise<number> {
   execFileSync(process.execPath, [builder, `--project=${tray}`, ...own, ...args], {
     stdio: 'inherit',
   });
+  // A server offers no package for download without its description.
+  const packages = join(tray, 'dist/packages');
+  for (const name of readdirSync(packages)) {
+    if (/^Latchkey-.*\.(?:AppImage|deb|dmg|zip|exe)$/.test(name))
+      describeProgram(join(packages, name));
+  }
   return 0;
 }
 

@@ -2,8 +2,7 @@
 // files of their own. Evaluating the server takes longer than most commands.
 import { CommandError, UsageError } from '#config/usage-error';
 import { databaseFault } from '#db/faults';
-import { printable } from '#log/printable';
-import { redact } from '#log/redact';
+import { printable, printableLine, redact } from 'latchkey-mcp/safe-text';
 import { systemClock } from '#model/clock';
 import manifest from './package.json' with { type: 'json' };
 
@@ -11,7 +10,7 @@ const here = new URL('.', import.meta.url);
 /** Whether this is a file of a build, and not one of the sources. */
 const isBuilt = import.meta.filename.endsWith('.js');
 const clock = systemClock();
-const out = (line: string) => void process.stdout.write(`${printable(line)}\n`);
+const out = (line: string) => void process.stdout.write(`${printableLine(line)}\n`);
 const print = (text: string) => text.split('\n').forEach(out);
 /** Writes to stderr, so that a program that reads stdout does not get the line. */
 const tell = (line: string) => void process.stderr.write(`${printable(line)}\n`);

@@ -1,5 +1,5 @@
 /**
- * `npm test`: the tests of every level but `full`, then the slowest files, what this machine could not test and why,
+ * `npm test`: the tests of every level but `full`, then the slowest files and those that take most of the processors, what this machine could not test and why,
  * and as the last line the totals. `--full` adds the level `full`; all other arguments go to vitest:
  * `npm test -- --project e2e test/e2e/oauth`.
  *
@@ -11,7 +11,7 @@ import { mkdir, readFile } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
 import { leftovers } from '#support/leftovers';
 import { memoryFolder } from '#support/memory-folder';
-import { reportSchema, summary, type Report } from '#support/summary';
+import { type FileTime, type Report, reportSchema, summary, timeSchema } from '#support/summary';
 import { temporaryFolder } from '#support/temporary-folder';
 
 const root = join(import.meta.dirname, '..');
@@ -23,6 +23,7 @@ if (Number(process.versions.node.split('.')[0]) < 24) {
 // A short path: sockets lie in it, and theirs are limited to 108 bytes.
 const folder = await temporaryFolder('lk', await memoryFolder());
 const file = join(folder.path, 'report.json');
+const times = join(folder.path, 'times');
 const temporary = join(folder.path, 't');
 await mkdir(temporary);
 
@@ -43,6 +44,7 @@ const vitest = spawn(
       ...process.env,
       PATH: [dirname(process.execPath), process.env['PATH']].join(delimiter),
       TMPDIR: temporary,
+      TEST_PROCESSOR_TIME: times,
     },
     stdio: ['ignore', 'inherit', 'inherit'],
   },
@@ -54,10 +56,17 @@ const exitCode = await new Promise<number | null>((resolve) => {
 });
 
 const left = await leftovers(temporary);
-const { lines, exitCode: ours } = summary(await readReport(), exitCode, left);
+const { lines, exitCode: ours } = summary(await readReport(), exitCode, left, await readTimes());
 await folder[Symbol.asyncDispose]();
 console.log(`\n${lines.join('\n')}`);
 process.exitCode = ours;
+
+/** The processor time of each file. */
+async function readTimes(): Promise<FileTime[]> {
+  const text = await readFile(times, 'utf8').catch(() => '');
+  const noted = text.split('\n').filter((line) => line !== '');
+  return noted.map((line) => timeSchema.parse(JSON.parse(line)));
+}
 
 /** Every level but the exhaustive one, unless the words say otherwise. */
 function levels(words: readonly string[]): string[] {

@@ -1,3 +1,4 @@
+import { nearest } from '#config/suggest';
 import { isObject, type JsonObject } from 'latchkey-mcp/json-value';
 import { ConfigurationError, type Problem } from '#config/errors';
 import { parseJsonc } from '#config/jsonc';
@@ -94,6 +95,11 @@ function readServer(
 ): LocalServerSettings | undefined {
   const { command, url } = entry;
   if ((command === undefined) === (url === undefined)) {
+    const all = [...new Set(Object.values(known).flat())];
+    for (const member of Object.keys(entry).filter((one) => !all.includes(one))) {
+      const meant = nearest(member, all);
+      add(member, meant === undefined ? 'is unknown' : `is unknown; did you mean ${meant}?`);
+    }
     add('', 'requires either a command or a url');
     return undefined;
   }

@@ -27,15 +27,20 @@ export class AgentError extends Error {
  *
  * @throws {AgentError} `server`
  */
-export function serverBase(text: string | undefined): string {
+export function serverBase(text: string | undefined, command = 'latchkey agent'): string {
   if (text === undefined)
     throw new AgentError('server', '--server-url is missing', {
-      remedy: 'add it: latchkey agent --server-url https://cloud.example.com',
+      remedy: `add it: ${command} --server-url https://latchkey.example.com`,
     });
   const url = webUrl(text);
   if (!url || url.search || url.hash)
     throw new AgentError('server', '--server-url is not an https URL', {
       remedy: 'http is allowed only for this computer, for example http://127.0.0.1:8787',
+    });
+  const endpoint = /^(.*?)\/mcp\//.exec(url.href)?.[1];
+  if (endpoint !== undefined)
+    throw new AgentError('server', '--server-url is the address of one MCP server', {
+      remedy: `give the address of Latchkey without that path: --server-url ${endpoint}`,
     });
   return url.href.replace(/\/+$/, '');
 }
@@ -127,6 +132,10 @@ function isCredential(path: string, env: AgentKeyPorts['env']): boolean {
 export function checkAgentKey(text: string, source: string): string {
   const secret = text.trim();
   if (shape.test(secret)) return secret;
+  if (secret.startsWith('pk_live_'))
+    throw new AgentError('key', `${source} does not contain a complete agent key`, {
+      remedy: 'copy the key again; an agent key has 36 letters and digits after pk_live_',
+    });
   const other = /^(mcp|secret|rt|pat)_/.exec(secret)?.[1];
   const found = other === undefined ? 'no agent key' : `a key of another kind (${other}_…)`;
   throw new AgentError('key', `${source} contains ${found}`, {
@@ -139,7 +148,10 @@ async function keyInFile(
   { env, platform, readFile }: AgentKeyPorts,
 ): Promise<string> {
   const file = await readFile(path);
-  if (!file) throw new AgentError('key', `the key file ${path} does not exist`);
+  if (!file)
+    throw new AgentError('key', `the key file ${path} does not exist`, {
+      remedy: 'put the agent key from the dashboard into it, then: chmod 600 ' + path,
+    });
   // On Windows, the mode does not show who may read the file.
   const foreign = isCredential(path, env) ? 0o007 : 0o077;
   if (platform !== 'win32' && (file.mode & foreign) !== 0)

@@ -1,5 +1,5 @@
 import type { EpochSeconds } from '#clock/clock';
-import { printable, redact } from '#log/log';
+import { printable, redact } from 'latchkey-mcp/safe-text';
 
 /** Something that happened to a running agent. Contains no secrets. */
 export type AgentEvent =

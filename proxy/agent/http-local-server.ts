@@ -87,8 +87,14 @@ export class HttpLocalServer implements LocalServer {
 
   async #respond(request: Omit<LocalRequest, 'caller'>): Promise<IncomingMessage> {
     const { url, headerSecrets, http } = this.#options;
-    const { method, headers, body, signal } = request;
-    const sent = { 'accept-encoding': 'identity', ...headers, ...headerSecrets };
+    const { method, headers, key, body, signal } = request;
+    if (key && Object.hasOwn(headerSecrets, key.name)) {
+      // Sent with the operator's value, the call would be made in another name than that of the person.
+      const message = `the configuration of the agent sets ${key.name}, which is for the key of each person`;
+      throw new LocalServerError('unreachable', message);
+    }
+    const own = key && { [key.name]: key.value };
+    const sent = { ...own, 'accept-encoding': 'identity', ...headers, ...headerSecrets };
     try {
       return await http.request({ url, method, headers: sent, signal, ...(body && { body }) });
     } catch (error) {

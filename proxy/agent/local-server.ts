@@ -14,6 +14,8 @@ export type LocalRequest = {
   method: 'POST' | 'GET' | 'DELETE';
   /** In lower case. Never a credential. */
   headers: Readonly<Record<string, string>>;
+  /** The caller's own key at the server, as a header. */
+  key?: { readonly name: string; readonly value: string } | undefined;
   /** For a POST: one JSON-RPC message. */
   body?: Buffer;
   /** Identifies the caller. Two callers never share a session or a child. */

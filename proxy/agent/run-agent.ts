@@ -83,7 +83,7 @@ class Agent {
       ...ports,
       responder: servers,
       maxBodyBytes: maxMessageBytes,
-      hello: () => ({ version, instance, batches: true, servers: servers.names }),
+      hello: () => ({ version, instance, batches: true, keys: true, servers: servers.names }),
       onState: (state) => this.#noteState(state),
       bound: (bound) => {
         this.#bound = bound;

@@ -6,12 +6,13 @@ import {
   type AccountsService,
 } from '#connections/accounts-service';
 import { Connections } from '#connections/connections';
+import { OAuthError, TokenError } from '#auth/errors';
 import { systemClock, wakeWatch } from '#clock/clock';
 import { UsageError } from '#config/errors';
 import { readOptions } from '#config/options';
 import { words } from '#errors';
 import { SecretStoreError } from '#keychain/secret-store';
-import { redact } from '#log/log';
+import { redact } from 'latchkey-mcp/safe-text';
 import type { Finding } from '#status/checks';
 import { httpClient } from '#transport/http-client';
 import { openHost } from './open-host.ts';
@@ -21,7 +22,7 @@ export type * from '#status/checks';
 export type * from '#status/running-proxy';
 export { AccountsError } from '#connections/accounts-service';
 export type { Launcher } from '#host';
-export { printable } from '#log/log';
+export { printable } from 'latchkey-mcp/safe-text';
 export { helperEnvironment } from '#config/options';
 export { packagedLauncher } from '#config/launch-entry';
 
@@ -114,6 +115,19 @@ export function accountsOf(connections: Connections): Omit<AccountsService, 'doc
       const told = refused.map((one) => ({ name: one.name, problem: redact(one.problem) }));
       return { ...signedIn, refused: told };
     }),
+    myServers: guarded(async () => {
+      const { serverListViews } = await import('#connections/server-list-views');
+      return serverListViews(connections, problemOf);
+    }),
+    setUp: guarded(async (url, how) => {
+      const { setUpServers } = await import('#connections/set-up-servers');
+      return setUpServers(url, how, connections);
+    }),
+    devices: guarded(async () => {
+      const { deviceListViews } = await import('#connections/server-list-views');
+      return deviceListViews(connections, problemOf);
+    }),
+    signOutDevice: guarded(async (list, id) => connections.signOutDevice(list, id)),
     signOutCompany: guarded(async (name) => connections.signOutCompany(name)),
     reconnect: guarded(async (name) => connections.reconnect(name)),
     rotateKey: rotate('api_key'),
@@ -126,6 +140,12 @@ export function accountsOf(connections: Connections): Omit<AccountsService, 'doc
     importable: guarded(async (assistant) => connections.importable(assistant)),
     import: guarded(async (file, entry) => connections.importEntry(file, entry)),
   };
+}
+
+/** Why a list is unknown, for a person; `undefined` for what is no problem of its server or sign-in. */
+function problemOf(error: unknown): string | undefined {
+  if (!(error instanceof OAuthError || error instanceof TokenError)) return undefined;
+  return redact(words(error).message);
 }
 
 function signedOut({

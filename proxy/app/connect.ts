@@ -32,7 +32,12 @@ export async function connect(
   const log = jsonLinesLog(options.logLevel, ports.writeLog);
   // `presence` is set when this is called: no sign-in begins before the first request, and `presence` observes that request.
   const assistant = () => presence.assistant();
-  const identity = await openCredential(connection, options, { ...ports, assistant }, log);
+  const withdrawn = async () => {
+    const { withdrawnNotice } = await import('./withdrawal.ts');
+    return withdrawnNotice(connection, options, ports, log);
+  };
+  const asked = { ...ports, assistant, withdrawn };
+  const identity = await openCredential(connection, options, asked, log);
   const presence = openPresence(connection, options, identity, ports, log);
   const explained = (error: unknown) => explain(error, connection);
   const tracing = await openTracing(ports.env, 'latchkey', log);

@@ -1,6 +1,8 @@
 import { signsIn } from '#auth/account';
 import { SignInService } from '#auth/sign-in-service';
 import { accountTokens, loadGrants } from '#auth/account-tokens';
+import { TokenError } from '#auth/errors';
+import type { SignIn } from '#auth/token-source';
 import type { TokenRecord } from '#auth/token-vault';
 import { wakeWatch } from '#clock/clock';
 import type { Connection } from '#config/connection';
@@ -25,6 +27,8 @@ export type CredentialPorts = Pick<Host, keyof AccountHost | 'openBrowser'> & {
   stop: AbortSignal;
   /** The display name of the assistant that started this process, once it is known. */
   assistant?: () => string | undefined;
+  /** What to tell the person if the server was withdrawn, so that no sign-in could help. */
+  withdrawn?: () => Promise<string | undefined>;
 };
 
 /** How a connection authenticates to its server. */
@@ -132,7 +136,11 @@ async function signedInIdentity(
   const command = loginCommand(connection);
   const signInOptions = { mode, command, openBrowser, isTimely, assistant, signal };
   const signInService = new SignInService(account, signInOptions);
-  const { signIn } = signInService;
+  const signIn: SignIn = async (known, isAcceptable) => {
+    const notice = await ports.withdrawn?.();
+    if (notice !== undefined) throw new TokenError('withdrawn', notice);
+    return signInService.signIn(known, isAcceptable);
+  };
   const tokens = accountTokens(account, { signIn, readAhead: expected(), log });
   return {
     credential: bearerCredential(tokens, expected),

@@ -67,6 +67,11 @@ export async function openAccount(
       const { serversOf } = await import('#config/server-lists');
       return (await serversOf(stateDirectory, list)) ?? [];
     },
+    async device() {
+      if (alone) return undefined;
+      const { ownDevice } = await import('#auth/device');
+      return ownDevice(store, host.platform);
+    },
     async readAssertion(reference) {
       const { readReference } = await import('#auth/client-authentication');
       return readReference(reference, env);

@@ -5,6 +5,7 @@ import type { ToldProvider } from '#config/provider-files';
 import type { SecretStore } from '#keychain/secret-store';
 import type { HttpClient } from '#transport/http-client';
 import type { ConfiguredClientPorts } from './client-authentication.ts';
+import type { Device } from './device.ts';
 import type { RedirectListener, RedirectListenerOptions } from './redirect-listener.ts';
 import type { RefreshLock } from './refresh-lock.ts';
 import type { SignInMarks } from './sign-in-marks.ts';
@@ -33,6 +34,11 @@ export type Account = {
   learnProvider: (told: ToldProvider | undefined) => Promise<void>;
   /** The URLs of the servers that were chosen from a list, and whose connections share its sign-in. */
   sharedServers: (list: string) => Promise<readonly string[]>;
+  /**
+   * This computer, as it names itself to Latchkey servers; `undefined` if this process stores nothing by which it could be recognized
+   * later.
+   */
+  device: () => Promise<Device | undefined>;
   /** Reads what `assertion` of the connection refers to. */
   readAssertion: (reference: string) => Promise<string>;
   listen: (options: RedirectListenerOptions) => Promise<RedirectListener>;

@@ -1,4 +1,5 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { deviceParameters, type Device } from './device.ts';
 import type { Discovery } from './discovery.ts';
 import { LoopbackError, OAuthError } from './errors.ts';
 
@@ -20,6 +21,10 @@ export type AuthorizationRequestInput = {
   resources?: readonly string[];
   /** The assistant's display name, which a Latchkey server shows to the person. */
   assistant?: string | undefined;
+  /** The organization whose provider the person wants to use at a Latchkey server. */
+  organization?: string | undefined;
+  /** This computer, so that the person can end its access at a Latchkey server. */
+  device?: Device | undefined;
 };
 
 /** A Latchkey server ignores longer names. */
@@ -39,6 +44,8 @@ export function authorizationRequest(
     scopes,
     authorizeParams,
     assistant,
+    organization,
+    device,
     resources = [],
   }: AuthorizationRequestInput,
   { issuer, authorizationEndpoint, takesS256, parameters }: Discovery,
@@ -54,6 +61,8 @@ export function authorizationRequest(
   const query = {
     ...authorizeParams,
     ...(assistant && { assistant: assistant.slice(0, maxAssistantLength) }),
+    ...(organization !== undefined && { organization }),
+    ...(device && deviceParameters(device)),
     response_type: 'code',
     client_id: clientId,
     redirect_uri: redirectUri,

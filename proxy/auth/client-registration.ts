@@ -103,6 +103,11 @@ export type ClientMetadataDocument = {
   redirectPath: string;
 };
 
+/** Where a Latchkey server publishes the metadata document about this program. */
+export function ownDocumentUrl(issuer: string): string {
+  return `${issuer.replace(/\/$/, '')}/oauth/clients/latchkey.json`;
+}
+
 /**
  * The metadata document about this program that an authorization server itself publishes, at
  * `{issuer}/oauth/clients/latchkey.json`; `undefined` if there is none that contains its own URL and a redirect to this host. A
@@ -114,7 +119,7 @@ export async function clientMetadataDocument(
   { issuer, within }: Pick<Discovery, 'issuer' | 'within'>,
   http: HttpClient,
 ): Promise<ClientMetadataDocument | undefined> {
-  const url = webUrl(`${issuer.replace(/\/$/, '')}/oauth/clients/latchkey.json`);
+  const url = webUrl(ownDocumentUrl(issuer));
   if (!url) return undefined;
   const answer = await fetchJson(http, {
     url,

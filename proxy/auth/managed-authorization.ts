@@ -14,7 +14,7 @@ import {
   type ConfiguredClient,
   type ConfiguredClientPorts,
 } from './client-authentication.ts';
-import { clientMetadataDocument } from './client-registration.ts';
+import { clientMetadataDocument, ownDocumentUrl } from './client-registration.ts';
 import { discover, type Discovery } from './discovery.ts';
 import { OAuthError, TokenError } from './errors.ts';
 import {
@@ -42,7 +42,7 @@ export type ManagedInput = {
   rebind?: boolean;
 };
 
-export type ManagedPorts = ProviderPorts & ConfiguredClientPorts;
+export type ManagedPorts = ProviderPorts & ConfiguredClientPorts & Partial<Pick<Account, 'device'>>;
 
 /**
  * Fetches a token by the company sign-in, without a page.
@@ -83,13 +83,16 @@ export async function managedGrant(
   // For a refresh token, which this grant does not give.
   const scopes = wanted?.filter((scope) => scope !== 'offline_access');
   const asked = { url, provider, scopes };
+  // Only a Latchkey server publishes a document about this program.
+  const device = client.clientId === ownDocumentUrl(issuer) ? await ports.device?.() : undefined;
   try {
     const { assertion, signedInAs } = await exchanged(asked, discovery, ports);
-    const given = await jwtBearerGrant({ client, assertion, scopes }, discovery, ports).catch(
-      (error: unknown) => {
-        throw accessRefusal(error, issuer, url);
-      },
-    );
+    const form = { client, assertion, scopes, device };
+    const given = await jwtBearerGrant(form, discovery, ports).catch((error: unknown) => {
+      throw isSignedOut(error)
+        ? new TokenError('signed_out', `${issuer} signed this computer out`, { cause: error })
+        : accessRefusal(error, issuer, url);
+    });
     if (isInKeychain(credentials.clientSecret)) await bindSecret(url, client, issuer, store);
     const scope = given.scope ?? scopes?.join(' ');
     return {
@@ -108,6 +111,13 @@ export async function managedGrant(
     if (!isTold && !unsupported.has(error.details.error ?? '')) throw error;
     return { unsupported: error.message };
   }
+}
+
+/** A Latchkey server lets this computer in again once the person has signed in at the provider again. */
+function isSignedOut(error: unknown): boolean {
+  return (
+    error instanceof OAuthError && (error.details.errorDescription ?? '').startsWith('signed out: ')
+  );
 }
 
 /** What a server says that does not have this grant at all. Every other refusal is about this person or client. */
@@ -254,11 +264,16 @@ export async function managedSignIn(
   const { url, credentials } = connection;
   if (credentials.kind !== 'authorization_code') return undefined;
   const attempt = async () => managedGrant({ url, credentials, provider, rebind }, known, account);
-  const withPage = async ({ cause }: TokenError) => {
+  const withPage = async ({ cause }: TokenError): Promise<ManagedOutcome> => {
     // The provider refused the sign-in that it still has. Only a new one helps, not another look at its session.
     const again = cause instanceof OAuthError;
     await showProviderPage(account, provider, { again, next, show, signal });
-    return attempt();
+    return orElse(attempt, async (why) => {
+      if (!isSignedOut(why.cause)) throw why;
+      if (!again) return withPage(why);
+      // Their consent lets the computer in again, whatever the provider says.
+      return { unsupported: `${why.message}, and the provider does not say when you signed in` };
+    });
   };
   // Of several proxies that need the person, one opens a page, and the others use that sign-in. A person's own request does not wait.
   const outcome = await orElse(attempt, async (why) =>

@@ -94,10 +94,10 @@ export async function hasSignedInSince(
   return isSignedIn(stored) && stored.obtainedAt >= at;
 }
 
-/** An ID token that expires sooner may do so on its way. */
+/** An ID token that expires sooner than this may expire on its way to the server. */
 const marginSeconds = 60;
 
-/** Whether the provider may have to be asked for a new ID token first, which only a refresh token allows. */
+/** Whether the ID token can be used now. If not, a refresh token is needed to get a new one. */
 export function isCurrent({ expiresAt, obtainedAt }: ProviderSignIn, now: EpochSeconds): boolean {
   // If the clock of this computer is wrong, a new ID token may look expired.
   return now < expiresAt - marginSeconds || Math.abs(now - obtainedAt) < marginSeconds;
@@ -217,7 +217,7 @@ export async function signOutAtProvider(
     await ports.store.remove(account);
     if (!isSignedIn(stored) || stored.refreshToken === undefined) return;
     const token = { client: provider, token: stored.refreshToken, hint: 'refresh_token' as const };
-    // Deleted here, it is as good as revoked for this computer. The provider ends it when it expires.
+    // It is deleted here, so this computer cannot use it any more. At the provider, it expires.
     await revokeToken(token, stored.server, ports).catch(unlessOAuthError);
   });
 }
@@ -229,6 +229,13 @@ function unlessOAuthError(error: unknown): void {
 function signedOut({ issuer }: IdentityProvider, reason: string | undefined): TokenError {
   return new TokenError('signed_out', reason ?? `you are not signed in at ${issuer}`);
 }
+
+/**
+ * Requires the person's password, and with `max_age` an ID token that says when they entered it. Some providers name that time only then.
+ *
+ * OpenID Connect Core 1.0 §3.1.2.1
+ */
+const freshSignIn = { prompt: 'login', max_age: '600' };
 
 export type ProviderPagePorts = ProviderPorts & {
   listen: (options: RedirectListenerOptions) => Promise<RedirectListener>;
@@ -290,7 +297,7 @@ export async function signInAtProvider(
         clientId,
         redirectUri,
         scopes,
-        authorizeParams: { nonce, ...(again && { prompt: 'login' }) },
+        authorizeParams: { nonce, ...(again && freshSignIn) },
       },
       discovery,
     );

@@ -25,6 +25,7 @@ export type SignInPorts = ChooseClientPorts & {
   show: ShowPage;
   save: (granted: Granted) => Promise<TokenRecord>;
   learnProvider?: (told: ToldProvider | undefined) => Promise<void>;
+  device?: Account['device'];
 };
 
 export type SignInInput = {
@@ -41,6 +42,8 @@ export type SignInInput = {
   resources?: readonly string[];
   /** The display name of the assistant that will use the connection. */
   assistant?: string | undefined;
+  /** The organization through whose provider the person wants to sign in at a Latchkey server. */
+  organization?: string | undefined;
   /** The next step, which the page names, if there is one. */
   next?: string | undefined;
   /** Whether the user allows that a stored secret is sent to another issuer than before. */
@@ -89,10 +92,13 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
     const { clientId } = client;
     const { redirectUri } = listener;
     const { authorizeParams = {} } = credentials;
-    // Only a Latchkey server publishes a document about this program, and only it knows the parameter.
+    // Only a Latchkey server publishes a document about this program, and only it knows these parameters.
     const assistant = chosen.hasOwnDocument ? input.assistant : undefined;
+    const organization = chosen.hasOwnDocument ? input.organization : undefined;
+    const device = chosen.hasOwnDocument ? await ports.device?.() : undefined;
     const { resources = [] } = input;
-    const parameters = { clientId, redirectUri, scopes, authorizeParams, assistant, resources };
+    const claims = { assistant, organization, device };
+    const parameters = { clientId, redirectUri, scopes, authorizeParams, ...claims, resources };
     const request = authorizationRequest(parameters, discovery);
     return await throughPage(
       { request, listener, show, next: input.next, timeoutMs, signal },
@@ -129,8 +135,9 @@ function refuseForeign(known: string | undefined, issuer: string): void {
 }
 
 /**
- * The name of the account of an access token, and the provider of its company; without `told` if the authorization server does not say who
- * signed in, which does not prevent a sign-in. A provider is named here and not in metadata, because only its people may know.
+ * The name of the account of an access token, and the identity provider of its company. Empty if the authorization server does not say who
+ * signed in, which does not prevent the sign-in. The provider is named here and not in metadata, because only people of the company may
+ * know it.
  *
  * OpenID Connect Core 1.0 §5.3; `identity_provider` is our own
  */
@@ -227,7 +234,8 @@ export async function signInAccount(
 export type SharedSignInOptions = Pick<
   SignInAccountOptions,
   'show' | 'signal' | 'assistant' | 'next'
->;
+> &
+  Pick<SignInInput, 'organization'>;
 
 /**
  * Signs in to a list of servers, with those that share its sign-in ticked on the page, and stores the tokens of the list. The sign-in
@@ -235,7 +243,14 @@ export type SharedSignInOptions = Pick<
  */
 export async function signInToList(
   account: Account,
-  { show, signal, assistant, next, scopes = [] }: SharedSignInOptions & { scopes?: string[] },
+  {
+    show,
+    signal,
+    assistant,
+    organization,
+    next,
+    scopes = [],
+  }: SharedSignInOptions & { scopes?: string[] },
 ): Promise<TokenRecord> {
   const { connection, vault, lock, store, marks } = account;
   const { url, credentials } = connection;
@@ -252,6 +267,7 @@ export async function signInToList(
       more: scopes,
       resources: await account.sharedServers(url),
       assistant,
+      organization,
       next,
       timeoutMs,
       signal,

@@ -1,7 +1,8 @@
 import type { Clock, EpochSeconds } from '#clock/clock';
-import { redact } from '#log/log';
+import { redact } from 'latchkey-mcp/safe-text';
 import type { HttpClient } from '#transport/http-client';
 import { authenticateClient, type OAuthClient } from './client-authentication.ts';
+import { deviceParameters, type Device } from './device.ts';
 import type { AuthorizationServer, Discovery } from './discovery.ts';
 import { OAuthError } from './errors.ts';
 import { fetchJson, type JsonAnswer } from './fetch-json.ts';
@@ -229,10 +230,13 @@ export async function jwtBearerGrant(
     client,
     assertion,
     scopes = [],
+    device,
   }: {
     client?: OAuthClient | undefined;
     assertion: string;
     scopes?: readonly string[] | undefined;
+    /** This computer, for a Latchkey server. */
+    device?: Device | undefined;
   },
   discovery: Discovery,
   ports: OAuthPorts,
@@ -241,6 +245,7 @@ export async function jwtBearerGrant(
     grant_type: jwtBearer,
     assertion,
     ...(scopes.length > 0 && { scope: scopes.join(' ') }),
+    ...(device && deviceParameters(device)),
     ...discovery.parameters,
   };
   return tokenRequest(client, discovery, form, ports);

@@ -6,8 +6,9 @@ import { keychainWord } from '#config/secret';
 import { oauthFieldList } from '#config/oauth-fields';
 import { readCredentials } from '#config/read-credentials';
 import { registryFile } from '#config/user-files';
-import { webUrl, webUrlProblem } from '#transport/web-url';
-import type { Command, CommandInput } from './command.ts';
+import { refusedUrl } from '#connections/new-connection';
+import { webUrl } from '#transport/web-url';
+import type { Command, CommandInput, OtherCommands } from './command.ts';
 import { connectionsOf, type CommandHost } from './command-host.ts';
 
 const oauthFlags = oauthFieldList.flatMap(([, { flag }]) => flag ?? []);
@@ -35,14 +36,26 @@ separately for two names with the same URL. Latchkey checks the server before it
   },
   options: ['secret-store', 'secret-store-key-file', 'state-dir'],
   examples: [
-    'latchkey add sales https://cloud.example.com/mcp/acme/sales',
-    'latchkey add night https://cloud.example.com/mcp/acme/sales --api-key <key.txt',
+    'latchkey add sales https://latchkey.example.com/mcp/acme/sales',
+    'latchkey add night https://latchkey.example.com/mcp/acme/sales --api-key <key.txt',
   ],
-  async run(input, host) {
+  async run(input, host, others) {
+    const [name = ''] = input.operands;
+    await refuseCommandName(name, others);
     await add(input, host);
     return 0;
   },
 };
+
+/** `latchkey NAME` would start the command. @throws {UsageError} */
+export async function refuseCommandName(name: string, { all }: OtherCommands): Promise<void> {
+  const isCommand = (await all()).some((command) => command.name === name);
+  if (isCommand || name === 'help')
+    throw new UsageError(
+      `${name} is a command, so no connection can have this name`,
+      'choose another name, or let latchkey setup URL choose one',
+    );
+}
 
 /** Runs `latchkey add`: stores a connection in the registry, and its secrets in the secret store. */
 async function add(input: CommandInput, host: CommandHost): Promise<void> {
@@ -66,9 +79,7 @@ async function describe(
   const one = (flag: string) => flags.get(flag)?.[0];
   const problems: Problem[] = [];
   const source = 'command line';
-  if (!webUrl(url)) {
-    problems.push({ source: '', key: '', problem: webUrlProblem(url) });
-  }
+  if (!webUrl(url)) throw refusedUrl(url);
   if (flags.has('api-key') && (flags.has('client-id') || flags.has('client-secret')))
     throw new UsageError('an API key and an OAuth client cannot be combined');
   const apiKeySecret = flags.has('api-key')

@@ -40,8 +40,8 @@ from standard input. A running agent uses a new key after SIGHUP.`,
   flags: { 'server-url': flags['server-url'] },
   options: ['secret-store', 'secret-store-key-file', 'state-dir'],
   examples: [
-    'latchkey agent login --server-url https://cloud.example.com',
-    'latchkey agent login --server-url https://cloud.example.com <key.txt',
+    'latchkey agent login --server-url https://latchkey.example.com',
+    'latchkey agent login --server-url https://latchkey.example.com <key.txt',
   ],
   async run(input, host) {
     await agentLogin(input, host);
@@ -64,8 +64,8 @@ command replaces only a service that it wrote before.`,
   },
   options: [],
   examples: [
-    'latchkey agent install --user --server-url https://cloud.example.com --dry-run',
-    'latchkey agent install --server-url https://cloud.example.com --key-file /etc/latchkey/agent.key',
+    'latchkey agent install --user --server-url https://latchkey.example.com --dry-run',
+    'latchkey agent install --server-url https://latchkey.example.com --key-file /etc/latchkey/agent.key',
   ],
   async run(input, host) {
     await agentService('install', input, host);
@@ -80,7 +80,7 @@ const agentUninstallCommand: Command = {
   summary: 'remove the service that install wrote',
   about: `Removes the service that latchkey agent install wrote, and prints the commands that stop it. The key and the
 configuration of the agent stay.`,
-  flags: { user: userFlag },
+  flags: { user: { doc: 'remove the user service instead of the system service' } },
   options: [],
   examples: ['latchkey agent uninstall', 'latchkey agent uninstall --user'],
   async run(input, host) {
@@ -109,9 +109,9 @@ stop the agent after running calls finish. login, install and uninstall each hav
   flags: { ...flags, json: { doc: 'print events, one JSON object per line' } },
   options: ['secret-store', 'log-level', 'log-file', 'proxy', 'ca-file'],
   examples: [
-    'latchkey agent login --server-url https://cloud.example.com',
-    'latchkey agent --server-url https://cloud.example.com --config ./agent.json',
-    'latchkey agent install --user --server-url https://cloud.example.com --dry-run',
+    'latchkey agent login --server-url https://latchkey.example.com',
+    'latchkey agent --server-url https://latchkey.example.com --config ./agent.json',
+    'latchkey agent install --user --server-url https://latchkey.example.com --dry-run',
   ],
   async run(input, host) {
     await host.agent(agentPlan(input, host), host.options(input.options), {
@@ -124,22 +124,39 @@ stop the agent after running calls finish. login, install and uninstall each hav
 /**
  * The server that an agent connects to, its configuration file and its key file. Paths are absolute.
  *
- * @throws {AgentError} `server`, if the server's URL is missing or invalid
+ * @throws {UsageError} if the server's URL is missing or invalid
  */
-function agentPlan({ flags: entered, options: given }: CommandInput, host: CommandHost): AgentPlan {
+function agentPlan(
+  { flags: entered, options: given }: CommandInput,
+  host: CommandHost,
+  command = 'latchkey agent',
+): AgentPlan {
   const { env } = host;
   const config = entered.get('config')?.[0] ?? host.options(given).config;
   const keyFile = entered.get('key-file')?.[0] ?? (env['LATCHKEY_AGENT_KEY_FILE'] || undefined);
   return {
-    base: serverBase(entered.get('server-url')?.[0] ?? (env['LATCHKEY_SERVER_URL'] || undefined)),
+    base: usedBase(
+      entered.get('server-url')?.[0] ?? (env['LATCHKEY_SERVER_URL'] || undefined),
+      command,
+    ),
     configurationFile: resolve(config ?? join(registryFile(host), '..', 'agent.json')),
     ...(keyFile !== undefined && { keyFile: resolve(keyFile) }),
   };
 }
 
+/** The server's URL. A missing or invalid one is wrong usage of the command. */
+function usedBase(text: string | undefined, command: string): string {
+  try {
+    return serverBase(text, command);
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    throw new UsageError(error.message, error.remedy, { cause: error });
+  }
+}
+
 /** Runs `latchkey agent login`: reads the key from a hidden prompt or standard input, and stores it in the keychain. */
 async function agentLogin(input: CommandInput, host: CommandHost): Promise<void> {
-  const { base } = agentPlan(input, host);
+  const { base } = agentPlan(input, host, 'latchkey agent login');
   const store = await host.store(host.options(input.options));
   await checkKeyStore(store, base);
   const source = host.interactive ? 'the line that you entered' : 'standard input';
@@ -173,7 +190,7 @@ async function agentService(
       'start the agent with the Task Scheduler',
     );
   const user = input.flags.has('user');
-  const plan = what === 'install' ? agentPlan(input, host) : undefined;
+  const plan = what === 'install' ? agentPlan(input, host, 'latchkey agent install') : undefined;
   const keyFile = plan?.keyFile;
   if (plan && !user && keyFile === undefined)
     throw new AgentError('service', 'a system service has no keychain', {

@@ -78,7 +78,9 @@ export function choiceLines(names: readonly string[], offered: readonly Offered[
   ];
 }
 
-/** The ids that `answer` chooses: numbers, `all` or `none`; nothing: those found. `undefined` if it is anything else. */
+/**
+ * The ids that `answer` chooses: numbers, `all` or `none`. An empty answer chooses those that were found. `undefined` for any other answer.
+ */
 export function chosenAssistants(
   answer: string,
   offered: readonly Offered[],
@@ -99,7 +101,7 @@ export function chosenAssistants(
     : [...new Set(chosen.filter((id) => id !== undefined))];
 }
 
-/** One assistant whose file cannot be changed does not keep the connection from the others. */
+/** If the file of one assistant cannot be changed, the others still get the connection. */
 export async function install(
   name: string,
   assistant: string,

@@ -1,6 +1,6 @@
 import type { Command } from './command.ts';
 import { connectCommand } from './connect.ts';
-import { nearest } from './suggest.ts';
+import { nearest } from '#config/suggest';
 
 /**
  * Every command, in the order of the help. Assistants start `connect`, the default command, many times a day, so the
@@ -19,6 +19,7 @@ const loaders: Readonly<Record<string, () => Promise<Command>>> = {
   login: async () => (await import('./login.ts')).loginCommand,
   logout: async () => (await import('./login.ts')).logoutCommand,
   servers: async () => (await import('./servers.ts')).serversCommand,
+  devices: async () => (await import('./devices.ts')).devicesCommand,
   status: async () => (await import('./status.ts')).statusCommand,
   tools: async () => (await import('./tools.ts')).toolsCommand,
   doctor: async () => (await import('./doctor.ts')).doctorCommand,
@@ -37,6 +38,7 @@ export async function findCommand(name: string): Promise<Command | undefined> {
 
 /** A hint for a misspelt command, such as `latchkey statsu`. */
 export function meantCommand(word: string | undefined): string | undefined {
+  if (word === 'version') return 'did you mean latchkey --version?';
   const meant = word === undefined ? undefined : nearest(word, publicNames);
   return meant === undefined ? undefined : `did you mean latchkey ${meant}?`;
 }

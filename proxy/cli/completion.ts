@@ -19,7 +19,7 @@ export const completionCommand: Command = {
   ],
   async run({ operands: [shell = ''] }, host, others) {
     if (!isShell(shell))
-      throw new UsageError('which shell?', 'latchkey completion supports bash and zsh');
+      throw new UsageError('completion knows only bash and zsh', 'latchkey completion bash');
     const script = completionScript(shell, await others.all());
     for (const line of script.trimEnd().split('\n')) host.print(line);
     return 0;

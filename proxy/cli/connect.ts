@@ -36,7 +36,7 @@ export const connectCommand: Command = {
   options: optionNames,
   examples: [
     'latchkey acme --config ./mcp.json',
-    'LATCHKEY_API_KEY=mcp_… latchkey https://cloud.example.com/mcp/acme/sales',
+    'LATCHKEY_API_KEY=mcp_… latchkey https://latchkey.example.com/mcp/acme/sales',
   ],
   async run({ operands: [target = '', port], flags, options: given }, host, { meant }) {
     const tools = toolSettings(flags);

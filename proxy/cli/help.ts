@@ -40,14 +40,13 @@ function all(commands: readonly Command[]): string {
   const lines = shown.map(
     ({ summary }, at) => `  latchkey ${(usages[at] ?? '').padEnd(width)}  ${summary}`,
   );
-  return `Connects an AI assistant to an MCP server with your own sign-in.
+  return `Connects AI assistants to MCP servers with your own sign-in. To begin, run setup with the address of your server.
 
 usage:
 ${lines.join('\n')}
 
 NAME is a connection, or an entry in the configuration file of an assistant. The options of
 mcp-remote work, too. latchkey COMMAND --help explains a command, latchkey connect --help every option:
-
 ${listed(optionNames.map((name) => `--${name}`))}
 
 set only in the environment, because they are secrets:
@@ -58,8 +57,8 @@ set only in the environment, because they are secrets:
   LATCHKEY_CLIENT_KEY_PASSPHRASE   decrypts --client-key-file
 
 examples:
-  latchkey acme --config ./mcp.json
-  LATCHKEY_API_KEY=mcp_… latchkey https://cloud.example.com/mcp/acme/sales
+  latchkey setup https://latchkey.example.com
+  LATCHKEY_API_KEY=mcp_… latchkey https://latchkey.example.com/mcp/acme/sales
 `;
 }
 

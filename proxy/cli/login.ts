@@ -15,7 +15,7 @@ export const loginCommand: Command = {
 SSH, it prints the address of the sign-in page and asks for the address that the browser shows at the end.`,
   flags: {},
   options: connectionOptions,
-  examples: ['latchkey login acme', 'latchkey login https://cloud.example.com/mcp/acme/sales'],
+  examples: ['latchkey login acme', 'latchkey login https://latchkey.example.com/mcp/acme/sales'],
   async run(input, host) {
     const [target = ''] = input.operands;
     const connection = await host.connection(target, host.options(input.options));
@@ -34,7 +34,7 @@ export const logoutCommand: Command = {
 still deletes them, and the exit code is 1.`,
   flags: {},
   options: connectionOptions,
-  examples: ['latchkey logout acme', 'latchkey logout https://cloud.example.com/mcp/acme/sales'],
+  examples: ['latchkey logout acme', 'latchkey logout https://latchkey.example.com/mcp/acme/sales'],
   async run(input, host) {
     return (await logout(input, host)) ? 0 : 1;
   },

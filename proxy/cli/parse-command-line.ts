@@ -4,7 +4,7 @@ import { UsageError } from '#config/errors';
 import type { Command, CommandInput } from './command.ts';
 import { allCommands, findCommand, meantCommand } from './commands.ts';
 import { connectCommand } from './connect.ts';
-import { nearest } from './suggest.ts';
+import { nearest } from '#config/suggest';
 
 export type Asked =
   | { ask: 'help'; about: Command | undefined }
@@ -37,8 +37,16 @@ export async function parseCommandLine(words: readonly string[]): Promise<Asked>
   const has = (name: string) => tokens.some((one) => one.kind === 'option' && one.name === name);
   if (has('help')) return { ask: 'help', about: named && command };
   if (has('version')) return { ask: 'version' };
-  if (!named && first?.isWord && first.text === 'help')
-    return { ask: 'help', about: await commandNamed(operandsOf(tokens).slice(1)) };
+  if (!named && first?.isWord && first.text === 'help') {
+    const asked = operandsOf(tokens).slice(1);
+    const about = await commandNamed(asked);
+    if (asked.length > 0 && !about)
+      throw new UsageError(
+        'help: there is no such command',
+        meantCommand(asked[0]?.text) ?? 'latchkey help lists the commands',
+      );
+    return { ask: 'help', about };
+  }
   const unknown = tokens.find((token) => token.kind === 'option' && !isKnown(token, command));
   if (unknown?.kind === 'option') throw await unknownOption(unknown.rawName, command, first?.text);
   return { ask: 'run', command, input: readInput(words, command, named) };
@@ -63,7 +71,8 @@ export function readInput(
     const { name, rawName } = token;
     const flag = flagOf(name, command);
     if (flag && flag.value === undefined) {
-      if (token.value !== undefined) throw new UsageError(`${rawName} takes no value`);
+      if (token.value !== undefined)
+        throw name === 'api-key' ? typedKey() : new UsageError(`${rawName} takes no value`);
       flags.set(name, ['']);
       continue;
     }
@@ -76,6 +85,8 @@ export function readInput(
   }
   const skipped = named ? command.name.split(' ').length : 0;
   const operands = operandsOf(tokens).map(({ text }) => text);
+  const isKeyTyped = flags.has('api-key') && operands.some((text) => text.startsWith('mcp_'));
+  if (isKeyTyped) throw typedKey();
   checkCount(operands.slice(skipped), command);
   return { operands: operands.slice(skipped), flags, options };
 }
@@ -121,6 +132,14 @@ function valueOf(token: Token & { kind: 'option' }, command: Command): string {
   );
 }
 
+/** Whoever typed a key as an argument left it in the history of the shell. */
+function typedKey(): UsageError {
+  return new UsageError(
+    '--api-key takes no value: Latchkey asks for the key',
+    'the key is now in the history of your shell; rotate it, then run the command without it',
+  );
+}
+
 /** A secret may have been typed among them, so the surplus is not repeated. */
 function checkCount(operands: readonly string[], command: Command): void {
   const { name, operands: shown, arity, subcommands } = command;
@@ -131,10 +150,10 @@ function checkCount(operands: readonly string[], command: Command): void {
     throw new UsageError(
       name === 'connect'
         ? 'no server given; enter its name or its URL'
-        : `latchkey ${name} requires ${shown}`,
+        : `latchkey ${name} needs ${shown}`,
       name === 'connect'
         ? 'latchkey help lists the commands'
-        : `latchkey ${name} --help shows more`,
+        : `for example: ${command.examples[0]}`,
     );
   if (operands.length <= most) return;
   if (subcommands) {
@@ -165,6 +184,11 @@ async function unknownOption(
   const owner = (await allCommands()).find(
     ({ flags }) => option.startsWith('--') && Object.hasOwn(flags, option.slice(2)),
   );
+  if (owner && option === '--yes')
+    return new UsageError(
+      `latchkey ${command.name} has no option --yes`,
+      `${command.name} asks no question; leave --yes out`,
+    );
   if (owner)
     return new UsageError(
       `latchkey ${command.name} has no option ${option}`,

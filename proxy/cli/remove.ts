@@ -9,7 +9,7 @@ export const removeCommand: Command = {
   summary: 'remove a connection, its sign-in and its secrets',
   about: `Signs out of a connection that setup, add or import created, and deletes the connection, its secrets and its
 entries in the assistants' files. If the server cannot be reached, the command still deletes them, and the exit
-code is 1.`,
+code is 1. Entries in files that install --config named stay.`,
   flags: { json: { doc: 'print one JSON object' } },
   options: ['secret-store', 'secret-store-key-file', 'state-dir'],
   examples: ['latchkey remove sales', 'latchkey remove sales --json'],

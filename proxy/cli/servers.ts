@@ -1,8 +1,14 @@
 import { TokenError } from '#auth/errors';
 import { UsageError } from '#config/errors';
-import type { AssistantView } from '#connections/accounts-service';
+import type {
+  AskableServer,
+  MyServer,
+  ServerListView,
+  WithdrawnServer,
+} from '#connections/accounts-service';
 import type { Connections } from '#connections/connections';
-import type { MyServer, MyServers } from '#connections/my-servers';
+import { serverListView, type ProblemOf } from '#connections/server-list-views';
+import { withdrawnWords } from '#connections/withdrawn-servers';
 import type { Command } from './command.ts';
 import { connectionsOf } from './command-host.ts';
 
@@ -13,7 +19,8 @@ export const serversCommand: Command = {
   arity: [0, 1],
   summary: 'list the servers that you may use, and how you use them',
   about: `Asks each Latchkey server that latchkey setup connected, or the one at URL, which of its servers you may use: those in
-use and by which assistants, those that need an account of yours, and those that you can add.`,
+use and by which assistants, here and on other computers, those that need an account of yours, those that you can add, and those
+that you can ask for. A server that was withdrawn from you is removed from your assistants; a backup of each file is kept.`,
   flags: { json: { doc: 'print one JSON object: {"lists":[{"url":…,"servers":[…]}]}' } },
   options: ['secret-store', 'secret-store-key-file', 'state-dir', 'proxy', 'ca-file'],
   examples: ['latchkey servers', 'latchkey servers https://latchkey.example.com --json'],
@@ -22,76 +29,47 @@ use and by which assistants, those that need an account of yours, and those that
     const lists =
       url === undefined ? await connections.serverLists() : [await listAt(url, connections)];
     const assistants = await connections.assistants();
-    const shown: ShownList[] = [];
-    for (const list of lists) shown.push(await shownList(list, assistants, connections));
+    const shown: ServerListView[] = [];
+    const at = { assistants, problemOf: signedOut };
+    for (const list of lists) shown.push(await serverListView(list, at, connections));
     if (flags.has('json')) host.print(listsJson(shown));
     else for (const line of listLines(shown)) host.print(line);
     return shown.some(({ problem }) => problem !== undefined) ? 1 : 0;
   },
 };
 
-async function listAt(url: string, connections: Connections): Promise<string> {
+/** The list of the Latchkey server at a URL. @throws {UsageError} if it has none */
+export async function listAt(url: string, connections: Connections): Promise<string> {
   const list = await connections.serverList(url);
   if (list !== undefined) return list;
+  if (URL.parse(url)?.pathname === '/')
+    throw new UsageError(`you are not signed in to ${url}`, `latchkey setup ${url}`);
   throw new UsageError(
     `${url} has no list of servers`,
     'name a Latchkey server without a path, for example https://latchkey.example.com',
   );
 }
 
+/** Nobody is signed in at a list; anything else is an error of the command. */
+const signedOut: ProblemOf = (error) =>
+  error instanceof TokenError && error.code === 'signed_out' ? error.message : undefined;
+
+type ShownServer = ServerListView['servers'][number];
+
 /** `in_use`: an assistant starts its connection. `connected`: there is a connection. `available`: the person can choose it. */
-type ShownServer = MyServer & {
-  state: 'in_use' | 'connected' | 'available';
-  connection?: string;
-  assistants: readonly string[];
-};
-
-type ShownList = {
-  url: string;
-  signedInAs?: string | undefined;
-  servers: readonly ShownServer[];
-  /** Why there is no list. */
-  problem?: string;
-};
-
-async function shownList(
-  list: string,
-  assistants: readonly AssistantView[],
-  connections: Connections,
-): Promise<ShownList> {
-  const { origin } = new URL(list);
-  let mine: MyServers;
-  try {
-    mine = await connections.myServers(list);
-  } catch (error) {
-    if (!(error instanceof TokenError && error.code === 'signed_out')) throw error;
-    return { url: origin, servers: [], problem: error.message };
-  }
-  const servers: ShownServer[] = [];
-  for (const server of mine.servers) {
-    const connection = await connections.ownFor(server.url);
-    const name = connection?.name;
-    const starting = assistants.filter(({ starts }) => name !== undefined && starts.includes(name));
-    const titles = starting.map(({ title }) => title);
-    const state = titles.length > 0 ? 'in_use' : name === undefined ? 'available' : 'connected';
-    servers.push({
-      ...server,
-      state,
-      assistants: titles,
-      ...(name !== undefined && { connection: name }),
-    });
-  }
-  return { url: origin, signedInAs: mine.signedInAs, servers };
+function stateOf({ connection, assistants }: ShownServer): 'in_use' | 'connected' | 'available' {
+  if (assistants.length > 0) return 'in_use';
+  return connection === undefined ? 'available' : 'connected';
 }
 
-function listLines(lists: readonly ShownList[]): string[] {
+function listLines(lists: readonly ServerListView[]): string[] {
   if (lists.length === 0)
     return ['no Latchkey server is known', 'hint: latchkey setup https://latchkey.example.com'];
-  return lists.flatMap(({ url, signedInAs, servers, problem }) => {
+  return lists.flatMap(({ url, signedInAs, servers, askable, withdrawn, problem }) => {
     if (problem !== undefined) return [`${url}: ${problem}`, `  hint: latchkey setup ${url}`];
-    const width = Math.max(0, ...servers.map(({ title }) => title.length));
+    const width = Math.max(0, ...[...servers, ...askable].map(({ title }) => title.length));
     const who = signedInAs === undefined ? '' : `, signed in as ${signedInAs}`;
-    const isMore = servers.some(({ state }) => state === 'available');
+    const isMore = servers.some((server) => stateOf(server) === 'available');
     return [
       `${url}${who}`,
       ...servers.flatMap((server) => {
@@ -99,16 +77,46 @@ function listLines(lists: readonly ShownList[]): string[] {
         return [
           `  ${title.padEnd(width)}  ${stateWords(server)}`,
           ...(description === '' ? [] : [`  ${' '.repeat(width)}  ${description}`]),
+          ...otherUses(server).map((use) => `  ${' '.repeat(width)}  ${use}`),
           ...(needsAccount ? [`  ${' '.repeat(width)}  needs your account: ${accountUrl}`] : []),
         ];
       }),
+      ...askable.flatMap(({ title, askUrl, request }) => [
+        `  ${title.padEnd(width)}  ${requestWords(request)}`,
+        `  ${' '.repeat(width)}  ${request?.status === 'open' ? 'your request' : 'ask for access'}: ${askUrl}`,
+      ]),
+      ...withdrawn.flatMap(withdrawnLines),
       ...(isMore ? [`  hint: to add servers, run latchkey setup ${url} --choose`] : []),
     ];
   });
 }
 
-function stateWords({ state, connection = '', assistants }: ShownServer): string {
-  switch (state) {
+/** What uses it on other computers. */
+function otherUses({ uses }: MyServer): readonly string[] {
+  const elsewhere = uses.filter(({ device }) => device && !device.isCurrent);
+  const devices = Map.groupBy(elsewhere, ({ device }) => device?.name ?? '');
+  return [...devices].map(
+    ([device, of]) => `in use by ${of.map(({ assistant }) => assistant).join(', ')} on ${device}`,
+  );
+}
+
+function requestWords(request: AskableServer['request']): string {
+  if (request === undefined) return 'no access';
+  return request.status === 'open' ? 'you asked for access' : `declined: ${request.answer}`;
+}
+
+function withdrawnLines(one: WithdrawnServer): string[] {
+  return [
+    `  ${withdrawnWords(one)}`,
+    ...one.removed.map(({ backup }) => `    backup: ${backup}`),
+    ...one.problems.map((problem) => `    ${problem}`),
+    `    hint: to forget it, run latchkey remove ${one.name}`,
+  ];
+}
+
+function stateWords(server: ShownServer): string {
+  const { connection = '', assistants } = server;
+  switch (stateOf(server)) {
     case 'in_use':
       return `in use by ${assistants.join(', ')} (${connection})`;
     case 'connected':
@@ -118,9 +126,9 @@ function stateWords({ state, connection = '', assistants }: ShownServer): string
   }
 }
 
-function listsJson(lists: readonly ShownList[]): string {
+function listsJson(lists: readonly ServerListView[]): string {
   return JSON.stringify({
-    lists: lists.map(({ url, signedInAs, servers, problem }) => ({
+    lists: lists.map(({ url, signedInAs, servers, askable, withdrawn, problem }) => ({
       url,
       ...(signedInAs !== undefined && { signed_in_as: signedInAs }),
       ...(problem !== undefined && { problem }),
@@ -130,14 +138,20 @@ function listsJson(lists: readonly ShownList[]): string {
         name: server.name,
         title: server.title,
         description: server.description,
-        state: server.state,
+        state: stateOf(server),
         granted: server.isGranted,
         ...(server.scope !== undefined && { scope: server.scope }),
         ...(server.connection !== undefined && { connection: server.connection }),
         assistants: server.assistants,
         needs_account: server.needsAccount,
         ...(server.accountUrl !== undefined && { account_url: server.accountUrl }),
+        uses: server.uses.map(({ assistant, device }) => ({
+          assistant,
+          ...(device && { device: device.name, current: device.isCurrent }),
+        })),
       })),
+      askable: askable.map(({ askUrl, ...one }) => ({ ...one, ask_url: askUrl })),
+      withdrawn,
     })),
   });
 }

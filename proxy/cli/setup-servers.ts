@@ -1,9 +1,12 @@
 // `latchkey setup` with the address of a whole Latchkey server: one sign-in and one consent for all servers that the person chooses.
 import { OAuthError, TokenError } from '#auth/errors';
 import { assistantNamed } from '#config/assistants';
-import type { Connection } from '#config/connection';
 import { UsageError } from '#config/errors';
-import type { MyServer, MyServers } from '#connections/my-servers';
+import type { ConnectedServer } from '#connections/accounts-service';
+import { connectCompanyServers, connectServer } from '#connections/connect-server';
+import type { CompanyServers } from '#connections/company-servers';
+import type { MyServers } from '#connections/my-servers';
+import { knownServers } from '#connections/set-up-servers';
 import { checkStore } from '#keychain/secret-store';
 import { UpstreamError } from '#transport/upstream';
 import {
@@ -18,20 +21,17 @@ import {
 import { restartLine } from './install.ts';
 import { terminalPage } from './login.ts';
 
-/** A chosen server, and what became of its connection. */
-type Connected = {
-  name: string;
-  server: MyServer;
-  isNew: boolean;
-  /** How many tools it has; `undefined` if `problem` says why that is unknown. */
-  tools?: number;
-  problem?: string;
-};
+/** A chosen server; `problem` also says why its tools are unknown. */
+type Connected = ConnectedServer & { tools?: number };
 
 const forOneServer = ['name', 'api-key', 'client-id', 'client-secret', 'identity-provider'];
 
+/** A list of servers, and the organization through whose provider the person wants to sign in. */
+type Place = { list: string; organization: string | undefined };
+
 /** Connects the servers that the person chooses: `false` when a server or an assistant was left out. */
-export async function setUpServers(list: string, run: Run): Promise<boolean> {
+export async function setUpServers(place: Place, run: Run): Promise<boolean> {
+  const { list } = place;
   const { flags, options, host, print } = run;
   const origin = new URL(list).origin;
   const wrong = forOneServer.find((flag) => flags.has(flag));
@@ -41,12 +41,11 @@ export async function setUpServers(list: string, run: Run): Promise<boolean> {
       `use the URL of a server: latchkey setup ${origin}/mcp/ORGANIZATION/SERVER --${wrong}`,
     );
   await checkStore(await host.store(options));
-  const { servers, signedInAs, isNewSignIn } = await chosenServers(list, run);
-  const granted = servers.filter(({ isGranted }) => isGranted);
-  if (isNewSignIn)
-    print(`signed in to ${origin}${signedInAs === undefined ? '' : ` as ${signedInAs}`}`);
-  const connected: Connected[] = [];
-  for (const server of granted) connected.push(await connect(server, list, run));
+  const { connected, signedInAs, available } = await findServers(place, run);
+  for (const { name, isNew, problem, server } of connected) {
+    if (problem !== undefined) host.warn(`latchkey: ${name} was not connected: ${problem}`);
+    else if (isNew) print(`added ${name}: ${server.url}`);
+  }
   const ready = connected.filter(({ problem }) => problem === undefined);
   const names = ready.map(({ name }) => name);
   const assistants = names.length === 0 ? [] : await choose(names, run);
@@ -55,7 +54,6 @@ export async function setUpServers(list: string, run: Run): Promise<boolean> {
     for (const id of assistants) written.push({ ...(await install(name, id, run)), name });
   for (const one of written) report(one, one.name, run);
   for (const one of ready) await countTools(one, run);
-  const available = servers.length - granted.length;
   printResult({ origin, connected, written, available, signedInAs }, run);
   const isLeftOut = connected.some(
     ({ problem, server }) => problem !== undefined && !server.needsAccount,
@@ -63,24 +61,60 @@ export async function setUpServers(list: string, run: Run): Promise<boolean> {
   return !isLeftOut && !written.some((one) => 'problem' in one);
 }
 
-/** The servers of the person: those of the stored sign-in, or those that they choose on the page now. */
-async function chosenServers(
-  list: string,
-  run: Run,
-): Promise<MyServers & { isNewSignIn: boolean }> {
-  const { flags, connections, host } = run;
+/** What was connected. `available`: how many more servers the person may use, as far as is known. */
+type Found = { connected: Connected[]; signedInAs: string | undefined; available: number };
+
+/** Connects the servers of the stored sign-in, those that the company sign-in opens, or those that the person chooses on the page now. */
+async function findServers({ list, organization }: Place, run: Run): Promise<Found> {
+  const { flags, connections, print } = run;
   if (!flags.has('choose')) {
-    try {
-      const known = await connections.myServers(list);
-      if (known.servers.some(({ isGranted }) => isGranted)) return { ...known, isNewSignIn: false };
-    } catch (error) {
-      if (!(error instanceof TokenError && error.code === 'signed_out')) throw error;
-    }
+    const known = await knownServers(list, organization, connections);
+    if (known) return listed(known, run);
+    const company = await connections.companyServers(list, organization);
+    const found = company && (await serversOfCompany(company, list, run));
+    if (found) return found;
   }
+  const chosen = await chooseServers({ list, organization }, run);
+  const { signedInAs } = chosen;
+  const { origin } = new URL(list);
+  print(`signed in to ${origin}${signedInAs === undefined ? '' : ` as ${signedInAs}`}`);
+  return listed(chosen, run);
+}
+
+/** Connects those that the person chose from a list. */
+async function listed({ list, servers, signedInAs }: MyServers, run: Run): Promise<Found> {
+  const granted = servers.filter(({ isGranted }) => isGranted);
+  const connected: Connected[] = [];
+  for (const server of granted) connected.push(await connectServer(server, list, run.connections));
+  return { connected, signedInAs, available: servers.length - granted.length };
+}
+
+async function serversOfCompany(
+  company: CompanyServers,
+  list: string,
+  { connections, host, print }: Run,
+): Promise<Found | undefined> {
+  const { issuer, signedInAs } = company;
+  const connected = await connectCompanyServers(company, connections);
+  if (!connected) {
+    host.warn(
+      `the company sign-in of ${issuer} opens no server here: sign in to the server itself`,
+    );
+    return undefined;
+  }
+  const who = signedInAs === undefined ? '' : ` as ${signedInAs}`;
+  print(`signed in${who} by the company sign-in of ${issuer}`);
+  host.warn(`to choose other servers: latchkey setup ${new URL(list).origin} --choose`);
+  return { connected: [...connected], signedInAs, available: 0 };
+}
+
+async function chooseServers({ list, organization }: Place, run: Run): Promise<MyServers> {
+  const { flags, connections, host } = run;
   const [only = '', ...others] = flags.get('assistant') ?? [];
   const chosen = await connections.chooseServers(list, {
     show: terminalPage({ ...host, openBrowser: async (page) => openPage(page, list, run) }),
     assistant: others.length === 0 ? assistantNamed(only)?.title : undefined,
+    organization,
     next: asksForAssistants(flags, host)
       ? 'Go back to the terminal to choose your assistants.'
       : 'Go back to the terminal.',
@@ -88,7 +122,7 @@ async function chosenServers(
   });
   for (const name of chosen.ended)
     host.warn(`${name} was not chosen, and is signed out: latchkey remove ${name} removes it`);
-  return { ...chosen, isNewSignIn: true };
+  return chosen;
 }
 
 async function openPage(page: URL, list: string, { flags, host }: Run): Promise<boolean> {
@@ -99,43 +133,6 @@ async function openPage(page: URL, list: string, { flags, host }: Run): Promise<
     `${origin} requires a sign-in, but there is neither a browser nor a terminal here`,
     `run latchkey setup ${origin} in a terminal`,
   );
-}
-
-/** The connection to a server: the one there is, or a new one that shares the sign-in. */
-async function connect(
-  server: MyServer,
-  list: string,
-  { connections, host, print, options }: Run,
-): Promise<Connected> {
-  const { url } = server;
-  const existing = await connections.ownFor(url);
-  // A key or a sign-in of its own goes on.
-  if (existing && (await hasCredential(existing, connections)))
-    return { name: existing.name, server, isNew: false };
-  const name = existing?.name ?? (await connections.freeName(url));
-  if (!existing) {
-    const described = await connections.describe({ name, url, as: 'person' });
-    await connections.add(described, { replace: false, check: false });
-  }
-  try {
-    await connections.joinServerList(await host.connection(name, options), list);
-  } catch (error) {
-    if (!(error instanceof TokenError || error instanceof OAuthError)) throw error;
-    if (error instanceof OAuthError && error.code === 'unreachable') throw error;
-    host.warn(`latchkey: ${name} was not connected: ${error.message}`);
-    return { name, server, isNew: !existing, problem: error.message };
-  }
-  if (!existing) print(`added ${name}: ${url}`);
-  return { name, server, isNew: !existing };
-}
-
-async function hasCredential(
-  connection: Connection,
-  connections: Run['connections'],
-): Promise<boolean> {
-  if (connection.credentials.kind !== 'authorization_code')
-    return connections.hasSecrets(connection);
-  return connections.isSignedIn(connection);
 }
 
 /** Counts the tools, which also proves that the connection works. A missing account at the server behind it is no failure of it. */

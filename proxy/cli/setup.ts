@@ -5,6 +5,7 @@ import { UsageError } from '#config/errors';
 import { readIdentityProvider } from '#config/identity-provider';
 import type { AddInput } from '#connections/accounts-service';
 import { Connections } from '#connections/connections';
+import { organizationOf } from '#connections/list-url';
 import type { Checked } from '#connections/connections-host';
 import type { Described } from '#connections/new-connection';
 import { checkStore } from '#keychain/secret-store';
@@ -30,8 +31,8 @@ export const setupCommand: Command = {
   arity: [1, 1],
   summary: 'connect your assistants to MCP servers in one step',
   about: `Signs you in or asks for an API key, adds the connection to your assistants (without a terminal, or with --yes, to all
-that it finds), and lists the tools of the server to verify it. With the address of a whole Latchkey server, without a path,
-you sign in once and choose its servers on one page. Run it again to repair it; latchkey remove NAME reverts everything.`,
+that it finds), and lists the tools of the server to verify it. With the address of a whole Latchkey server, without a path or
+with /mcp/ORGANIZATION, you choose its servers on one page. Run it again to repair it; latchkey remove NAME undoes it.`,
   flags: {
     name: { value: 'NAME', doc: 'the name of the connection (default: a name from the URL)' },
     assistant: {
@@ -56,7 +57,7 @@ you sign in once and choose its servers on one page. Run it again to repair it; 
   options: ['secret-store', 'secret-store-key-file', 'state-dir', 'proxy', 'ca-file'],
   examples: [
     'latchkey setup https://latchkey.example.com',
-    'latchkey setup https://cloud.example.com/mcp/acme/sales --yes --api-key <key.txt',
+    'latchkey setup https://latchkey.example.com/mcp/acme/sales --yes --api-key <key.txt',
   ],
   async run(input, host) {
     return (await setup(input, host)) ? 0 : 1;
@@ -81,7 +82,7 @@ async function setup(input: CommandInput, host: CommandHost): Promise<boolean> {
   const list = await connections.serverList(url);
   if (list !== undefined) {
     const { setUpServers } = await import('./setup-servers.ts');
-    return setUpServers(list, run);
+    return setUpServers({ list, organization: organizationOf(url) }, run);
   }
   if (flags.has('choose'))
     throw new UsageError(

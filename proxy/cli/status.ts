@@ -30,7 +30,7 @@ const credentialWords = {
 
 const nothing = [
   'no connection is configured',
-  'hint: add a connection with latchkey setup URL, or name a URL: latchkey status https://cloud.example.com/mcp/acme/sales',
+  'hint: add a connection with latchkey setup URL, or name a URL: latchkey status https://latchkey.example.com/mcp/acme/sales',
 ];
 
 /** One block a connection, one line a fact; problems are for connections that cannot be read. */

@@ -1,3 +1,4 @@
+import { nearest } from './suggest.ts';
 import { existsSync } from 'node:fs';
 import { posix, win32, basename } from 'node:path';
 import type { UserHost } from '#host';
@@ -185,11 +186,7 @@ export function assistantFile(
   host: UserHost,
 ): AssistantFile {
   const assistant = assistantNamed(name);
-  if (!assistant)
-    throw new UsageError(
-      'unknown assistant',
-      `the assistants are ${Object.keys(assistants).join(', ')}`,
-    );
+  if (!assistant) throw unknownAssistant(name);
   const { title, servers, shape, note } = assistant;
   const file = config ?? assistant.file(host);
   // VS Code uses "servers" only in its own files. In files that it shares with others, it uses their name.
@@ -201,4 +198,17 @@ export function assistantFile(
     shape,
     ...(note !== undefined && { note }),
   };
+}
+
+function unknownAssistant(name: string): UsageError {
+  const names = Object.keys(assistants);
+  const meant = nearest(name, names);
+  const longer = names.filter((one) => one.startsWith(`${name}-`));
+  const hint =
+    longer.length > 0
+      ? `did you mean ${longer.join(' or ')}?`
+      : meant === undefined
+        ? `the assistants are ${names.join(', ')}`
+        : `did you mean ${meant}?`;
+  return new UsageError(`unknown assistant ${name}`, hint);
 }

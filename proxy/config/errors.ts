@@ -1,4 +1,4 @@
-import { printable } from '#log/log';
+import { printable } from 'latchkey-mcp/safe-text';
 
 /** The command line is invalid; `hint` says what to type instead. */
 export class UsageError extends Error {

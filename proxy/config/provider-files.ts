@@ -47,6 +47,12 @@ export async function providerIn(
   return undefined;
 }
 
+/** The URLs of `servers` for which a file names identity providers. */
+export async function serversNamedIn(source: string): Promise<string[]> {
+  const all = (await entriesOf(source)).flatMap(({ servers }) => servers);
+  return all.flatMap((one) => (typeof one === 'string' ? [one] : []));
+}
+
 /** The identity provider that the server at `url`, or another of its origin, told a person who had signed in there. */
 export async function learnedProvider(
   stateDirectory: string,

@@ -5,6 +5,10 @@ import type { OptionTexts } from '#config/options';
 import type { Host } from '#host';
 import type { Finding } from '#status/checks';
 import type { RunningProxy } from '#status/running-proxy';
+import type { MyDevice } from './my-devices.ts';
+import type { AskableServer, MyServer } from './my-servers.ts';
+export type { MyDevice } from './my-devices.ts';
+export type { AskableServer, MyServer, ServerUse } from './my-servers.ts';
 
 /** A connection as other front ends show it. Never contains a secret. */
 export type ConnectionView = {
@@ -209,6 +213,60 @@ export type Imported = { file: string; backup?: string; signInRequired: readonly
 
 export type Until = { signal?: AbortSignal };
 
+/** A connection whose server is withdrawn. It stays, without entries in assistants. */
+export type WithdrawnServer = {
+  name: string;
+  url: string;
+  /** The assistants that started it until now. */
+  removed: readonly { assistant: string; title: string; file: string; backup: string }[];
+  /** Why some files were left as they are. */
+  problems: readonly string[];
+};
+
+/** A chosen server, and what became of its connection. */
+export type ConnectedServer = {
+  name: string;
+  server: MyServer;
+  isNew: boolean;
+  /** Why it was not connected. */
+  problem?: string;
+};
+
+/** What came of setting up a Latchkey server. `restart`: the titles of the assistants whose files changed. */
+export type SetUpServers = {
+  url: string;
+  signedInAs?: string;
+  servers: readonly ConnectedServer[];
+  restart: readonly string[];
+  /** Why assistants were left out. */
+  problems: readonly string[];
+};
+
+/** The servers of the person at one Latchkey server. `problem`: why they are unknown, such as a sign-in that has ended. */
+export type ServerListView = {
+  /** The list, for `devices` and `signOutDevice`. */
+  list: string;
+  /** The address of the Latchkey server. */
+  url: string;
+  signedInAs?: string;
+  problem?: string;
+  servers: readonly (MyServer & {
+    /** The connection on this computer, and the assistants that start it. */
+    connection?: string;
+    assistants: readonly string[];
+  })[];
+  askable: readonly AskableServer[];
+  /** Servers that were withdrawn: they are in no assistant any more. */
+  withdrawn: readonly WithdrawnServer[];
+};
+
+export type DeviceListView = {
+  list: string;
+  url: string;
+  problem?: string;
+  devices: readonly MyDevice[];
+};
+
 /** The operations for front ends without a terminal. Except for bugs, they reject only with {@link AccountsError}. */
 export interface AccountsService {
   listConnections(): Promise<ConnectionView[]>;
@@ -259,6 +317,21 @@ export interface AccountsService {
 
   /** Puts the old secret back while the new one is on trial; `false` if there is none. */
   undoRotation(name: string): Promise<boolean>;
+
+  /** The servers that the person may use or ask for, at each Latchkey server that they set up. */
+  myServers(): Promise<ServerListView[]>;
+
+  /** Signs in at a Latchkey server once, and connects the servers that the person chooses to all assistants. */
+  setUp(
+    url: string,
+    options: Until & { choose?: boolean; progress?: (progress: SignInProgress) => void },
+  ): Promise<SetUpServers>;
+
+  /** The computers of the person, at each Latchkey server that they set up. */
+  devices(): Promise<DeviceListView[]>;
+
+  /** Ends what one of them may use; `false` if there is no such device. */
+  signOutDevice(list: string, id: string): Promise<boolean>;
 
   assistants(): Promise<AssistantView[]>;
 

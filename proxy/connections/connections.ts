@@ -25,10 +25,14 @@ import type {
   SecretView,
   Uninstalled,
   Until,
+  WithdrawnServer,
 } from './accounts-service.ts';
+import type { CompanyServers } from './company-servers.ts';
 import type { ConnectionStatuses, ViewPorts } from './connection-views.ts';
 import type { Checked, ConnectionsHost } from './connections-host.ts';
 import type { ImportFile, ImportPlan } from './import-plan.ts';
+import type { MyDevice } from './my-devices.ts';
+import { isOrigin, organizationOf } from './list-url.ts';
 import type { MyServers } from './my-servers.ts';
 import type { Described } from './new-connection.ts';
 import type { UninstalledEverywhere } from './install.ts';
@@ -204,11 +208,11 @@ export class Connections {
 
   /** Revokes the access at the server, deletes the connection with its secrets, and removes it from assistants' files. */
   async remove(name: string): Promise<Removed & UninstalledEverywhere> {
-    const [{ registered, removeConnection }, { leaveServerList, sharedListOf }] = await Promise.all(
+    const [{ registered, removeConnection }, { leaveServerList, storedListOf }] = await Promise.all(
       [import('./registry.ts'), import('./my-servers.ts')],
     );
     const known = await registered(name, this.#own, this.#host);
-    const list = known && (await sharedListOf(known, this.#own, this.#host));
+    const list = known && (await storedListOf(known.url, this.#own, this.#host));
     const removed = await removeConnection(name, this.#own, this.#host);
     if (list !== undefined) await leaveServerList(removed.connection, list, this.#own, this.#host);
     const [{ uninstallEverywhere }, { endUnusedSignIn }] = await Promise.all([
@@ -258,10 +262,11 @@ export class Connections {
     return signedOut;
   }
 
-  /** The list of the person's servers at a URL without a path; `undefined` if there is none. */
+  /** The list of the person's servers at a URL without a path, or with that of an organization; `undefined` if there is none. */
   async serverList(url: string): Promise<string | undefined> {
-    const { findServerList, isOrigin } = await import('./my-servers.ts');
-    return isOrigin(url) ? findServerList(url, this.#host) : undefined;
+    if (!isOrigin(url) && organizationOf(url) === undefined) return undefined;
+    const { findServerList } = await import('./my-servers.ts');
+    return findServerList(url, this.#host);
   }
 
   /** The lists that connections of this computer were chosen from. */
@@ -276,10 +281,28 @@ export class Connections {
     return readServers(list, this.#own, this.#host);
   }
 
+  /** Takes withdrawn servers out of the files of assistants. */
+  async takeOut(urls: readonly string[]): Promise<readonly WithdrawnServer[]> {
+    const { takeOut } = await import('./withdrawn-servers.ts');
+    return takeOut(urls, this.#own, this.#host);
+  }
+
+  /** The computers on which the person uses servers of a list. @throws {TokenError} `signed_out` */
+  async devices(list: string): Promise<readonly MyDevice[]> {
+    const { readDevices } = await import('./my-devices.ts');
+    return readDevices(list, this.#own, this.#host);
+  }
+
+  /** Ends what one of them may use. Returns `false` if the person has no such device. @throws {TokenError} `signed_out` */
+  async signOutDevice(list: string, id: string): Promise<boolean> {
+    const { signOutDevice } = await import('./my-devices.ts');
+    return signOutDevice(list, id, this.#own, this.#host);
+  }
+
   /** Lets the person choose servers of a list in the browser. `ended` are the connections to those that they no longer chose. */
   async chooseServers(
     list: string,
-    { signal, ...how }: SignInOptions,
+    { signal, organization, ...how }: SignInOptions & { organization?: string | undefined },
   ): Promise<MyServers & { ended: readonly string[] }> {
     const [{ browserPage }, { chooseServers }] = await Promise.all([
       import('#auth/sign-in'),
@@ -288,7 +311,7 @@ export class Connections {
     const { progress = () => undefined, assistant, next } = how;
     const { show = browserPage({ ...this.#host, progress }) } = how;
     const until = signal ?? new AbortController().signal;
-    const page = { show, assistant, next, signal: until };
+    const page = { show, assistant, organization, next, signal: until };
     return chooseServers(list, page, this.#own, this.#host);
   }
 
@@ -296,6 +319,24 @@ export class Connections {
   async joinServerList(connection: Connection, list: string): Promise<void> {
     const { joinServerList } = await import('./my-servers.ts');
     await joinServerList(connection, list, this.#own, this.#host);
+  }
+
+  /** The servers of a Latchkey server, or of one organization there, that the company sign-in opens without a page. */
+  async companyServers(
+    list: string,
+    organization: string | undefined,
+  ): Promise<CompanyServers | undefined> {
+    const { companyServers } = await import('./company-servers.ts');
+    const { origin } = new URL(list);
+    const below = `${origin}/mcp${organization === undefined ? '' : `/${organization}`}`;
+    return companyServers(below, this.#own, this.#host);
+  }
+
+  /** Gets a token for a connection of our own by the company sign-in, and adds it first if it is new. */
+  async joinCompany(connection: Connection | Described): Promise<void> {
+    const { addByCompany, joinCompany } = await import('./company-servers.ts');
+    if ('secrets' in connection) await addByCompany(connection, this.#own, this.#host);
+    else await joinCompany(connection, this.#own, this.#host);
   }
 
   /** Signs in at the provider of a connection's company, and to all connections that name it. */

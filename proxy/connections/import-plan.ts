@@ -77,7 +77,10 @@ export async function importPlan(
       continue;
     }
     if (bytes === undefined && from !== undefined)
-      throw new UsageError(`file ${place.file} not found`);
+      throw new UsageError(
+        `${place.file} is neither a file nor an assistant`,
+        'name a file, or an assistant as in latchkey import cursor',
+      );
     const steps: ImportStep[] = [];
     for (const { path, key, entry: value } of await entriesOf(bytes, place)) {
       try {

@@ -33,7 +33,7 @@ export async function checkRegistered(
   if (!(await registered(name, options, host)))
     throw new UsageError(
       `no connection named ${name}`,
-      `run \`latchkey status\` to list the connections, or add it: latchkey add ${name} URL`,
+      `run \`latchkey status\` to list the connections, or add it: latchkey setup URL`,
     );
 }
 
@@ -108,6 +108,32 @@ export async function uninstallLaunch(
     await records.drop(snapshot.realPath, name);
     if (await records.isEmpty()) await removeUnusedCopy(host);
     return done;
+  });
+}
+
+/**
+ * Removes the entry that Latchkey wrote for a connection from an assistant's file, and nothing else. The file as it was is kept in a
+ * backup. An entry that someone else wrote, or changed to start something else, stays.
+ *
+ * @returns the backup; `undefined` if there is no such entry of ours
+ */
+export async function withdrawLaunch(
+  name: string,
+  { file, servers }: AssistantFile,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<string | undefined> {
+  return host.exclusively(`file ${file}`, options, async () => {
+    const snapshot = await fileSnapshot(file);
+    const records = installRecords(recordsFolder(options, host));
+    if (!(await records.of(snapshot.realPath, name))) return undefined;
+    const path = await placeOf(snapshot, servers, name);
+    if (!isLaunch(await valueAt(snapshot.bytes, file, path), name)) return undefined;
+    const edited = await editFile(snapshot.bytes, file, [{ path, value: undefined }]);
+    const backup = await backUpFile(snapshot, host.clock.now());
+    await replaceFile(snapshot, edited);
+    await records.drop(snapshot.realPath, name);
+    return backup;
   });
 }
 

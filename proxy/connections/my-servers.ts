@@ -34,6 +34,22 @@ export type MyServer = {
   /** Whether calls need an account of the person at the MCP server behind it, and where they connect it. */
   needsAccount: boolean;
   accountUrl?: string;
+  /** What uses it for the person, on all their computers. */
+  uses: readonly ServerUse[];
+};
+
+/** `assistant` is the application itself if it named none. `device` is absent if it named none. */
+export type ServerUse = { assistant: string; device?: { name: string; isCurrent: boolean } };
+
+/** A server that the person cannot use, but may ask for on a page. */
+export type AskableServer = {
+  organization: string;
+  name: string;
+  title: string;
+  description: string;
+  askUrl: string;
+  /** Their request, while it is open or if it was declined. */
+  request?: { status: 'open' | 'declined'; answer: string };
 };
 
 export type MyServers = {
@@ -41,15 +57,12 @@ export type MyServers = {
   /** The account that the person signed in with, if the server names it. */
   signedInAs?: string;
   servers: readonly MyServer[];
+  askable: readonly AskableServer[];
+  /** The URLs of servers that this computer knows and that the answer says are withdrawn. Never what is only missing in it. */
+  withdrawn: readonly string[];
 };
 
-/** Whether `url` names a whole Latchkey server, as its people know it: an origin, without a path. */
-export function isOrigin(url: string): boolean {
-  const parsed = URL.parse(url);
-  return parsed !== null && parsed.pathname === '/' && parsed.search === '' && parsed.hash === '';
-}
-
-/** The list of servers at a URL without a path; `undefined` if the server there has none. */
+/** The list of servers at the origin of a URL; `undefined` if the server there has none. */
 export async function findServerList(
   url: string,
   { http }: Pick<ConnectionsHost, 'http'>,
@@ -75,21 +88,40 @@ export async function readServers(
   options: Options,
   host: ConnectionsHost,
 ): Promise<MyServers> {
+  const known = (await serversOf(options.stateDir ?? defaultStateDirectory(host), list)) ?? [];
+  const query = new URLSearchParams(
+    known.map((one): [string, string] => ['known', one]),
+  ).toString();
+  const url = query === '' ? list : `${list}?${query}`;
+  const { status, json } = await askList(list, { url, method: 'GET' }, options, host);
+  if (status === 200 && isObject(json)) return parseServers(list, json, known);
+  throw new OAuthError(
+    status >= 500 || status === 429 ? 'unreachable' : 'refused',
+    `${list} answered ${status}`,
+    { endpoint: list, status },
+  );
+}
+
+/**
+ * Sends a request with the token of a list, which is renewed once if it is refused. Resolves to any other answer than 401.
+ *
+ * @throws {TokenError} `signed_out` if the person has to sign in first
+ */
+export async function askList(
+  list: string,
+  { url, method }: { url: string; method: 'GET' | 'DELETE' },
+  options: Options,
+  host: ConnectionsHost,
+): Promise<{ status: number; json: unknown }> {
   const account = await host.account(listConnection(list), options);
   for (let refused: string | undefined; ;) {
     const token = await accessToken(account, refused);
     const { status, json } = await fetchJson(host.http, {
-      url: new URL(list),
-      method: 'GET',
+      url: new URL(url),
+      method,
       headers: { accept: 'application/json', authorization: `Bearer ${token}` },
     });
-    if (status === 200) return parseServers(list, json);
-    if (status !== 401)
-      throw new OAuthError(
-        status >= 500 || status === 429 ? 'unreachable' : 'refused',
-        `${list} answered ${status}`,
-        { endpoint: list, status },
-      );
+    if (status !== 401) return { status, json };
     if (refused !== undefined) throw new TokenError('signed_out', `${list} refuses the sign-in`);
     refused = token;
   }
@@ -115,15 +147,21 @@ async function accessToken(account: Account, refused: string | undefined): Promi
 }
 
 /** Reads the answer; what is not understood is ignored. A server of another origin is none of this list. */
-function parseServers(list: string, json: unknown): MyServers {
-  const { signed_in_as: signedInAs, servers } = isObject(json) ? json : {};
+function parseServers(
+  list: string,
+  json: Readonly<Record<string, unknown>>,
+  known: readonly string[],
+): MyServers {
+  const { signed_in_as: signedInAs, servers, askable, withdrawn } = json;
   const { origin } = new URL(list);
-  const listed = Array.isArray(servers) ? servers.filter(isObject) : [];
-  const text = (value: unknown) => (typeof value === 'string' ? value : '');
   return {
     list,
     ...(typeof signedInAs === 'string' && { signedInAs: signedInAs.slice(0, 200) }),
-    servers: listed.flatMap((one): MyServer[] => {
+    askable: objects(askable).flatMap((one) => parseAskable(one, origin)),
+    withdrawn: Array.isArray(withdrawn)
+      ? known.filter((url) => isWithin(url, `${origin}/mcp`) && withdrawn.includes(url))
+      : [],
+    servers: objects(servers).flatMap((one): MyServer[] => {
       const url = text(one['resource']);
       if (!isWithin(url, `${origin}/mcp`)) return [];
       const { scope, account_url: accountUrl } = one;
@@ -139,10 +177,53 @@ function parseServers(list: string, json: unknown): MyServers {
           ...(typeof scope === 'string' && { scope }),
           needsAccount: one['needs_account'] === true,
           ...(typeof accountUrl === 'string' && isWithin(accountUrl, origin) && { accountUrl }),
+          uses: objects(one['uses']).map(parseUse),
         },
       ];
     }),
   };
+}
+
+function objects(value: unknown): Readonly<Record<string, unknown>>[] {
+  return Array.isArray(value) ? value.filter(isObject) : [];
+}
+
+function text(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}
+
+function parseUse({
+  application,
+  assistant,
+  device,
+}: Readonly<Record<string, unknown>>): ServerUse {
+  return {
+    assistant: text(assistant) || text(application),
+    ...(isObject(device) && {
+      device: { name: text(device['name']), isCurrent: device['current'] === true },
+    }),
+  };
+}
+
+function parseAskable(
+  one: Readonly<Record<string, unknown>>,
+  origin: string,
+): readonly AskableServer[] {
+  const [askUrl, name] = [text(one['ask_url']), text(one['name'])];
+  if (!isWithin(askUrl, origin)) return [];
+  const { status, answer } = isObject(one['request']) ? one['request'] : {};
+  return [
+    {
+      organization: text(one['organization']),
+      name,
+      title: text(one['title']) || name,
+      description: text(one['description']),
+      askUrl,
+      ...((status === 'open' || status === 'declined') && {
+        request: { status, answer: text(answer) },
+      }),
+    },
+  ];
 }
 
 /**
@@ -242,6 +323,16 @@ async function changeShared(
 export async function knownLists(options: Options, host: ConnectionsHost): Promise<string[]> {
   const lists = await serverLists(options.stateDir ?? defaultStateDirectory(host));
   return lists.map(({ list }) => list);
+}
+
+/** The list that a server was chosen from on this computer, also if its sign-in has ended since. */
+export async function storedListOf(
+  url: string,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<string | undefined> {
+  const lists = await serverLists(options.stateDir ?? defaultStateDirectory(host));
+  return lists.find(({ servers }) => servers.includes(url))?.list;
 }
 
 /** The list whose sign-in the connection shares; `undefined` if it has one of its own, or none. */

@@ -1,4 +1,4 @@
-import { ConfigurationError, type Problem } from '#config/errors';
+import { ConfigurationError, UsageError, type Problem } from '#config/errors';
 import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import { pastedEntry } from '#config/pasted-entry';
@@ -6,7 +6,7 @@ import { readCredentials } from '#config/read-credentials';
 import { isInKeychain } from '#config/secret';
 import { registryFile } from '#config/user-files';
 import { UpstreamError } from '#transport/upstream';
-import { percentDecoded, webUrl, webUrlProblem } from '#transport/web-url';
+import { meantWebUrl, percentDecoded, webUrl, webUrlProblem } from '#transport/web-url';
 import type { UserHost } from '#host';
 import type { ConnectionsHost } from './connections-host.ts';
 import type { AddInput, Pasted, Probed } from './accounts-service.ts';
@@ -29,7 +29,7 @@ export async function probeServer(
   signal?: AbortSignal,
 ): Promise<Probed> {
   if (!webUrl(url)) {
-    throw new ConfigurationError([{ source: '', key: '', problem: webUrlProblem(url) }]);
+    throw refusedUrl(url);
   }
   const found = { url, serverName: serverName(url), suggestedName: freeName };
   const credentials = { kind: 'authorization_code' as const };
@@ -104,6 +104,15 @@ export function suggestedName(url: string, taken: readonly string[]): string {
 
 /** A new connection, and its secrets for the keychain. */
 export type Described = { connection: Connection; secrets: ConnectionSecrets };
+
+/** Wrong usage: `url` is not one to which a credential may be sent. Its hint is the URL that was probably meant. */
+export function refusedUrl(url: string): UsageError {
+  const meant = meantWebUrl(url);
+  return new UsageError(
+    webUrlProblem(url),
+    meant === undefined ? 'for example https://latchkey.example.com' : `did you mean ${meant}?`,
+  );
+}
 
 /**
  * The connection that a person described, and its secrets.

@@ -82,13 +82,21 @@ export async function registeredFor(
   options: Options,
   host: ConnectionsHost,
 ): Promise<Connection | undefined> {
+  for await (const connection of registeredConnections(options, host, name))
+    if (connection.url === url) return connection;
+  return undefined;
+}
+
+/** All connections of our own, or the one with that name, in the order of our file. */
+export async function* registeredConnections(
+  options: Options,
+  host: ConnectionsHost,
+  name?: string,
+): AsyncGenerator<Connection, void> {
   const config = registryFile(host);
   const names = await connectionNames([config], (path) => host.readText(path));
-  for (const known of name === undefined ? names : names.filter((one) => one === name)) {
-    const connection = await host.readConnection(known, { ...options, config });
-    if (connection.url === url) return connection;
-  }
-  return undefined;
+  for (const known of name === undefined ? names : names.filter((one) => one === name))
+    yield await host.readConnection(known, { ...options, config });
 }
 
 /** A name that is safe as a word of any shell and as a key of any file. */
@@ -96,7 +104,7 @@ export function checkName(name: string): void {
   if (/^[A-Za-z0-9][\w.-]{0,63}$/.test(name)) return;
   throw new UsageError(
     'a connection name has up to 64 letters, digits, dots, dashes and underscores',
-    'example: latchkey add work https://cloud.example.com/mcp/acme/sales',
+    'example: latchkey add work https://latchkey.example.com/mcp/acme/sales',
   );
 }
 

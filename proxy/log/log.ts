@@ -1,4 +1,3 @@
-// Lines of the log and of the terminal: `redact` removes secrets, `printable` what could act on a terminal.
 import {
   constants,
   existsSync,
@@ -9,6 +8,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
+import { printable, redact } from 'latchkey-mcp/safe-text';
 
 export const logLevels = ['error', 'warn', 'info', 'debug'] as const;
 export type LogLevel = (typeof logLevels)[number];
@@ -68,43 +68,4 @@ function makeFolder(folder: string): void {
     // Another process may have created it.
     if (!existsSync(folder)) throw error;
   }
-}
-
-const unsafe = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
-
-/**
- * One line of text that cannot control a terminal, forge log lines or reverse the text direction: control characters, line ends
- * and invisible marks become escapes such as `\u001b`, which are valid in JSON too. All output and log lines pass through
- * here, because names and errors may come from servers and files.
- */
-export function printable(text: string): string {
-  return text.replace(unsafe, (character) =>
-    character
-      .split('')
-      .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
-      .join(''),
-  );
-}
-
-const secrets: [RegExp, string][] = [
-  // Also within a word, because a line feed before it is the letter `n` in JSON.
-  [/(secret|pk_live|mcp|code|rt|pat|scim)_[0-9A-Za-z_-]{16,}/g, '$1_…'],
-  [/eyJ[0-9A-Za-z_-]{5,}\.[0-9A-Za-z_-]+(?:\.[0-9A-Za-z_-]*)*/g, 'eyJ…'],
-  [/\b(Bearer|Basic)\s+[^\s"',;]+/gi, '$1 …'],
-  [
-    /((?:client_secret|access_token|refresh_token|id_token|subject_token|(?:client_)?assertion)["']?\s*[=:]\s*["']?)[^\s"'&,]+/gi,
-    '$1…',
-  ],
-];
-
-/**
- * `text` without anything that looks like a key, a token or a credential header, and without the `known` secrets, which a
- * server may echo.
- */
-export function redact(text: string, known: readonly string[] = []): string {
-  const withoutKnown = known.reduce(
-    (rest, secret) => (secret.length > 3 ? rest.replaceAll(secret, '…') : rest),
-    text,
-  );
-  return secrets.reduce((rest, [shape, mask]) => rest.replace(shape, mask), withoutKnown);
 }

@@ -1,5 +1,5 @@
 import type { Connection } from '#config/connection';
-import { redact } from '#log/log';
+import { redact } from 'latchkey-mcp/safe-text';
 import { keychainWord } from '#config/secret';
 import { percentDecoded } from '#transport/web-url';
 import { strToU8, zipSync } from 'fflate';

@@ -9,7 +9,7 @@ import { readConnection } from '#config/read-connection';
 import { defaultStateDirectory, userFiles } from '#config/user-files';
 import type { Host, UserHost, ReadText } from '#host';
 import type { SecretStore } from '#keychain/secret-store';
-import { redact } from '#log/log';
+import { redact } from 'latchkey-mcp/safe-text';
 import type { NetworkSettings } from '#transport/network-settings';
 import { accountChecks } from './account-checks.ts';
 import { examine, fail, ok, warn, type Check, type ExaminePorts, type Finding } from './checks.ts';
@@ -159,7 +159,7 @@ async function allConnections(
         );
     }
   if (findings.length > 0) return findings;
-  return [warn('configuration', 'no connection is configured', 'latchkey add NAME URL')];
+  return [warn('configuration', 'no connection is configured', 'latchkey setup URL')];
 }
 
 function withoutPassword(text: string): string {

@@ -64,8 +64,8 @@ export interface TokenSource {
   accessToken(rejected?: RejectedToken): Promise<string>;
 
   /**
-   * A token with the scopes that `narrow` lacks; `undefined` when they were asked for before, in
-   * vain. `narrow` itself stays good for everything else.
+   * A token with the scopes that `narrow` lacks; `undefined` when an earlier request for them failed. `narrow` itself stays valid for
+   * everything else.
    *
    * @throws the same
    */

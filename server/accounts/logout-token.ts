@@ -3,7 +3,7 @@ import { type JWTPayload, jwtVerify, type JWTVerifyGetKey } from 'jose';
 import type { ProviderLogout } from '#db/provider-sessions';
 import type { EpochSeconds } from '#model/clock';
 
-/** What a logout token says, or why it counts for nothing. */
+/** What a logout token says, or why it is invalid. */
 export type LogoutTokenReading =
   | { readonly outcome: 'valid'; readonly logout: ProviderLogout }
   /** `why` contains nothing of the token that could be a secret. */
@@ -21,7 +21,7 @@ export interface LogoutTokenChecks {
 
 const logoutEvent = 'http://schemas.openid.net/event/backchannel-logout';
 const clockToleranceSeconds = 60;
-/** A token is stored until it expires, so that it counts once. */
+/** A token is stored until it expires, so that it is accepted only once. */
 const longestLifeSeconds = 86_400;
 const longestText = 500;
 

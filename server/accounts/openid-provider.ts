@@ -22,7 +22,7 @@ export interface UpstreamIdentity {
   /** When the ID token was issued, by the clock of the provider. */
   readonly issuedAt: EpochSeconds;
   readonly authentication: Authentication;
-  /** With which the person is checked again; absent where no one wants that, or the provider issues none. */
+  /** For checking the person again later; absent if that is turned off, or the provider issues none. */
   readonly refreshToken?: string | undefined;
 }
 

@@ -29,14 +29,14 @@ import type { Authentication, UpstreamIdentity } from './openid-provider.ts';
 import type { ProviderSetup } from './provider-setup.ts';
 import { checkPurpose, type CheckedSignIn, type Visit } from './sessions.ts';
 
-/** What finding out whom an identity opens an organization for needs. */
+/** The dependencies of `entryOf`. */
 export interface EntryPorts {
   readonly db: Db;
   readonly providerSetup: Pick<ProviderSetup, 'checkDomain'>;
   readonly clock: Clock;
 }
 
-/** What signing in through a provider of an organization needs. */
+/** The dependencies of a sign-in through a provider of an organization. */
 export interface MemberSignInPorts extends EntryPorts {
   readonly providerSetup: ProviderSetup;
   readonly sealing: Pick<Sealing, 'seal'>;
@@ -64,7 +64,7 @@ export type NoEntry =
   /** The organization's directory deactivated the person. */
   | 'deactivated';
 
-/** Whom a proved identity opens the organization for: now, or once it is linked. */
+/** The person whom a proved identity lets into the organization: now, or once it is linked. */
 export type Entry =
   | { readonly outcome: 'linked' | 'linkable'; readonly userId: string }
   | { readonly outcome: 'joining'; readonly email: string; readonly role: JoiningRole }
@@ -87,9 +87,9 @@ export function isForSignIn({ clientId }: Pick<ProviderRecord, 'clientId'>): boo
 }
 
 /**
- * Whom an identity opens the organization of its provider for. Issuer and subject decide for an account that is linked. Otherwise an
- * address links it, if the provider verified it or the organization trusts it, the organization has proved its domain, and
- * the person with that address is a member already. Changes nothing, except that a lost proof of a domain is recorded.
+ * Finds the person whom an identity lets into the organization of its provider. Issuer and subject decide for an account that is linked.
+ * Otherwise an address links it, if the provider verified it or the organization trusts it, the organization has proved its domain, and the
+ * person with that address is a member already. Changes nothing, except that a lost proof of a domain is recorded.
  */
 export async function entryOf(
   identity: UpstreamIdentity,
@@ -133,7 +133,7 @@ async function isHostedHere(
   );
 }
 
-/** How long the last check of a domain counts, and how long without an answer of its name servers. */
+/** How long the last check of a domain is valid, and how long if its name servers do not answer. */
 const checkLifeSeconds = 86_400;
 const unreachableLifeSeconds = 7 * 86_400;
 
@@ -355,7 +355,7 @@ export function saysTwoFactors({ acr, amr }: Authentication): boolean {
   return amr.includes('mfa') || twoFactorClasses.has(acr ?? '');
 }
 
-/** Whether `userId` would enter by this identity: what makes a test of an owner count. */
+/** Whether `userId` could enter by this identity. Only then has an owner's test of the provider succeeded. */
 export function isEntryOf(entry: Entry, userId: string): boolean {
   return (entry.outcome === 'linked' || entry.outcome === 'linkable') && entry.userId === userId;
 }

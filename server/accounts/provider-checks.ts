@@ -63,16 +63,16 @@ interface CheckedPlace extends NamedPlace {
 
 /**
  * Checks people again at the provider that they came through, with the refresh token of their last sign-in there. A person who was removed
- * loses their sessions through the provider, and the access of applications. A provider that does not answer removes no one: the
- * check is repeated with growing pauses. One that refuses a token without saying why has to do so twice.
+ * loses their sessions through the provider, and the access of applications. A provider that does not answer removes no one: the check is
+ * repeated with growing pauses. One that refuses a token without saying why has to do so twice.
  *
- * Each check is claimed by one process, because a refresh token that the provider replaces can be used only once. If the answer is lost
- * in which it does, the provider refuses the next check, and the person signs in again.
+ * Each check is claimed by one process, because a refresh token that the provider replaces can be used only once. If the answer with the
+ * new token is lost, the provider refuses the next check, and the person has to sign in again.
  */
 export class ProviderChecks {
   readonly #ports: ProviderChecksPorts;
   readonly #timer: NodeJS.Timeout;
-  /** Until when each provider that did not answer is left alone, and how often it did not. */
+  /** Providers that did not answer: until when they are not asked again, and how often they failed. */
   readonly #resting = new LimitedMap<string, { until: EpochSeconds; failures: number }>(
     mostRemembered,
   );
@@ -133,7 +133,7 @@ export class ProviderChecks {
     }
   }
 
-  /** Leaves a provider alone for a while that did not answer, or that cannot be asked. */
+  /** Asks a provider nothing for a while, because it did not answer or cannot be asked. */
   #rest(key: string, isNeeded: boolean): void {
     const failures = (this.#resting.get(key)?.failures ?? 0) + 1;
     const until = this.#ports.clock.now() + this.#pauseSeconds(failures);
@@ -218,7 +218,7 @@ export class ProviderChecks {
     }
   }
 
-  /** Ends what a person has who was removed at a provider, unless they have signed in again meanwhile. */
+  /** Ends the access of a person who was removed at a provider, unless they have signed in again meanwhile. */
   async #remove(check: ProviderCheck, userId: string, at: CheckedPlace): Promise<'answered'> {
     const { db, clock } = this.#ports;
     const { subject } = check;
@@ -226,7 +226,7 @@ export class ProviderChecks {
       const now = clock.now();
       await lockPlace(tx, at.place);
       if (!(await deleteCheck(tx, check))) return;
-      // So that assertions that the provider issued before count for nothing.
+      // So that assertions that the provider issued before are refused.
       const logout = { tokenId: `check_${randomUUID()}`, subject, issuedAt: now };
       await insertLogout(tx, at.place, { ...logout, expiresAt: now }, now);
       await endAccess(at, userId, 'lose-person', { db: tx, clock });

@@ -27,7 +27,7 @@ interface LogoutPorts {
 type EndedBecause = 'sign-out' | 'end-access' | 'lose-person';
 
 /**
- * Does what a provider announced with a verified logout token. If the token names a session there, the sessions here end that it opened;
+ * Does what a provider announced with a verified logout token. If the token names a session there, the sessions that it opened here end;
  * otherwise all sessions of the person through the provider end, and applications lose their access for the person. Sessions and
  * applications at all nodes are affected, as each reads the database.
  *

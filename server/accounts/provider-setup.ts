@@ -7,7 +7,7 @@ import { hasManyTenants } from '#model/issuers';
 import { LimitedMap } from '#model/limited-map';
 import {
   checkedAddresses,
-  hostAndPort,
+  isNamed,
   OutboundError,
   type OutboundGuard,
 } from '#outbound/checked-addresses';
@@ -148,13 +148,14 @@ function secretPurpose(providerId: string): string {
 function issuerProblem(text: string, allowedHosts: readonly string[]): string | undefined {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol !== 'https:' && url?.protocol !== 'http:') return 'is not an https URL';
-  const { username, password, hash, search, hostname } = url;
+  const { username, password, hash, search } = url;
   if (username || password || hash || search) {
     return 'must not contain a user, a password, a query or a fragment';
   }
   if (hasManyTenants(url)) {
     return 'stands for the directories of many companies: use the issuer of your own, for example https://login.microsoftonline.com/TENANT-ID/v2.0';
   }
-  const isNamed = allowedHosts.includes(hostname) || allowedHosts.includes(hostAndPort(url));
-  return url.protocol === 'https:' || isNamed ? undefined : 'is not an https URL';
+  return url.protocol === 'https:' || isNamed(url, allowedHosts)
+    ? undefined
+    : 'is not an https URL';
 }

@@ -35,7 +35,7 @@ export interface CheckedSignIn extends ProviderSignIn {
   readonly checkAfterSeconds: number;
 }
 
-/** What a refresh token is sealed for, with which a person is checked again at the provider. */
+/** The purpose that the refresh token for checking a person again at the provider is sealed for. */
 export function checkPurpose(provider: string, subject: string): string {
   return `identity provider ${provider} refresh token of ${subject}`;
 }

@@ -1,3 +1,5 @@
+import { deflateRawSync, inflateRawSync } from 'node:zlib';
+
 import type { Clock } from '#model/clock';
 import type { Db } from '#db/transaction';
 import { AccountRefusal } from './account-refusal.ts';
@@ -14,7 +16,9 @@ const purposes = ['sign-in', 'link', 'join', 'test', 'member', 'member-test'] as
  */
 export type UpstreamPurpose = (typeof purposes)[number];
 
-const longestNext = 1500;
+/** The longest path, and how long it may be in a `state`: a URL at the provider contains it. */
+const longestNext = 16_384;
+const longestTail = 2000;
 
 export interface UpstreamSignInPorts {
   readonly provider: Pick<IdentityProvider, 'id' | 'begin' | 'finish'>;
@@ -33,8 +37,7 @@ export async function beginUpstreamSignIn(
   { purpose, next, cookieToken }: { purpose: UpstreamPurpose; next: string; cookieToken: string },
   { provider, sealing, clock }: UpstreamSignInPorts,
 ): Promise<URL> {
-  const path = next.length > longestNext ? '/' : next;
-  const tail = Buffer.from(path).toString('base64url');
+  const tail = tailOf(next);
   const issuedFor = challengePurpose(purpose, tail, provider);
   const challenge = issueChallenge(issuedFor, cookieToken, { sealing, clock });
   const checks = checksOf(`${purpose}.${challenge}.${tail}`, sealing);
@@ -53,7 +56,19 @@ export function upstreamPurpose(state: string | undefined): UpstreamPurpose | un
 
 /** The `next` of a `state`; not verified, so any page may have written it. */
 export function upstreamNext(state: string | undefined): string {
-  return Buffer.from((state ?? '').split('.')[2] ?? '', 'base64url').toString();
+  const tail = Buffer.from((state ?? '').split('.')[2] ?? '', 'base64url');
+  try {
+    return inflateRawSync(tail, { maxOutputLength: longestNext }).toString();
+  } catch {
+    return '/';
+  }
+}
+
+/** The path in a `state`. It is compressed, because a request for fifty servers repeats much; one that is still too long is left out. */
+function tailOf(next: string): string {
+  const write = (path: string) => deflateRawSync(path).toString('base64url');
+  const tail = Buffer.byteLength(next) > longestNext ? '' : write(next);
+  return tail === '' || tail.length > longestTail ? write('/') : tail;
 }
 
 /** The response that a browser brought back from the provider. */

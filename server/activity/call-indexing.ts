@@ -85,11 +85,18 @@ export class CallIndexing {
     // A call that ends late takes its quarter out of the index. Calls do not run for more than a day.
     const least = this.#indexedTo === 0 ? 0 : this.#indexedTo - quartersAtOnce;
     let organization = await nextOrganizationWithCalls(this.#ports.db, '');
+    let hasFailed = false;
     while (organization && !this.#isClosed) {
-      await this.#indexOrganization(organization.id, least, end);
+      try {
+        await this.#indexOrganization(organization.id, least, end);
+      } catch (error) {
+        // Those that follow do not depend on it.
+        this.#ports.failed(error);
+        hasFailed = true;
+      }
       organization = await nextOrganizationWithCalls(this.#ports.db, organization.id);
     }
-    if (this.#isClosed) return;
+    if (this.#isClosed || hasFailed) return;
     this.#indexedTo = end;
     this.#noted.forgetBefore(end);
   }

@@ -65,7 +65,7 @@ export class CallLog {
   readonly #endedContents = new Map<CallRecord, CallContents>();
   readonly #beginning: Beginning[] = [];
   #isCommitting = false;
-  /** How many calls wait, by the id of their credential. */
+  /** How many calls wait, by their caller. */
   readonly #queuedOf = new Map<string, number>();
   readonly #missing: MissingCalls;
   readonly #refusals = new Map<string, Refusal>();
@@ -145,6 +145,7 @@ export class CallLog {
         // It stays `unknown`.
         contents?.letGo();
         this.#dropped += 1;
+        this.#missing.addEnd(begun.organizationId);
         return;
       }
       const row = { ...begun, callId, durationMs, account, end, error, status, bytesOut };
@@ -163,8 +164,8 @@ export class CallLog {
 
   /** Whether there is room for it. */
   #add(queued: Queued): boolean {
-    const { id } = queued.call.credential;
-    const own = this.#queuedOf.get(id) ?? 0;
+    const caller = callerOf(queued.call);
+    const own = this.#queuedOf.get(caller) ?? 0;
     if (!this.#hasRoom(own)) {
       queued.contents?.letGo();
       this.#dropped += 1;
@@ -172,7 +173,7 @@ export class CallLog {
       return false;
     }
     this.#queue.push(queued);
-    this.#queuedOf.set(id, own + 1);
+    this.#queuedOf.set(caller, own + 1);
     return true;
   }
 
@@ -195,10 +196,11 @@ export class CallLog {
       this.#refusals.clear();
       this.#refusalKinds.clear();
     }
-    const { credential, endpoint, error, method, subject } = call;
-    const common = [credential.id, endpoint.id, error];
+    const { credential, userId, endpoint, error, method, subject } = call;
+    const common = [credential.id, userId, endpoint.id, error];
     const whole = JSON.stringify([...common, method, subject]);
-    const kinds = this.#refusalKinds.get(credential.id) ?? 0;
+    const caller = callerOf(call);
+    const kinds = this.#refusalKinds.get(caller) ?? 0;
     const isMore = kinds >= maxRefusalKinds && !this.#refusals.has(whole);
     const key = isMore ? JSON.stringify(common) : whole;
     const known = this.#refusals.get(key);
@@ -211,7 +213,7 @@ export class CallLog {
     const refusal: Refusal = { times: 1, row: undefined };
     if (!this.#add({ call: one, contents: undefined, refusal })) return;
     this.#refusals.set(key, refusal);
-    this.#refusalKinds.set(credential.id, kinds + 1);
+    this.#refusalKinds.set(caller, kinds + 1);
   }
 
   /** Writes everything that waits. Never rejects. */
@@ -279,7 +281,7 @@ export class CallLog {
 
   /** There is no row if the organization was deleted meanwhile. */
   #isWritten({ call, contents, refusal }: Queued, row: CallRecord | undefined): void {
-    this.#leaves(call.credential.id);
+    this.#leaves(callerOf(call));
     if (!row) return contents?.letGo();
     if (contents) this.#ports.contents?.add(row, contents);
     if (!refusal) return;
@@ -303,10 +305,10 @@ export class CallLog {
     await this.#ports.write({ calls, repeated, ended, gaps, isDurable });
   }
 
-  #leaves(credentialId: string): void {
-    const left = (this.#queuedOf.get(credentialId) ?? 0) - 1;
-    if (left > 0) this.#queuedOf.set(credentialId, left);
-    else this.#queuedOf.delete(credentialId);
+  #leaves(caller: string): void {
+    const left = (this.#queuedOf.get(caller) ?? 0) - 1;
+    if (left > 0) this.#queuedOf.set(caller, left);
+    else this.#queuedOf.delete(caller);
   }
 
   /** Resolves when everything is written. */
@@ -314,4 +316,9 @@ export class CallLog {
     clearInterval(this.#timer);
     await this.flush();
   }
+}
+
+/** Who calls. Many people of many organizations may use the same client. */
+function callerOf({ credential: { id }, userId }: EndedCall): string {
+  return userId === undefined ? id : `${id} ${userId}`;
 }

@@ -92,7 +92,7 @@ export class OutputFile implements LineDestination {
 export class OutputStream implements LineDestination {
   readonly name = 'standard output';
   readonly #stream: NodeJS.WriteStream & { readonly fd: number };
-  /** Node waits for files within a turn, and for nobody else. */
+  /** A pipe or socket, to which Node writes without blocking. Writing to a file would block the process. */
   readonly #isPiped: boolean;
 
   constructor(stream: NodeJS.WriteStream & { readonly fd: number }) {
@@ -127,7 +127,7 @@ export interface CallOutputPorts {
   /** Names of organizations by id. Those of deleted ones are unknown. */
   readonly organizationNames: (ids: readonly string[]) => Promise<ReadonlyMap<string, string>>;
   readonly nowMs: () => number;
-  /** Called at most once a minute while lines cannot be written, with how many were dropped since it was told last. */
+  /** Called at most once a minute while lines cannot be written, with the number of lines that were dropped since its last call. */
   readonly failed: (reason: string, dropped: number) => void;
   /** Called when lines are written again after `failed`, with how many were dropped meanwhile. */
   readonly recovered: (dropped: number) => void;

@@ -1,5 +1,5 @@
 import { newCallRecordId } from '#db/calls';
-import { redact } from '#log/redact';
+import { redact } from 'latchkey-mcp/safe-text';
 import type { AnnouncedApplication, CallRecord, EndedCall } from '#model/calls';
 import { LimitedMap } from '#model/limited-map';
 
@@ -10,7 +10,7 @@ const namesValidMs = 10_000;
 /** The lengths to which texts that callers chose are cut. */
 const maxLengths = { name: 200, uri: 500, application: 200, method: 100, other: 200 };
 
-const nameKinds = ['organization', 'key', 'client', 'person'] as const;
+const nameKinds = ['organization', 'key', 'client', 'person', 'grant'] as const;
 type NameKind = (typeof nameKinds)[number];
 
 /** The names of what calls mention. */
@@ -20,7 +20,7 @@ export type CallNames = (
 ) => Promise<ReadonlyMap<string, string>>;
 
 export interface CallRowsPorts {
-  /** Ids of organizations by name; names of keys and clients and addresses of people by id. */
+  /** Ids of organizations by name; names of keys and clients and addresses of people by id; ids of devices by grant. */
   readonly namesOf: CallNames;
   /** The name of this process among those that share the database. */
   readonly node: string;
@@ -47,6 +47,7 @@ export class CallRows {
     key: new LimitedMap(maxNames),
     client: new LimitedMap(maxNames),
     person: new LimitedMap(maxNames),
+    grant: new LimitedMap(maxNames),
   };
   readonly #texts = new StoredTexts();
 
@@ -66,12 +67,17 @@ export class CallRows {
       want('organization', call.endpoint.organization);
       want(call.credential.type, call.credential.id);
       if (call.userId !== undefined) want('person', call.userId);
+      if (call.grantId !== undefined) want('grant', call.grantId);
     }
     for (const kind of nameKinds) {
       const ids = missing[kind];
       if (!ids) continue;
       const found = await this.#ports.namesOf(kind, [...ids]);
       for (const [id, name] of found) this.#names[kind].set(id, knownName(kind, id, name, nowMs));
+      if (kind !== 'grant') continue;
+      // Most grants have no device, and are not asked about again either.
+      for (const id of ids)
+        if (!found.has(id)) this.#names[kind].set(id, knownName(kind, id, '', nowMs));
     }
   }
 
@@ -79,7 +85,8 @@ export class CallRows {
   of(call: EndedCall, times: number): CallRecord | undefined {
     const { endpoint, target, credential, userId, application, address, requestId } = call;
     const { method, subject } = call;
-    const { organization, person } = this.#names;
+    const { organization, person, grant } = this.#names;
+    const deviceId = grant.get(call.grantId ?? '')?.named.name;
     const organizationId = organization.get(endpoint.organization)?.named.name;
     if (organizationId === undefined) return undefined;
     const id = newCallRecordId(this.#ports.nowMs());
@@ -114,6 +121,7 @@ export class CallRows {
       status: call.status,
       bytesIn: call.bytesIn,
       bytesOut: call.bytesOut,
+      ...(deviceId && { deviceId }),
       times,
     };
   }
@@ -123,7 +131,7 @@ function knownName(kind: NameKind, id: string, name: string, nowMs: number): Kno
   return {
     untilMs: nowMs + namesValidMs,
     named: { id, name },
-    credential: kind === 'organization' ? undefined : { type: kind, id, name },
+    credential: kind === 'organization' || kind === 'grant' ? undefined : { type: kind, id, name },
   };
 }
 
@@ -172,8 +180,8 @@ class StoredTexts {
   text(text: string, maxLength: number): string {
     const known = this.#stored.get(text);
     if (known !== undefined) return known;
-    // PostgreSQL refuses the character NUL, and with it all rows of a batch.
-    const stored = redact(text.replaceAll('\0', '\uFFFD')).slice(0, maxLength);
+    // PostgreSQL refuses the character NUL, and with it all rows of a batch; and in the JSON of the index, halves of a character.
+    const stored = redact(text.replaceAll('\0', '\uFFFD')).slice(0, maxLength).toWellFormed();
     this.#stored.set(text, stored);
     return stored;
   }

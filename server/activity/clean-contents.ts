@@ -1,7 +1,7 @@
 // What is stored of the arguments and the result of a call. Members are chosen by name, so that nothing is stored that the protocol
 // may add: neither `_meta` nor task ids. The work for a value depends on the limit, and not on the length of the value.
 import { blankEnd, stringEnd } from 'latchkey-mcp/json';
-import { redact } from '#log/redact';
+import { redact } from 'latchkey-mcp/safe-text';
 import type { ContentKind, KeptValue } from '#model/call-contents';
 
 /** The members of a result or an error that are stored. MCP 2025-11-25 `CallToolResult` and others; JSON-RPC 2.0 §5.1 */
@@ -62,15 +62,16 @@ export interface CleanedContents {
 
 /**
  * What is stored of the arguments or of the result of a call: without secrets and without what the protocol keeps between rounds, as
- * valid JSON within the limit. `undefined` if nothing is left.
+ * valid JSON within the limit. `undefined` if nothing is left. `secrets` are those that the call was sent with, whatever their form.
  */
 export function cleanedContents(
   kind: ContentKind,
   { bytes, isWhole }: KeptValue,
   limitBytes: number,
+  secrets: readonly string[] = [],
 ): CleanedContents | undefined {
   const only = kind === 'result' ? ofResults : undefined;
-  const cleaned = new Cleaner(bytes, isWhole, limitBytes).clean(only);
+  const cleaned = new Cleaner(bytes, { isWhole, limitBytes, secrets }).clean(only);
   return cleaned.text === '' || cleaned.text === '{}' ? undefined : cleaned;
 }
 
@@ -78,14 +79,27 @@ export function cleanedContents(
 class Cleaner {
   readonly #bytes: Buffer;
   readonly #isWhole: boolean;
+  readonly #secrets: readonly string[];
   readonly #out: string[] = [];
   #at = 0;
   #left: number;
 
-  constructor(bytes: Buffer, isWhole: boolean, limitBytes: number) {
+  constructor(
+    bytes: Buffer,
+    {
+      isWhole,
+      limitBytes,
+      secrets,
+    }: {
+      readonly isWhole: boolean;
+      readonly limitBytes: number;
+      readonly secrets: readonly string[];
+    },
+  ) {
     this.#bytes = bytes;
     this.#isWhole = isWhole;
     this.#left = limitBytes;
+    this.#secrets = secrets;
   }
 
   clean(only: ReadonlySet<string> | undefined): CleanedContents {
@@ -151,7 +165,11 @@ class Cleaner {
         continue;
       }
       const [before, left] = [this.#out.length, this.#left];
-      if (!this.#write(`${isFirst ? '' : ','}${JSON.stringify(withoutSecrets(name.text))}:`))
+      if (
+        !this.#write(
+          `${isFirst ? '' : ','}${JSON.stringify(withoutSecrets(name.text, this.#secrets))}:`,
+        )
+      )
         return false;
       const isDone = secretName.test(name.text) ? this.#secret() : this.#value(depth + 1);
       if (!isDone) {
@@ -214,7 +232,7 @@ class Cleaner {
       const note = isOpen ? '[base64]' : `[base64, ${length} characters]`;
       return this.#write(JSON.stringify(note)) && !isOpen;
     }
-    const clean = withoutSecrets(text);
+    const clean = withoutSecrets(text, this.#secrets, isCut);
     if (!isCut && this.#write(JSON.stringify(clean))) return true;
     this.#write(beginning(clean, this.#left));
     return false;
@@ -281,11 +299,26 @@ function withoutBrokenEnd(raw: string): string {
 /** No known secret is shorter. */
 const shortestSecret = 8;
 
-function withoutSecrets(text: string): string {
-  if (text.length < shortestSecret) return text;
-  const clean = redact(text);
+function withoutSecrets(text: string, secrets: readonly string[], isCut = false): string {
+  const shown = secrets.reduce(
+    (hidden, secret) => withoutBeginning(hidden.replaceAll(secret, redacted), isCut ? secret : ''),
+    text,
+  );
+  if (shown.length < shortestSecret) return shown;
+  const clean = redact(shown);
   return clean.includes('"') ? clean.replaceAll(secretInText, `$1"${redacted}"`) : clean;
 }
+
+/** Without what may be the beginning of this secret at the end of the text. */
+function withoutBeginning(text: string, secret: string): string {
+  for (let length = secret.length - 1; length >= shownCharacters; length -= 1) {
+    if (text.endsWith(secret.slice(0, length))) return `${text.slice(0, -length)}${redacted}`;
+  }
+  return text;
+}
+
+/** So many characters of a secret tell nothing. */
+const shownCharacters = 4;
 
 function decoded(raw: string): string {
   return raw.includes('\\') ? String(JSON.parse(`"${raw}"`)) : raw;

@@ -94,7 +94,7 @@ export class ContentLog {
     const place = { organizationId, targetId: target.id, id };
     return contents.values.flatMap(([kind, value]) => {
       if (!(kind === 'arguments' ? now.arguments : now.results)) return [];
-      const cleaned = cleanedContents(kind, value, now.limitBytes);
+      const cleaned = cleanedContents(kind, value, now.limitBytes, contents.secrets);
       if (!cleaned) return [];
       const sealed = this.#ports.sealing.seal(contentPurpose(place, kind), cleaned.text);
       return [{ ...place, kind, sealed, isCut: cleaned.isCut }];

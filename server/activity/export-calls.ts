@@ -1,8 +1,9 @@
 import { csvCell } from '#audit/export-audit';
 import { type CallFilter, searchCalls } from '#db/find-calls';
 import type { Db } from '#db/transaction';
-import { printable } from '#log/printable';
+import { printable } from 'latchkey-mcp/safe-text';
 import { accountOwnerOf, type CallRecord } from '#model/calls';
+import { asAskedByCaller, asToldToCaller } from './own-calls.ts';
 
 const atOnce = 500;
 /** For one query; a search that takes longer continues where it stopped. */
@@ -35,6 +36,7 @@ const callColumns = [
   ['era', ({ era }) => era],
   ['node', ({ node }) => node],
   ['trace_id', ({ traceId }) => traceId],
+  ['device_id', ({ deviceId }) => deviceId],
 ] as const satisfies readonly [string, (call: CallRecord) => string | number | undefined][];
 
 /** A call as exports show it. */
@@ -59,6 +61,8 @@ export interface ExportedQuery {
   readonly organizationId: string;
   readonly filter: CallFilter;
   readonly watermarkMs: number;
+  /** Whether its reader sees only their own calls. */
+  readonly isOwn: boolean;
 }
 
 /**
@@ -66,18 +70,27 @@ export interface ExportedQuery {
  * after at most one query, also while it finds nothing.
  */
 export async function* exportCalls(
-  query: ExportedQuery,
+  { isOwn, ...query }: ExportedQuery,
   format: 'csv' | 'jsonl',
   db: Db,
   { signal }: { readonly signal?: AbortSignal } = {},
 ): AsyncGenerator<string> {
   if (format === 'csv') yield `${callColumns.map(([name]) => name).join(',')}\r\n`;
+  const filter = isOwn ? asAskedByCaller(query.filter) : query.filter;
   let older: string | undefined;
   for (;;) {
     const from = older === undefined ? undefined : ({ id: older, side: 'older' } as const);
-    const found = await searchCalls(db, { ...query, from, limit: atOnce, budgetMs, signal });
+    const found = await searchCalls(db, {
+      ...query,
+      filter,
+      from,
+      limit: atOnce,
+      budgetMs,
+      signal,
+    });
     const line = format === 'csv' ? csvLine : (call: CallRecord) => callLine(call);
-    if (found.calls.length > 0) yield found.calls.map(line).join('');
+    const calls = isOwn ? found.calls.map(asToldToCaller) : found.calls;
+    if (calls.length > 0) yield calls.map(line).join('');
     older = found.stoppedAt ?? found.calls.at(-1)?.id;
     if (!found.hasMore || older === undefined || signal?.aborted) return;
   }

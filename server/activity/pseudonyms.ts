@@ -42,7 +42,7 @@ export async function replacePerson(
   return changed;
 }
 
-/** Gives people pseudonyms who are to have them. Several nodes may do so at the same time. */
+/** Gives the requested pseudonyms to people. Several nodes may do so at the same time. */
 export class Pseudonyms {
   readonly #ports: PseudonymPorts;
   readonly #timer: NodeJS.Timeout;

@@ -12,10 +12,11 @@ export const endWords: Readonly<Record<CallEnd, string>> = {
   unknown: 'Unknown',
 };
 
-/** Why calls are missing, after a colon. */
+/** What is wrong with the calls of a gap, after `are`. */
 export const gapWords: Readonly<Record<GapReason, string>> = {
-  queue_full: 'the queue was full',
-  unknown: 'a later version recorded why',
+  queue_full: 'missing: the queue was full',
+  ends_dropped: 'without an outcome: the queue was full when they ended',
+  unknown: 'missing: a later version recorded why',
 };
 
 /** What was sent to the MCP server as proof of who calls. */
@@ -24,6 +25,7 @@ export const accountWords: Readonly<Record<UpstreamAccount, string>> = {
   fixed_headers: 'The headers that an administrator entered',
   server_account: 'The account of the server',
   person_account: 'The account of the person who called',
+  person_key: 'The own key of the person who called',
   oauth_account: 'An account at the upstream',
 };
 
@@ -67,7 +69,7 @@ export function failureOf(
       return protocolFailure(error);
     case 'unknown':
       return {
-        because: 'Latchkey was stopped before it ended',
+        because: 'Latchkey was stopped before it ended, or could not record how it ended',
         remedy: 'The call may have taken effect. Check at the server before you repeat it.',
       };
     case 'refused':
@@ -90,6 +92,7 @@ type Account = Pick<CallRecord, 'account' | 'person'>;
 /** How a call failed, where that depends on the account that it was sent with. */
 function refusalFailure(code: RefusalCode, call: Account): Failure {
   if (code === 'upstream_refused_credentials') return refusedAccount(call);
+  if (code === 'key_refused') return refusedAccount(call);
   if (code === 'upstream_token' && call.account !== 'none') return refusedAccount(call);
   if (code === 'upstream_failed' && call.account !== 'none') {
     return { ...refusals[code], place: 'upstream' };
@@ -116,6 +119,15 @@ function refusedAccount({ account, person }: Account): Failure {
           'Test the connection under Upstream authentication. The account may have been disabled, or it may lack a permission.',
         place: 'upstream',
       };
+    case 'person_key': {
+      const whose = person?.name ? `the key of ${person.name}` : 'the key of the person';
+      return {
+        because: `the upstream refused ${whose}`,
+        remedy:
+          'The person enters a new key on the page of the server. It may have expired or been revoked, or it may lack a permission.',
+        place: 'account',
+      };
+    }
     case 'person_account':
     case 'oauth_account': {
       const whose = person?.name ? `the account of ${person.name}` : 'the connected account';
@@ -418,8 +430,18 @@ const refusals: Readonly<Record<RefusalCode, Failure>> = {
     remedy: 'The person opens the page of the server here and connects their account.',
     place: 'account',
   },
+  key_missing: {
+    because: 'the person has not entered their key for the upstream',
+    remedy: 'The person opens the page of the server here and enters their key.',
+    place: 'account',
+  },
+  key_refused: {
+    because: 'the upstream refused the key of the person',
+    remedy: 'The person enters a new key on the page of the server.',
+    place: 'account',
+  },
   no_person: {
-    because: 'the upstream requires a personal account, and the caller is not a person',
+    because: 'the upstream requires a personal account or key, and the caller is not a person',
     remedy: 'Let a person sign in with the application instead of using a key or a service client.',
     place: 'credential',
   },

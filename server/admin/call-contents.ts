@@ -6,6 +6,7 @@ import { json, masterKeyFile } from '#config/option';
 import type { Input } from '#config/read-options';
 import { UsageError } from '#config/usage-error';
 import { findContents, setContentSettings } from '#db/call-contents';
+import { bytesOfSize, sizeOfBytes, typedSize } from '#model/byte-size';
 import { contentBounds, type ContentSettings, noContents } from '#model/call-contents';
 import { findReadableCall } from './calls.ts';
 import { administer, type Command } from './command.ts';
@@ -78,11 +79,14 @@ export const serverSetContents = organizationOperation({
     limitBytes: settingFields.limitBytes.optional().register(surfaces, {
       control: {
         kind: 'text',
-        label: 'Limit in bytes',
+        label: 'Limit in kB',
         subject: 'The limit',
-        help: `Of longer arguments or results, only the beginning is stored: ${limits.least} to ${limits.most} bytes.`,
+        help: `Of longer arguments or results, only the beginning is stored: ${limits.least / 1024} to ${limits.most / 1024} kB.`,
         optional: false,
-        attributes: { ...number, maxlength: '5' },
+        read: (text) => bytesOfSize(text, 'kB'),
+        show: (value) => typedSize(value, 'kB'),
+        rule: `must be a size between ${sizeOfBytes(limits.least)} and ${sizeOfBytes(limits.most)}`,
+        attributes: { autocomplete: 'off', spellcheck: 'false', maxlength: '20' },
       },
     }),
     days: settingFields.days.optional().register(surfaces, {
@@ -173,8 +177,8 @@ export const contentOperations: readonly Operation[] = [
 function bytesOf(input: Input): number | undefined {
   const text = input.text('limit');
   if (text === undefined) return undefined;
-  const [, count, unit] = /^(\d{1,6})(KB)?$/i.exec(text) ?? [];
-  if (count !== undefined) return Number(count) * (unit === undefined ? 1 : 1024);
+  const bytes = bytesOfSize(text, 'bytes');
+  if (!Number.isNaN(bytes)) return bytes;
   throw new UsageError(`--limit '${text}' is not a number of bytes`, 'write 16384 or 16KB');
 }
 

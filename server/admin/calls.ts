@@ -1,6 +1,7 @@
 import { z } from 'zod';
 
 import type { ExportedQuery } from '#activity/export-calls';
+import { asAskedByCaller, asToldToCaller } from '#activity/own-calls';
 import { failureOf } from '#activity/sentences';
 import { writtenAtMs } from '#db/calls';
 import { type CallFilter, findCall, searchCalls, watermarkAt } from '#db/find-calls';
@@ -32,6 +33,7 @@ const callFilter = {
   application: words(200)
     .optional()
     .describe('The application, as it calls itself; `*` stands for any text'),
+  device: words(100).optional().describe('The ID of a device; name the person, too'),
   credential: words(2000).optional().describe('The ID of a key or client'),
   server: fields.server.optional(),
   tool: words(500).optional().describe('A tool, prompt or resource; `*` stands for any text'),
@@ -60,6 +62,7 @@ export const callViewSchema = z
     credential: named.extend({ type: z.enum([...credentialTypes, 'unknown']) }),
     application: z.string().nullable().describe('As it calls itself'),
     applicationSource: z.enum(['client_info', 'user_agent']).nullable(),
+    deviceId: z.string().nullable().describe('The device that the `latchkey` proxy named'),
     address: z.string().nullable(),
     endpoint: named,
     server: named.describe('The server whose tool it was; the ID is that of its target'),
@@ -97,6 +100,7 @@ function toCallView(call: CallRecord): z.output<typeof callViewSchema> {
     credential,
     application: application?.text ?? null,
     applicationSource: application?.source ?? null,
+    deviceId: call.deviceId ?? null,
     address: call.address ?? null,
     endpoint: call.endpoint,
     server: target,
@@ -131,7 +135,7 @@ export function ownCallsOnly({ role, actor }: Pick<Reading, 'role' | 'actor'>): 
   return mayDo(role, 'activity.read') || actor.type === 'operator' ? undefined : actor.userId;
 }
 
-/** The call with this id. @throws {AdministrationRefusal} `not_found` also for one that the reader may not see */
+/** The call with this id, as its reader sees it. @throws {AdministrationRefusal} `not_found` also for one that the reader may not see */
 export async function findReadableCall(
   id: string,
   { organization, ...reader }: Reading,
@@ -140,7 +144,7 @@ export async function findReadableCall(
   const call = await findCall(db, organization.id, id);
   const own = ownCallsOnly(reader);
   if (!call || (own !== undefined && call.person?.id !== own)) throw notFound('call');
-  return call;
+  return own === undefined ? call : asToldToCaller(call);
 }
 
 /** Selects a person by id or address. An address without an account selects the calls that carry it. */
@@ -208,15 +212,18 @@ export const callList = organizationOperation({
       .describe('Set if the search took too long: how far back it has searched'),
     missing: z
       .array(gapViewSchema)
-      .describe('Calls in the selected time that were answered and not recorded, newest first'),
+      .describe(
+        'Calls in the selected time that were answered and not recorded, or whose end was not, newest first',
+      ),
   }),
   async run({ after, newer, limit, ...filter }, reading, { db, clock, signal }) {
     const id = newer ?? after;
     const side = newer === undefined ? 'older' : 'newer';
     const chosen = await selected(filter, reading, db);
+    const isOwn = ownCallsOnly(reading) !== undefined;
     const found = await searchCalls(db, {
       organizationId: reading.organization.id,
-      filter: chosen,
+      filter: isOwn ? asAskedByCaller(chosen) : chosen,
       from: id === undefined ? undefined : { id, side },
       limit,
       watermarkMs: watermarkAt(clock.now()),
@@ -225,7 +232,7 @@ export const callList = organizationOperation({
     const { calls, hasMore, stoppedAt } = found;
     const last = side === 'older' ? calls.at(-1) : calls[0];
     return {
-      items: calls.map(toCallView),
+      items: calls.map((call) => toCallView(isOwn ? asToldToCaller(call) : call)),
       next: hasMore ? (stoppedAt ?? last?.id ?? null) : null,
       searchedTo: stoppedAt === undefined ? null : Math.floor(writtenAtMs(stoppedAt) / 1000),
       missing: await findMissing(reading, chosen, db),
@@ -263,6 +270,7 @@ export const callExport = organizationOperation({
       organizationId: reading.organization.id,
       filter,
       watermarkMs: watermarkAt(clock.now()),
+      isOwn: ownCallsOnly(reading) !== undefined,
     };
     return { query, missing: await findMissing(reading, filter, db) };
   },

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 
 import { listClientSecrets } from '#db/client-secrets';
@@ -20,7 +19,9 @@ import {
   type Operation,
 } from './operation.ts';
 import { notFound, AdministrationRefusal, invalidField } from './refusal.ts';
+import { type IsShown, namesShownOf, type NameReader } from './shown-names.ts';
 import { fields, readScope, surfaces, type FormChoice } from './fields.ts';
+import { jwksField, jwksOf, readJwks } from './client-keys.ts';
 import { createProvedClient } from './create-credentials.ts';
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
 import { ownServer, serverPath } from './paths.ts';
@@ -78,14 +79,14 @@ export const clientViewSchema = z
 /** Times in seconds since 1970, `null` for what has not happened. */
 export type ClientView = z.output<typeof clientViewSchema>;
 
-/** Converts a stored client to its view, which contains neither secrets nor keys. */
-export function toClientView(client: ListedOAuthClient): ClientView {
+/** Converts a stored client to its view, which contains neither secrets nor keys, and the names that are shown to its reader. */
+export function toClientView(client: ListedOAuthClient, isShown?: IsShown): ClientView {
   return {
     clientId: client.id,
     name: client.name,
-    server: client.serverPath?.split('/')[1] ?? '',
+    server: serverNameOf(client),
     scopes: [...client.scopes],
-    tools: toSelectionView(client.tools),
+    tools: toSelectionView(client.tools, isShown),
     redirectUris: [...client.redirectUris],
     authentication: authenticationOf(client),
     trustedIssuer: client.trusts?.issuer ?? null,
@@ -96,6 +97,21 @@ export function toClientView(client: ListedOAuthClient): ClientView {
     revokedAt: client.revokedAt ?? null,
     suspended: client.isSuspended,
   };
+}
+
+function serverNameOf(client: Pick<ListedOAuthClient, 'serverPath'>): string {
+  return client.serverPath?.split('/')[1] ?? '';
+}
+
+/** What is shown to a reader of the servers of these clients. */
+function shownOfClients(
+  reader: NameReader,
+  organization: string,
+  clients: readonly ListedOAuthClient[],
+  ports: Pick<AdministrationPorts, 'db'>,
+): Promise<(server: string) => IsShown> {
+  const chosen = clients.filter(({ tools }) => tools.type === 'chosen');
+  return namesShownOf(reader, organization, chosen.map(serverNameOf), ports);
 }
 
 function authenticationOf({ jwks, trusts }: ListedOAuthClient): ClientView['authentication'] {
@@ -118,35 +134,6 @@ export async function ownClient(
   const [newest] = await listClientSecrets(db, clientId);
   const trusts = await findTrustRule(db, clientId);
   return { ...client, secretHint: newest?.hint, trusts };
-}
-
-const privateMembers = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'];
-
-/** A JWK set of public keys. RFC 7517 §5 */
-export const jwksField = z
-  .object({
-    keys: z
-      .array(
-        z.looseObject({ kty: z.string() }).superRefine((key, context) => {
-          if (!privateMembers.some((member) => member in key)) return;
-          context.addIssue({
-            code: 'custom',
-            message: 'is a private or shared key: provide only the public key',
-          });
-        }),
-      )
-      .min(1)
-      .max(20),
-  })
-  .meta({ id: 'Jwks' });
-
-/** Parses a text as a JWK set, which `jwksField` then validates. Returns the text itself if it is not JSON. */
-export function jwksOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
 }
 
 export const codeAttributes = { class: 'code-like', spellcheck: 'false', autocapitalize: 'none' };
@@ -212,12 +199,13 @@ export const clientList = organizationOperation({
     ...pageFields(['created_at', 'name', 'last_used_at'], { order: 'desc' }),
   }),
   output: pageOf(clientViewSchema),
-  async run(input, { organization }, ports) {
+  async run(input, { organization, ...reader }, ports) {
     const { server, status } = input;
     const serverId = server && (await ownServer(organization.name, server, ports)).id;
     const query = { ...pageQuery(input), sort: sorts[input.sort], status, serverId };
     const page = await listClients(ports.db, { ...query, organizationId: organization.id });
-    return toPageView(page, input, toClientView);
+    const shownOf = await shownOfClients(reader, organization.name, page.items, ports);
+    return toPageView(page, input, (client) => toClientView(client, shownOf(serverNameOf(client))));
   },
 });
 
@@ -308,8 +296,11 @@ export const clientRead = organizationOperation({
   permission: 'client.read',
   input: z.strictObject(ofClient),
   output: clientViewSchema,
-  run: async ({ clientId }, { organization }, ports) =>
-    toClientView(await ownClient(organization.name, clientId, ports)),
+  async run({ clientId }, { organization, ...reader }, ports) {
+    const client = await ownClient(organization.name, clientId, ports);
+    const shownOf = await shownOfClients(reader, organization.name, [client], ports);
+    return toClientView(client, shownOf(serverNameOf(client)));
+  },
 });
 
 export const clientUpdate = organizationOperation({
@@ -397,27 +388,6 @@ function readRedirectUri(uri: string, option: string): string {
   const problem = checkRedirectUri(uri);
   if (problem === undefined) return uri;
   throw new UsageError(`--${option} '${uri}' ${problem}`);
-}
-
-/**
- * Reads a JWK set from a file.
- *
- * @throws {CommandError} when the file cannot be read
- * @throws {UsageError} when it does not contain a JWK set, or contains a private key
- */
-export function readJwks(file: string): unknown {
-  let text: string;
-  try {
-    text = readFileSync(file, 'utf8');
-  } catch (cause) {
-    throw new CommandError(`--jwks ${file} cannot be read`, undefined, { cause });
-  }
-  const jwks = jwksOf(text);
-  const { success, error } = jwksField.safeParse(jwks);
-  if (success) return jwks;
-  const secret = error.issues.find(({ code }) => code === 'custom');
-  if (secret) throw new UsageError(`--jwks ${file}: ${secret.path.join('.')} ${secret.message}`);
-  throw new UsageError(`--jwks ${file} is not a JWK set: {"keys":[…]}`);
 }
 
 /** Finds an active client, and the organization that it belongs to, if any. @throws {CommandError} */

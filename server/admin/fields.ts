@@ -45,6 +45,10 @@ interface TypedControl {
   readonly entries?: Entries;
   /** What the text stands for; itself unless given. */
   readonly read?: (text: string) => unknown;
+  /** The text for a stored number; its digits unless given. */
+  readonly show?: (value: number) => string;
+  /** Instead of what the schema says of a wrong value, which the form has in another unit: `must be 1 to 4 kB`. */
+  readonly rule?: string;
 }
 
 /** The form control of a field. */
@@ -56,8 +60,8 @@ export type FieldControl = {
   readonly subject?: string;
   readonly help?: string;
   /**
-   * Whether its label says that it is optional; as the schema says unless given. `unmarked` says nothing; with `false`
-   * the form asks for what the operation may be called without.
+   * Whether the label says that it is optional. Default: as the schema says. `unmarked`: the label says nothing. `false`: the form requires
+   * what the operation does not.
    */
   readonly optional?: boolean | 'unmarked';
   /** It is part of the input only while one of the values `is` is chosen; `for-{part}` is its class in the style sheet. */

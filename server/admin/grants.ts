@@ -32,6 +32,10 @@ const grantViewSchema = z
       .string()
       .nullable()
       .describe('The assistant that the Latchkey proxy named; not verified'),
+    device: z
+      .object({ id: z.string(), name: z.string(), system: z.string() })
+      .nullable()
+      .describe('The device that the Latchkey proxy named; not verified'),
     server: z.string().describe('`organization/server`'),
     scopes: z.array(z.enum(allScopes)),
     tools: toolSelectionView,
@@ -156,6 +160,7 @@ function toGrantView(grant: ListedGrant): z.output<typeof grantViewSchema> {
     client: grant.clientName,
     isOpenClient: grant.isOpenClient,
     assistant: grant.assistant ?? null,
+    device: grant.device ?? null,
     server: grant.serverPath,
     scopes: [...grant.scopes],
     tools: toSelectionView(grant.tools),

@@ -31,6 +31,7 @@ import {
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
 import { agentPath, ofAgent, ownAgent, ownServer, serverPath } from './paths.ts';
 import { AdministrationRefusal, notFound } from './refusal.ts';
+import { type IsShown, namesShownOf } from './shown-names.ts';
 import {
   maybeToolSelection,
   selectionCell,
@@ -72,8 +73,8 @@ const listedKeySchema = keyViewSchema
   })
   .meta({ id: 'ListedKey' });
 
-/** Converts a stored key to its view at `now`, which contains only the hint of the key. */
-export function toKeyView(key: NamedApiKey, now: EpochSeconds): KeyView {
+/** Converts a stored key to its view at `now`, which contains only the hint of the key, and the names that are shown to its reader. */
+export function toKeyView(key: NamedApiKey, now: EpochSeconds, isShown?: IsShown): KeyView {
   const { expiresAt, revokedAt } = key;
   const isExpired = expiresAt !== undefined && expiresAt <= now;
   return {
@@ -83,7 +84,7 @@ export function toKeyView(key: NamedApiKey, now: EpochSeconds): KeyView {
     agent: key.agent ?? null,
     hint: key.hint,
     scopes: [...key.scopes],
-    tools: toSelectionView(key.tools),
+    tools: toSelectionView(key.tools, isShown),
     status: revokedAt !== undefined ? 'revoked' : isExpired ? 'expired' : 'active',
     ageDays: Math.max(0, Math.floor((now - key.createdAt) / secondsADay)),
     createdAt: key.createdAt,
@@ -111,6 +112,13 @@ async function keyView(
   ports: Pick<AdministrationPorts, 'db' | 'clock'>,
 ): Promise<KeyView> {
   return toKeyView(await ownKey(organization, keyId, ports), ports.clock.now());
+}
+
+/** The servers of these keys of which names were chosen. */
+function chosenServers(keys: readonly NamedApiKey[]): string[] {
+  return keys.flatMap(({ tools, server }) =>
+    tools.type === 'chosen' && server !== undefined ? [server] : [],
+  );
 }
 
 /** @throws {AdministrationRefusal} `conflict` */
@@ -146,7 +154,7 @@ export const keyList = organizationOperation({
     ...pageFields(['created_at', 'name', 'last_used_at', 'expires_at'], { order: 'desc' }),
   }),
   output: pageOf(listedKeySchema),
-  async run(input, { organization }, ports) {
+  async run(input, { organization, ...reader }, ports) {
     const { server, status } = input;
     const now = ports.clock.now();
     const serverId = server && (await ownServer(organization.name, server, ports)).id;
@@ -154,9 +162,12 @@ export const keyList = organizationOperation({
     const page = await listKeys(ports.db, { ...query, organizationId: organization.id });
     const ids = page.items.map(({ id }) => id);
     const origins = await findKeyOrigins(ports.db, ids, now);
+    const servers = chosenServers(page.items);
+    const shownOf = await namesShownOf(reader, organization.name, servers, ports);
     return toPageView(page, input, (key) => {
       const { createdBy = null, replaces = null, replacedBy = null } = origins.get(key.id) ?? {};
-      return { ...toKeyView(key, now), createdBy, replaces, replacedBy };
+      const view = toKeyView(key, now, shownOf(key.server));
+      return { ...view, createdBy, replaces, replacedBy };
     });
   },
 });
@@ -239,10 +250,11 @@ export const keyRead = organizationOperation({
   permission: 'key.read',
   input: z.strictObject(ofKey),
   output: keyViewSchema,
-  async run({ keyId }, { organization, role }, ports) {
-    const key = await keyView(organization.name, keyId, ports);
-    if (key.agent !== null && !mayDo(role, 'agent.read')) throw notFound('key');
-    return key;
+  async run({ keyId }, { organization, ...reader }, ports) {
+    const key = await ownKey(organization.name, keyId, ports);
+    if (key.agent !== undefined && !mayDo(reader.role, 'agent.read')) throw notFound('key');
+    const shownOf = await namesShownOf(reader, organization.name, chosenServers([key]), ports);
+    return toKeyView(key, ports.clock.now(), shownOf(key.server));
   },
 });
 

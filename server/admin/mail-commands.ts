@@ -52,7 +52,7 @@ export const mailCommands: readonly Command[] = [
   command(mailServerRead, {
     words: 'mail server',
     positionals: [organizationArgument],
-    doc: 'show the mail server of an organization and how it fared',
+    doc: 'show the mail server of an organization and its last result',
     prints: serverColumns,
   }),
   testCommand,

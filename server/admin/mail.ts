@@ -16,6 +16,7 @@ import {
 } from '#db/mail';
 import type { Organization } from '#db/organizations';
 import { findUser } from '#db/people';
+import type { MailContent } from '#mail/compose-mail';
 import { isDomain, isEmail } from '#model/email';
 import { type FieldControl, fields, surfaces, wholeNumber, words } from './fields.ts';
 import {
@@ -32,7 +33,9 @@ const inOrganization = { organization: fields.organization };
 const serverPath = '/organizations/{organization}/mail-server';
 const mailPath = '/organizations/{organization}/mail';
 /** The most mails of an organization that wait at a time. */
-const mostWaiting = 5000;
+export const mostWaiting = 5000;
+/** Notices wait only while fewer mails do: what people cause must leave room for invitations. */
+const mostWaitingForNotices = 1000;
 
 const mailServerViewSchema = z
   .object({
@@ -90,7 +93,7 @@ async function ownServer(
 
 export const mailServerRead = organizationOperation({
   name: 'mail.read-server',
-  doc: 'Read the mail server of an organization and how it fared',
+  doc: 'Read the mail server of an organization and its last result',
   route: { method: 'GET', path: serverPath },
   permission: 'mail.read',
   input: z.strictObject(inOrganization),
@@ -109,7 +112,7 @@ const hostControl = {
 
 export const mailServerSet = organizationOperation({
   name: 'mail.set-server',
-  doc: 'Set the SMTP server that sends invitations and notices of an organization. An omitted password is kept if host, port and user stay',
+  doc: 'Set the SMTP server that sends invitations and notices of an organization. An omitted password is kept if host, port, user and security stay',
   route: { method: 'PATCH', path: serverPath },
   permission: 'mail.manage',
   input: z.strictObject({
@@ -186,7 +189,7 @@ export const mailServerSet = organizationOperation({
         option: {
           name: 'password-file',
           value: 'FILE',
-          doc: 'a file with the password (default: the stored one, if host, port and user stay)',
+          doc: 'a file with the password (default: the stored one, if host, port, user and security stay)',
           read: secretIn,
         },
         control: {
@@ -229,7 +232,7 @@ export const mailServerSet = organizationOperation({
       : keptPassword(settings, before);
     if (settings.user !== undefined && sealedPassword === undefined) {
       const why = before?.sealedPassword
-        ? 'is needed again, because host, port or user changed'
+        ? 'is needed again, because host, port, user or encryption changed'
         : 'is missing';
       throw invalidField('password', why);
     }
@@ -242,14 +245,15 @@ export const mailServerSet = organizationOperation({
   },
 });
 
-/** The stored password, unless it would go to another server or stand for another user. */
+/** The stored password, unless it would go to another server, stand for another user, or no longer be encrypted on its way. */
 function keptPassword(
-  { host, port, user }: Pick<MailServer, 'host' | 'port' | 'user'>,
+  { host, port, security, user }: Pick<MailServer, 'host' | 'port' | 'security' | 'user'>,
   before: MailServer | undefined,
 ): string | undefined {
   if (!before || user === undefined) return undefined;
   const isSame = before.host === host && before.port === port && before.user === user;
-  return isSame ? before.sealedPassword : undefined;
+  const isBared = security === 'none' && before.security !== 'none';
+  return isSame && !isBared ? before.sealedPassword : undefined;
 }
 
 export const mailServerRemove = organizationOperation({
@@ -400,6 +404,20 @@ export async function enqueueMails(
   if (await insertMails(db, id, mails, { now: clock.now(), most: mostWaiting })) return;
   const why = `more than ${mostWaiting} mails would wait: wait until some are sent`;
   throw new AdministrationRefusal('conflict', why);
+}
+
+/** Lets a notice wait for each of these people, where the organization has a mail server and its queue has room. */
+export async function enqueueNotices(
+  { id }: Organization,
+  recipients: readonly string[],
+  content: Extract<MailContent, { kind: 'notice' }>,
+  { db, clock, mailSetup }: Pick<AdministrationPorts, 'db' | 'clock' | 'mailSetup'>,
+): Promise<void> {
+  if (recipients.length === 0 || !(await findMailServer(db, id))) return;
+  const mails = recipients.map((recipient) =>
+    mailSetup.sealMail({ recipient, invitationId: undefined }, content),
+  );
+  await insertMails(db, id, mails, { now: clock.now(), most: mostWaitingForNotices });
 }
 
 export const mailOperations: readonly Operation[] = [

@@ -8,7 +8,7 @@ import { gapReasons } from '#model/calls';
 import { fields } from './fields.ts';
 import type { Out } from './print.ts';
 
-// Calls that were answered and not recorded: lists and exports say when, and why.
+// Calls that were answered and not recorded, or whose end was not: lists and exports say when, and why.
 
 export const gapViewSchema = z.object({
   from: fields.at,
@@ -43,6 +43,6 @@ export function tellMissing(missing: readonly GapView[], tell: Out): void {
   const time = (at: number) => new Date(at * 1000).toISOString().replace('.000Z', 'Z');
   for (const { from, until, calls, reason } of missing) {
     const [what, are] = calls === 1 ? ['1 call', 'is'] : [`${calls} calls`, 'are'];
-    tell(`${what} between ${time(from)} and ${time(until)} ${are} missing: ${gapWords[reason]}`);
+    tell(`${what} between ${time(from)} and ${time(until)} ${are} ${gapWords[reason]}`);
   }
 }

@@ -154,7 +154,7 @@ const fate = z.union([
 
 export const personOffboard = organizationOperation({
   name: 'person.offboard',
-  doc: 'Remove a person, and hand over or revoke what they answered for, in one step; also ends their account’s sessions and tokens if they belong to no other organization',
+  doc: 'Remove a person, and hand over or revoke what they own, in one step; also ends their account’s sessions and tokens if they belong to no other organization',
   route: { method: 'POST', path: `${path}/offboard` },
   permission: 'people.manage',
   input: z.strictObject({
@@ -184,8 +184,9 @@ export const personOffboard = organizationOperation({
     const owned = await listOwned(ports.db, organization.id, userId, mostOwned + 1);
     if (owned.length > mostOwned) throw tooMuch();
     const fates = fatesOf(owned, { to, except });
-    await checkTakers(organization.id, userId, fates, ports);
     settled(await removeMember(ports.db, organization.id, userId, member.role));
+    // Not earlier: from here on, no role can change until the transaction ends.
+    await checkTakers(organization.id, userId, fates, ports);
     const at = { organization, actor, now: ports.clock.now() };
     const done = await settleOwned(owned, fates, at, ports.db);
     await announceLeaver(ports.db, organization, userId, at.now, actor);
@@ -231,6 +232,11 @@ async function checkTakers(
   for (const taker of takers) await checkMayOwn(organizationId, taker, ports);
 }
 
+function changedMeanwhile(): AdministrationRefusal {
+  const why = 'what this person answers for has changed in the meantime: reload and try again';
+  return new AdministrationRefusal('conflict', why);
+}
+
 function tooMuch(): AdministrationRefusal {
   const why = `this person answers for more than ${mostOwned} keys, clients and agents: revoke some first`;
   return new AdministrationRefusal('conflict', why);
@@ -253,7 +259,8 @@ async function settleOwned(
       await revokers[kind](db, id, at.now);
       done.revoked += 1;
     } else {
-      await handOver(db, at.organization.id, { kind, id }, to);
+      const outcome = await handOver(db, at.organization.id, { kind, id }, to);
+      if (outcome !== 'done') throw changedMeanwhile();
       done.handedOver += 1;
     }
     await insertAuditEvent(db, {
@@ -318,7 +325,7 @@ export const offboardCommand: Command = {
     { name: 'preview', doc: 'only print what the person answers for and what would end' },
     json,
   ],
-  doc: 'remove a person, and hand over or revoke what they answered for, in one step',
+  doc: 'remove a person, and hand over or revoke what they own, in one step',
   async run(input, ports) {
     const organization = input.must('organization');
     const { id: userId } = await requireMember(

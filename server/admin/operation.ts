@@ -7,7 +7,7 @@ import type { EpochSeconds, Clock } from '#model/clock';
 import type { MasterKey } from '#secrets/master-key';
 import { isAuditor } from '#db/call-contents';
 import { hashSecret, isWellFormedSecret } from '#secrets/secrets';
-import { usePersonalToken, lockPersonalToken } from '#db/personal-tokens';
+import { listEndedOrganizations, lockPersonalToken, usePersonalToken } from '#db/personal-tokens';
 import { transaction, type Db } from '#db/transaction';
 import type { RefusalLog } from '#audit/counted-refusals';
 import type { AuditAction } from '#audit/sentences';
@@ -16,9 +16,9 @@ import type { ProviderSetup } from '#accounts/provider-setup';
 import type { UpstreamSetup } from '#upstreams/credentials/setup';
 import type { MailSetup } from '#mail/mail-setup';
 import type { WebhookSetup } from '#webhooks/webhook-setup';
-import { redact } from '#log/redact';
+import { redact } from 'latchkey-mcp/safe-text';
 import { findSettings } from '#db/settings';
-import { listMemberships, lockRole } from '#db/people';
+import { listOpenMemberships, lockRole, type Membership } from '#db/people';
 import { AdministrationRefusal, notFound, checkedInput } from './refusal.ts';
 import { lockSession, type SessionThrough } from '#db/sessions';
 
@@ -129,6 +129,8 @@ const leastRole = {
   'grants.manage': 'admin',
   'audit.read': 'admin',
   'webhook.manage': 'admin',
+  // Whoever sees what needs attention.
+  'notice.manage': 'admin',
   'mail.read': 'admin',
   // The person who chooses the mail server can read every invitation, also those of owners.
   'mail.manage': 'owner',
@@ -212,6 +214,8 @@ export interface AdministrationPorts {
   /** Records refusals that can be caused without limit. */
   readonly refusals: RefusalLog;
   readonly clock: Clock;
+  /** The public URL; absent where a command does not need it. */
+  readonly base?: string | undefined;
   /** Aborted when no one waits for the output any more. Only what reads for long has to look. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -328,11 +332,8 @@ async function entitled(
   ports: Pick<AdministrationPorts, 'db'>,
 ): Promise<Place> {
   if (!place) throw notFound('organization');
-  if (actor.type === 'person') {
-    const rules = await findSettings(ports.db, place.organization.name);
-    const missing = rules && missingProof(actor, place.role, rules);
-    if (missing) throw proofMissing(missing, place.organization.name);
-  }
+  if (actor.type === 'person')
+    await checkEntry(actor, { ...place, organization: place.organization.name }, ports);
   if (isForAuditors && actor.type === 'person') {
     const { id, name } = place.organization;
     if (!(await isAuditor(ports.db, id, actor.userId))) {
@@ -343,6 +344,21 @@ async function entitled(
   if (mayDo(place.role, permission)) return place;
   const words = `your role in ${place.organization.name} (${place.role}) does not allow this`;
   throw new AdministrationRefusal('forbidden', words);
+}
+
+/**
+ * Checks that a person signed in as an organization requires it of its members.
+ *
+ * @throws {AdministrationRefusal} `forbidden`
+ */
+export async function checkEntry(
+  person: Extract<Actor, { type: 'person' }>,
+  { organization, role }: { readonly organization: string; readonly role: Role },
+  { db }: Pick<AdministrationPorts, 'db'>,
+): Promise<void> {
+  const rules = await findSettings(db, organization);
+  const missing = rules && missingProof(person, role, rules);
+  if (missing) throw proofMissing(missing, organization);
 }
 
 function proofMissing(
@@ -372,11 +388,39 @@ async function placeOf(
     const organization = await findOrganization(db, name);
     return organization && { organization, role: 'owner' };
   }
-  const role = db.isTransaction
-    ? await lockRole(db, actor.userId, name)
-    : (await listMemberships(db, actor.userId)).find(({ organization }) => organization === name)
-        ?.role;
-  const organization = role && (await findOrganization(db, name));
-  if (actor.through && organization?.id !== actor.through.organizationId) return undefined;
-  return organization && { organization, role };
+  // Before what depends on it is read.
+  const locked = db.isTransaction ? await lockRole(db, actor.userId, name) : undefined;
+  const open = await openMemberships(actor, { db });
+  const membership = open.find(({ organization }) => organization === name);
+  const role = db.isTransaction ? locked : membership?.role;
+  const organization = membership && (await findOrganization(db, name));
+  return organization && role && { organization, role };
+}
+
+/**
+ * The memberships that a session or token opens: of a session through the provider of an organization, only the one there; of a token, none
+ * of an organization that its owner left since they created it. Whether it proves enough to enter is for `checkEntry` to say.
+ */
+export async function openMemberships(
+  actor: Extract<Actor, { type: 'person' }>,
+  { db }: Pick<AdministrationPorts, 'db'>,
+): Promise<Membership[]> {
+  const all = await listOpenMemberships(db, actor);
+  const { type, id } = actor.credential;
+  if (type !== 'token') return all;
+  const ended = await listEndedOrganizations(db, id);
+  return all.filter(({ organizationId }) => !ended.has(organizationId));
+}
+
+/** The organizations that a person may enter as they are signed in, or with their token, and their role there. */
+export async function enterableOrganizations(
+  actor: Extract<Actor, { type: 'person' }>,
+  { db }: Pick<AdministrationPorts, 'db'>,
+): Promise<ReadonlyMap<string, Role>> {
+  const roleOf = new Map<string, Role>();
+  for (const { organization, role } of await openMemberships(actor, { db })) {
+    const rules = await findSettings(db, organization);
+    if (rules && !missingProof(actor, role, rules)) roleOf.set(organization, role);
+  }
+  return roleOf;
 }

@@ -1,10 +1,15 @@
+import { accessRequestOperations } from './access-requests.ts';
 import { agentOperations } from './agents.ts';
+import { attentionOperations } from './attention.ts';
 import { auditOperations } from './audit.ts';
+import { collectionOperations } from './collections.ts';
 import { contentOperations } from './call-contents.ts';
 import { callOperations } from './calls.ts';
 import { clientSecretOperations } from './client-secrets.ts';
 import { clientOperations } from './clients.ts';
 import { domainOperations } from './domains.ts';
+import { deploymentOperations } from './deployment.ts';
+import { deviceOperations } from './devices.ts';
 import { grantOperations } from './grants.ts';
 import { groupOperations } from './groups.ts';
 import { serverGroupOperations } from './server-access.ts';
@@ -18,11 +23,14 @@ import { keyOperations } from './keys.ts';
 import { leaverOperations } from './leavers.ts';
 import { mailOperations } from './mail.ts';
 import { offboardingOperations } from './offboarding.ts';
+import { noticeOperations } from './notices.ts';
 import type { Operation } from './operation.ts';
 import { organizationOperations, settingsOperations } from './organizations.ts';
 import { personOperations } from './people.ts';
 import { personPseudonymize } from './pseudonyms.ts';
 import { scimOperations } from './scim.ts';
+import { outboundOperations } from './outbound.ts';
+import { searchOperations } from './search.ts';
 import {
   serverCreate,
   serverDelete,
@@ -56,6 +64,8 @@ import { webhookOperations } from './webhooks.ts';
 /** All operations, in the order of the API's document. */
 export const operations: readonly Operation[] = [
   ...organizationOperations,
+  ...attentionOperations,
+  ...searchOperations,
   serverList,
   serverCreate,
   serverRead,
@@ -63,6 +73,7 @@ export const operations: readonly Operation[] = [
   serverDisable,
   serverEnable,
   serverDelete,
+  ...collectionOperations,
   ...toolOperations,
   ...toolRuleOperations,
   ...clientOperations,
@@ -73,6 +84,8 @@ export const operations: readonly Operation[] = [
   ...agentOperations,
   ...tokenOperations,
   ...serverGroupOperations,
+  ...accessRequestOperations,
+  ...deploymentOperations,
   accessRead,
   accessSet,
   headerList,
@@ -98,11 +111,14 @@ export const operations: readonly Operation[] = [
   ...leaverOperations,
   ...settingsOperations,
   ...grantOperations,
+  ...deviceOperations,
   ...auditOperations,
   ...callOperations,
   ...contentOperations,
   ...usageOperations,
   ...webhookOperations,
   ...mailOperations,
+  ...noticeOperations,
+  ...outboundOperations,
   ...userOperations,
 ];

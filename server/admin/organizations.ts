@@ -9,12 +9,14 @@ import {
 import { randomBase62 } from '#secrets/secrets';
 import { callRetentionDays as retention } from '#model/calls';
 import { roles, type Role } from '#model/roles';
-import { hasOwnerWithSecondFactor, insertUser, findUser, listMemberships } from '#db/people';
+import { hasOwnerWithSecondFactor, insertUser, findUser } from '#db/people';
 import { listProviders } from '#db/identity-providers';
 import { isUsable } from './identity-providers.ts';
 import { AdministrationRefusal } from './refusal.ts';
 import { fields, surfaces, wholeNumber, words, yesOrNo } from './fields.ts';
 import {
+  enterableOrganizations,
+  openMemberships,
   organizationOperation,
   personalOperation,
   type AdministrationPorts,
@@ -45,7 +47,7 @@ function toOrganizationView({ id, name, title, createdAt }: Organization, role: 
 
 export const organizationList = personalOperation({
   name: 'organization.list',
-  doc: 'List the organizations that the caller belongs to',
+  doc: 'List the organizations that the caller belongs to and may enter',
   route: { method: 'GET', path: '/organizations' },
   input: z.strictObject({ ...pageFields(['name']) }),
   output: pageOf(organizationViewSchema),
@@ -55,8 +57,7 @@ export const organizationList = personalOperation({
       const page = await listOrganizations(db, query);
       return toPageView(page, input, (organization) => toOrganizationView(organization, 'owner'));
     }
-    const memberships = await listMemberships(db, actor.userId);
-    const roleOf = new Map(memberships.map(({ organization, role }) => [organization, role]));
+    const roleOf = await enterableOrganizations(actor, { db });
     const page = await listOrganizations(db, { ...query, names: [...roleOf.keys()] });
     return toPageView(page, input, (organization) =>
       toOrganizationView(organization, roleOf.get(organization.name) ?? 'viewer'),
@@ -100,7 +101,7 @@ export const organizationCreate = personalOperation({
   async run({ name, title }, { actor }, { db, clock }) {
     const user = actor.type === 'person' ? await findUser(db, actor.userId) : undefined;
     if (actor.type === 'person') {
-      const memberships = await listMemberships(db, actor.userId);
+      const memberships = await openMemberships(actor, { db });
       if (!user || !memberships.some(({ role }) => role === 'owner')) {
         const why = 'only the owner of an organization can create another one';
         throw new AdministrationRefusal('forbidden', why);

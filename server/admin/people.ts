@@ -3,7 +3,6 @@ import { z } from 'zod';
 import {
   findMember,
   listMemberships,
-  listOpenMemberships,
   type Member,
   changeRole,
   listMembers,
@@ -19,6 +18,7 @@ import {
   type Actor,
   type AdministrationPorts,
   mayDo,
+  openMemberships,
   organizationOperation,
   type Operation,
 } from './operation.ts';
@@ -107,7 +107,7 @@ export async function checkWholeAccount(
     throw new AdministrationRefusal('conflict', 'change your own account on your account page');
   }
   const mine = new Map(
-    (await listOpenMemberships(db, actor)).map(({ organization, role }) => [organization, role]),
+    (await openMemberships(actor, { db })).map(({ organization, role }) => [organization, role]),
   );
   for (const { organization, role } of await listMemberships(db, userId)) {
     const by = mine.get(organization);
@@ -375,7 +375,7 @@ export const personOperations: readonly Operation[] = [
 ];
 
 /** A member of the organization that an option names. */
-const memberArgument: Positional = {
+export const memberArgument: Positional = {
   usage: 'EMAIL',
   read: async (text, { stores }, given) => ({
     userId: (await requireMember(text, organizationIn(given), stores)).id,

@@ -82,7 +82,8 @@ export function checkSlug(text: string, what: string): string {
 /** Splits `ORG/NAME`. @throws {UsageError} when it is malformed */
 export function splitPath(text: string): { organization: string; name: string } {
   const path = parseServerPath(text);
-  if (!path) throw new UsageError(`'${text}' is not ORGANIZATION/NAME`, slugHint);
+  if (!path)
+    throw new UsageError(`'${text}' is not ORG/NAME, for example demo/head-office`, slugHint);
   return { organization: path.organization, name: path.server };
 }
 

@@ -1,5 +1,5 @@
 import type { EpochSeconds } from '#model/clock';
-import { printable } from '#log/printable';
+import { printable } from 'latchkey-mcp/safe-text';
 
 /** Writes one line to stdout. */
 export type Out = (line: string) => void;

@@ -31,6 +31,11 @@ const accessViewSchema = z
       .enum(['everyone', 'groups'])
       .describe('Whether everyone in the organization can use it, or only these groups'),
     groups: z.array(z.object({ id: z.string(), name: z.string() })),
+    accessRequests: z
+      .boolean()
+      .describe(
+        'Whether people without access see the title and description, and can ask for access',
+      ),
   })
   .meta({ id: 'ServerGroups' });
 
@@ -38,7 +43,8 @@ const accessViewSchema = z
 async function accessOf(id: string, server: string, { db }: Pick<AdministrationPorts, 'db'>) {
   const found = await findServerAccess(db, id);
   if (!found) throw notFound('server');
-  return { server, access: found.access, groups: [...found.groups] };
+  const { access, groups, isRequestable } = found;
+  return { server, access, groups: [...groups], accessRequests: isRequestable };
 }
 
 export const serverGroupsRead = organizationOperation({
@@ -93,6 +99,23 @@ const choice = {
   }),
 };
 
+/** Whether people without access may ask for it. */
+const accessRequestsField = z
+  .boolean()
+  .optional()
+  .describe(
+    'Whether people without access see the title and description of the server, and can ask for access; omitted, it stays as it is',
+  )
+  .register(surfaces, {
+    control: {
+      kind: 'checkbox',
+      label: 'People without access can ask for it',
+      help: 'They see its title and description under Your servers. Requests appear under People.',
+      group: { name: 'ask', label: 'Requests' },
+      when: { choice: 'access', is: ['groups'], part: 'groups' },
+    },
+  });
+
 /** @throws {AdministrationRefusal} `invalid` when groups are given for everyone, or none for groups */
 function checkChoice({ access, groupIds: ids }: AccessChoice): void {
   if (access === 'everyone' && ids.length > 0) {
@@ -142,13 +165,13 @@ export const serverGroupsSet = organizationOperation({
   doc: 'Restrict a server to groups, or open it to everyone in the organization; people outside the groups lose access immediately',
   route: { method: 'PATCH', path },
   permission: 'server.manage',
-  input: z.strictObject(choice),
+  input: z.strictObject({ ...choice, accessRequests: accessRequestsField }),
   output: accessViewSchema,
   target: serverTarget,
-  async run({ server, ...chosen }, { organization }, ports) {
+  async run({ server, accessRequests: isRequestable, ...chosen }, { organization }, ports) {
     checkChoice(chosen);
     const { id } = await ownServer(organization.name, server, ports);
-    if (!(await setServerAccess(ports.db, id, chosen))) throw unknownGroup();
+    if (!(await setServerAccess(ports.db, id, { ...chosen, isRequestable }))) throw unknownGroup();
     return accessOf(id, server, ports);
   },
 });
@@ -165,6 +188,11 @@ export const serverSetGroups: Command = {
   options: [
     { name: 'group', value: 'GROUP', repeated: true, doc: 'a group that can use the server' },
     { name: 'everyone', doc: 'open the server to everyone in the organization' },
+    {
+      name: 'requests',
+      value: 'WHETHER',
+      doc: 'whether people without access see the title and can ask for access: on or off',
+    },
     { name: 'dry-run', doc: 'print who would gain and lose access, without changing anything' },
     json,
   ],
@@ -175,19 +203,36 @@ export const serverSetGroups: Command = {
       ports.stores,
     );
     const [names, isForEveryone] = [input.list('group'), input.flag('everyone')];
-    if (isForEveryone === names.length > 0) {
+    const requests = input.text('requests');
+    if (requests !== undefined && requests !== 'on' && requests !== 'off') {
+      throw new UsageError(`--requests '${requests}' is neither on nor off`);
+    }
+    const isChosen = isForEveryone || names.length > 0;
+    if ((isForEveryone && names.length > 0) || (!isChosen && requests === undefined)) {
       throw new UsageError('give --group, or --everyone, but not both');
     }
-    const ids = await findGroups(organization, names, ports);
-    const access = isForEveryone ? 'everyone' : 'groups';
-    const wanted = { organization, server, access, groupIds: ids };
+    const of = { organization, server };
+    const present = isChosen ? undefined : await administer(serverGroupsRead, of, ports);
+    const ids =
+      present?.groups.map(({ id }) => id) ?? (await findGroups(organization, names, ports));
+    const access = present?.access ?? (isForEveryone ? 'everyone' : 'groups');
+    const wanted = { ...of, access, groupIds: ids };
     if (input.flag('dry-run')) {
       const { gains, loses, allowed } = await administer(serverGroupsPreview, wanted, ports);
       const facts = { name: server, access, allowed, gains: named(gains), loses: named(loses) };
       return printMade(facts, { json: input.flag('json'), out });
     }
-    const { groups } = await administer(serverGroupsSet, wanted, ports);
-    const facts = { name: server, access, groups: groups.map(({ name }) => name) };
+    const { groups, accessRequests } = await administer(
+      serverGroupsSet,
+      { ...wanted, ...(requests !== undefined && { accessRequests: requests === 'on' }) },
+      ports,
+    );
+    const facts = {
+      name: server,
+      access,
+      groups: groups.map(({ name }) => name),
+      requests: accessRequests ? 'on' : 'off',
+    };
     return printMade(facts, { json: input.flag('json'), out });
   },
 };

@@ -3,6 +3,7 @@ import { type Option } from '#model/option';
 import type { Input } from '#config/read-options';
 import { CommandError, UsageError } from '#config/usage-error';
 import { findAgentByName } from '#db/agents';
+import { bytesOfSize, sizeOfBytes } from '#model/byte-size';
 import { limitBounds, limitNames } from '#model/server-limits';
 import { listedSettings, offeredKinds, settingColumns } from '#model/upstream-kinds';
 import { administer, command, type Command, listCommand } from './command.ts';
@@ -32,7 +33,7 @@ import {
 import type { GivenHeader } from './upstream-headers.ts';
 import { checkBaseUrl } from '#config/base-url';
 
-const chosenKinds = offeredKinds.filter(({ isOperators }) => !isOperators);
+const chosenKinds = offeredKinds.filter(({ chosenBy }) => chosenBy === undefined);
 
 const upstreamOptions: readonly Option[] = chosenKinds.flatMap(({ options }) => options);
 
@@ -56,7 +57,7 @@ async function readUpstream(
   const [chosen] = given;
   if (!chosen || given.length > 1) {
     const all = chosenKinds.map(({ options }) => options.map(synopsis).join(' '));
-    throw new UsageError(`give one of ${all.join(', ')}`);
+    throw new UsageError(`give ${chosen ? 'only ' : ''}one of ${all.join(', ')}`);
   }
   const settings: Record<string, string> = {};
   for (const { name, option, control, problemOf } of chosen.settings) {
@@ -302,8 +303,8 @@ const limitOptionNames = {
 const limitDocs = {
   callsPerMinute: 'requests per caller in any minute; notifications: twice as many',
   concurrentCalls: 'concurrent requests per caller; open streams: four times as many',
-  requestBytes: 'the largest request body, in bytes',
-  answerBytes: 'the largest response, in bytes',
+  requestBytes: 'the largest request body, in bytes or as 4MB',
+  answerBytes: 'the largest response, in bytes or as 4MB',
   callSeconds: 'the longest that a request and its response may take, in seconds',
 } as const;
 
@@ -342,9 +343,16 @@ export const serverLimitCommand: Command = {
 function readLimit(limit: (typeof limitNames)[number], text: string): number | null {
   if (text === 'none') return null;
   const [least, most] = limitBounds[limit];
+  const name = limitOptionNames[limit];
+  if (limit === 'requestBytes' || limit === 'answerBytes') {
+    const bytes = bytesOfSize(text, 'bytes');
+    if (bytes >= least && bytes <= most) return bytes;
+    throw new UsageError(
+      `--${name} '${text}' is neither none nor a size from ${sizeOfBytes(least)} to ${sizeOfBytes(most)}, such as 65536 or 4MB`,
+    );
+  }
   const value = Number(text);
   if (/^\d{1,12}$/.test(text) && value >= least && value <= most) return value;
-  const name = limitOptionNames[limit];
   throw new UsageError(
     `--${name} '${text}' is neither none nor a whole number, ${least} to ${most}`,
   );

@@ -13,6 +13,7 @@ import {
   type LimitsChange,
   type ServerLimits,
 } from '#model/server-limits';
+import { bytesOfSize, sizeOfBytes, typedSize } from '#model/byte-size';
 import { surfaces, words } from './fields.ts';
 import type { AdministrationPorts } from './operation.ts';
 import { ownServer, serverTarget } from './paths.ts';
@@ -25,22 +26,54 @@ function limit(
   shown: { readonly label: string; readonly help?: string },
 ) {
   const [least, most] = limitBounds[name];
-  return z
-    .int()
-    .min(least)
-    .max(most)
+  return numberOrNone(z.int().min(least).max(most), doc, { ...shown, read: Number, digits: '12' });
+}
+
+/** A limit in bytes. Forms have it in MB, or with another unit. */
+function sizeLimit(
+  name: 'requestBytes' | 'answerBytes',
+  doc: string,
+  shown: { readonly label: string; readonly help?: string },
+) {
+  const [least, most] = limitBounds[name];
+  return numberOrNone(z.int().min(least).max(most), doc, {
+    ...shown,
+    read: (text) => bytesOfSize(text, 'MB'),
+    show: (value) => typedSize(value, 'MB'),
+    rule: `must be a size between ${sizeOfBytes(least)} and ${sizeOfBytes(most)}`,
+    digits: '30',
+  });
+}
+
+function numberOrNone(
+  number: z.ZodInt,
+  doc: string,
+  {
+    read,
+    digits,
+    ...shown
+  }: {
+    readonly label: string;
+    readonly help?: string;
+    readonly read: (text: string) => number;
+    readonly show?: (value: number) => string;
+    readonly rule?: string;
+    readonly digits: string;
+  },
+) {
+  return number
     .nullable()
     .register(surfaces, {
       control: {
         ...shown,
         kind: 'text',
         optional: 'unmarked',
-        read: (text) => (text === '' ? null : Number(text)),
+        read: (text) => (text === '' ? null : read(text)),
         attributes: {
-          inputmode: 'numeric',
+          inputmode: shown.show ? 'text' : 'numeric',
           autocomplete: 'off',
           spellcheck: 'false',
-          maxlength: '12',
+          maxlength: digits,
         },
       },
     })
@@ -55,7 +88,7 @@ const limitFields = z
       'Requests per caller in any minute; notifications and listening streams: twice as many each',
       {
         label: 'Calls per minute',
-        help: 'For each caller: a key, or an application acting for one person. Notifications may be twice as many.',
+        help: 'For each caller: a key, or an application acting for one person. Notifications may be twice as many. Empty: no limit.',
       },
     ),
     concurrentCalls: limit(
@@ -63,20 +96,20 @@ const limitFields = z
       'Concurrent requests per caller; listening streams: four times as many',
       {
         label: 'Concurrent calls',
-        help: 'For each caller. Four times as many streams may be open.',
+        help: 'For each caller. Four times as many streams may be open. Empty: 1,024 for each key or application.',
       },
     ),
-    requestBytes: limit('requestBytes', 'The largest request body, in bytes', {
+    requestBytes: sizeLimit('requestBytes', 'The largest request body, in bytes', {
       label: 'Max request size',
-      help: 'In bytes.',
+      help: 'In MB, or with a unit: 500 kB. Empty: 4 MB, unless the operator of the server chose otherwise.',
     }),
-    answerBytes: limit('answerBytes', 'The largest response, in bytes', {
+    answerBytes: sizeLimit('answerBytes', 'The largest response, in bytes', {
       label: 'Max response size',
-      help: 'In bytes.',
+      help: 'In MB, or with a unit: 500 kB. Empty: no limit.',
     }),
     callSeconds: limit('callSeconds', 'The longest that a request and its response may take', {
       label: 'Timeout',
-      help: 'In seconds, from the arrival of a call to the end of its response.',
+      help: 'In seconds, from the arrival of a call to the end of its response. Empty: no limit, but an HTTP upstream must begin to answer within 10 minutes.',
     }),
   })
   .describe('Omitted limits keep their value; null removes a limit');
@@ -233,13 +266,19 @@ export interface SettingsCaller {
 
 const changeSchema = z.strictObject(serverSettingFields);
 
-/** A server's settings, with a version that differs after each change. */
-export function serverSettings(server: ServerRecord): {
+/**
+ * A server's settings, with a version that differs after each change. Who does not manage it learns no names of hidden tools, not even by
+ * comparing versions.
+ */
+export function serverSettings(
+  server: ServerRecord,
+  isManager = true,
+): {
   readonly settings: ServerSettings;
   readonly version: string;
 } {
   const { title = '', description = '', instructions = '' } = server;
-  const { hiddenTools } = server.target;
+  const hiddenTools = isManager ? server.target.hiddenTools : [];
   const limits = toLimitsView(server.limits);
   const settings = { title, description, instructions, hiddenTools, limits };
   const version = createHash('sha256').update(JSON.stringify(settings)).digest('base64url');

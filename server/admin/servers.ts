@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { findAgentByName, listAgentNames } from '#db/agents';
+import { leaveCollections } from '#db/collections';
 import { countServerDependents } from '#db/server-dependents';
 import { deleteServer, insertServer, listServers } from '#db/servers';
 import { type ServerRecord } from '#model/endpoints';
@@ -18,6 +19,7 @@ import { type Actor, type AdministrationPorts, organizationOperation } from './o
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
 import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
 import { AdministrationRefusal, invalidField } from './refusal.ts';
+import { seesAllNames } from './shown-names.ts';
 import {
   changeServer,
   checkRevision,
@@ -39,7 +41,9 @@ export const serverViewSchema = z
     description: z.string(),
     instructions: z.string().describe('Instructions for assistants'),
     upstream: upstreamViewSchema,
-    hiddenTools: z.array(z.string()).describe('Tools that are neither listed nor callable'),
+    hiddenTools: z
+      .array(z.string())
+      .describe('Tools that are neither listed nor callable; empty for viewers and members'),
     changedTools: z
       .enum(['flag', 'withhold'])
       .describe('What happens to a tool whose definition changed'),
@@ -48,7 +52,9 @@ export const serverViewSchema = z
       .describe('What happens to what the server lists for the first time'),
     withheldTools: z
       .array(z.string())
-      .describe('Tools that are blocked until their definition is accepted'),
+      .describe(
+        'Tools that are blocked until their definition is accepted; empty for viewers and members',
+      ),
     limits: limitsViewSchema,
     revision: z.int().describe('Differs after each change'),
     createdAt: fields.at,
@@ -83,6 +89,14 @@ export function toServerView(
     createdAt,
     disabledAt: server.disabledAt ?? null,
   };
+}
+
+/** The view for a reader, who sees no names of what nobody can use unless they manage servers. */
+export function readableServer<View extends ServerView>(
+  view: View,
+  reader: Parameters<typeof seesAllNames>[0],
+): View {
+  return seesAllNames(reader) ? view : { ...view, hiddenTools: [], withheldTools: [] };
 }
 
 /** The names of the agents that serve these servers, by id. */
@@ -165,11 +179,13 @@ export const serverList = organizationOperation({
     ...pageFields(['name', 'created_at']),
   }),
   output: pageOf(serverViewSchema),
-  async run(input, { organization }, ports) {
+  async run(input, { organization, role }, ports) {
     const query = { ...pageQuery(input), sort: sorts[input.sort], status: input.status };
     const page = await listServers(ports.db, { ...query, organizationId: organization.id });
     const names = await agentNamesOf(page.items, ports);
-    return toPageView(page, input, (server) => toServerView(server, names));
+    return toPageView(page, input, (server) =>
+      readableServer(toServerView(server, names), { role }),
+    );
   },
 });
 
@@ -247,11 +263,11 @@ export const serverRead = organizationOperation({
   permission: 'server.read',
   input: z.strictObject(ofServer),
   output: serverInUseSchema,
-  async run({ server: name }, { organization }, ports) {
+  async run({ server: name }, { organization, role }, ports) {
     const server = await ownServer(organization.name, name, ports);
     const dependents = await countServerDependents(ports.db, server.id, ports.clock.now());
     const names = await agentNamesOf([server], ports);
-    return { ...toServerView(server, names), ...dependents };
+    return readableServer({ ...toServerView(server, names), ...dependents }, { role });
   },
 });
 
@@ -280,6 +296,9 @@ export const serverUpdate = organizationOperation({
   async run(input, { organization, actor }, ports) {
     const at = { organization: organization.name, server: input.server };
     const { target } = await ownServer(at.organization, at.server, ports);
+    if (input.upstream && target.upstream.kind === 'collection') {
+      throw invalidField('upstream', 'is that of a collection: change its members instead');
+    }
     const place = { organization: organization.name, actor, before: target.upstream };
     const chosen = input.upstream && (await chosenUpstream(input.upstream, place, ports));
     const given = input.upstream && givenHeaders(input.upstream);
@@ -288,7 +307,8 @@ export const serverUpdate = organizationOperation({
       checkRevision(now, input.revision);
       had = headersOf(now.target);
       const isOther = chosen !== undefined && !staysVouched(now.target.upstream, chosen);
-      const of = { targetId: now.target.id, before: now.target.upstream, given };
+      const { id: targetId, upstream: before, personKey } = now.target;
+      const of = { targetId, before, given, keyHeader: personKey?.header };
       const upstream = upstreamWith(isOther ? chosen : now.target.upstream, of, ports);
       return {
         ...settingsChange(now, input),
@@ -339,6 +359,7 @@ export const serverDelete = organizationOperation({
   target: serverTarget,
   async run({ server: name }, { organization }, ports) {
     const { id } = await ownServer(organization.name, name, ports);
+    await leaveCollections(ports.db, id);
     await deleteServer(ports.db, id);
     return { id, organization: organization.name, name };
   },

@@ -75,7 +75,7 @@ interface RuleCommand {
   ) => object;
 }
 
-/** A command that changes the rules of some names, or with `--dry-run` says whom that would affect. */
+/** A command that changes the rules of some names, or with `--dry-run` prints which callers that would affect. */
 function ruleCommand({
   words,
   doc,

@@ -142,6 +142,11 @@ function refused(
   switch (outcome) {
     case 'unknown-server':
       return notFound('server');
+    case 'stale':
+      return new AdministrationRefusal(
+        'conflict',
+        'someone changed the rules meanwhile: compare your choice with the present rules, then save again',
+      );
     case 'unknown-group':
       return invalidField('groupIds', 'names a group that does not exist');
     case 'too-many':
@@ -172,7 +177,7 @@ export function toolsTarget({ organization, server }: OfTools, of: readonly Audi
   return `${ofGroups}tool:${organization}/${server}/${names.join(',')}`;
 }
 
-/** Records each of several names by itself, because the entry of the operation contains only the first ones. */
+/** Adds an entry for each of several names, because the entry of the operation contains only the first ones. */
 export async function noteEach(
   action: AuditAction,
   server: string,
@@ -181,18 +186,29 @@ export async function noteEach(
   { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
 ): Promise<void> {
   if (all.length < 2) return;
+  const at = { organization: organization.name, server };
   for (const one of all) {
-    await insertAuditEvent(db, {
-      at: clock.now(),
-      actor: actorName(actor),
-      organization: organization.name,
-      action,
-      target: auditTarget(toolsTarget({ organization: organization.name, server }, [one])),
-      address: actor.address,
-      requestId: actor.requestId,
-      outcome: 'done',
-    });
+    await noteDone(action, toolsTarget(at, [one]), { organization, actor }, { db, clock });
   }
+}
+
+/** Adds an entry in addition to that of the operation. */
+async function noteDone(
+  action: AuditAction,
+  target: string,
+  { organization, actor }: Place,
+  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
+): Promise<void> {
+  await insertAuditEvent(db, {
+    at: clock.now(),
+    actor: actorName(actor),
+    organization: organization.name,
+    action,
+    target: auditTarget(target),
+    address: actor.address,
+    requestId: actor.requestId,
+    outcome: 'done',
+  });
 }
 
 export const toolRestrict = organizationOperation({
@@ -271,6 +287,16 @@ const defaultKindField = z
   .default('tool')
   .describe('Resources and templates have one default');
 
+function defaultTarget({
+  organization,
+  server,
+  kind,
+  groupIds,
+}: OfTools & { readonly kind: string; readonly groupIds: readonly string[] }): string {
+  const ofGroups = groupIds.length > 0 ? `group:${groupIds.join(',')} ` : '';
+  return `${ofGroups}kind:${kind} server:${organization}/${server}`;
+}
+
 export const toolSetDefault = organizationOperation({
   name: 'tool.set-default',
   doc: 'Set who can use what the server will offer later; what it offers today and has no rule of its own keeps the previous default',
@@ -280,8 +306,7 @@ export const toolSetDefault = organizationOperation({
   output: z
     .object({ kind: z.enum(defaultKinds), audience: audienceView })
     .meta({ id: 'ToolDefault' }),
-  target: ({ organization, server, kind, groupIds }) =>
-    `${groupIds.length > 0 ? `group:${groupIds.join(',')} ` : ''}kind:${kind} server:${organization}/${server}`,
+  target: defaultTarget,
   async run({ server, kind, ...chosen }, at, ports) {
     const audience = chosenAudience(chosen, 'groupIds');
     await changed(server, { others: { [kind]: audience } }, at, ports);
@@ -332,6 +357,39 @@ function plannedChange(rules: z.output<typeof plannedRules>): ToolRulesChange {
   }
   return { named: ofNames, others };
 }
+
+/** What the audit log says of one rule, as if it had been changed alone. */
+function ruleEntry(
+  { kind, name, access, groupIds }: z.output<typeof plannedRules>[number],
+  at: OfTools,
+): { readonly action: AuditAction; readonly target: string } {
+  if (name === undefined) {
+    return { action: 'tool.set-default', target: defaultTarget({ ...at, kind, groupIds }) };
+  }
+  const target = toolsTarget(at, [{ kind, name, groupIds }]);
+  if (access === 'default') return { action: 'tool.remove-rule', target };
+  return { action: access === 'groups' ? 'tool.restrict' : 'tool.open', target };
+}
+
+/** Has no route: programs change one kind of rule at a time, and this is for a page that shows them all. */
+export const toolChangeRules = organizationOperation({
+  name: 'tool.change-rules',
+  doc: 'Change several rules and defaults at once, if the rules are still those that were seen; takes effect on the next call',
+  permission: 'server.manage',
+  input: z.strictObject({ ...ofServer, rules: plannedRules, seen: z.string().max(100) }),
+  output: z.object({}),
+  target: ({ organization, server }) => `server:${organization}/${server}`,
+  async run({ server: name, rules, seen }, { organization, actor }, ports) {
+    const { target } = await ownServer(organization.name, name, ports);
+    const outcome = await changeToolRules(ports.db, target.id, plannedChange(rules), seen);
+    if (outcome !== 'done') throw refused(outcome);
+    for (const rule of rules) {
+      const entry = ruleEntry(rule, { organization: organization.name, server: name });
+      await noteDone(entry.action, entry.target, { organization, actor }, ports);
+    }
+    return {};
+  },
+});
 
 const affectedCallers = z
   .object({

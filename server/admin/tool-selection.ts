@@ -4,6 +4,7 @@ import { UsageError } from '#config/usage-error';
 import type { ToolSelection } from '#model/tool-rights';
 import { longestName } from '#tools/definition';
 import { surfaces } from './fields.ts';
+import type { IsShown } from './shown-names.ts';
 
 const longestUriBytes = 2000;
 const mostNames = 1000;
@@ -11,10 +12,10 @@ const mostNames = 1000;
 const isText = (text: string) => text.isWellFormed() && !text.includes('\0');
 const notText = 'contains characters that no name can contain';
 
-/** The name of a tool or prompt, as the server says it. */
+/** The name of a tool or prompt, as the server lists it. */
 export const primitiveName = z.string().min(1).max(longestName).refine(isText, notText);
 
-/** The URI of a resource, or a URI template, byte for byte as the server says it. */
+/** The URI of a resource, or a URI template, byte for byte as the server lists it. */
 export const resourceUri = z
   .string()
   .min(1)
@@ -39,6 +40,10 @@ export const toolSelectionView = z
       tools: z.array(z.string()),
       prompts: z.array(z.string()),
       resources: z.array(z.string()).describe('URIs and URI templates'),
+      others: z
+        .int()
+        .optional()
+        .describe('How many more were chosen that the reader cannot use; absent if there are none'),
     }),
   ])
   .describe(words)
@@ -86,11 +91,21 @@ function readSelection(text: string, option: string): ToolSelection {
   throw new UsageError(`--${option} is neither all, read-only nor names of tools`);
 }
 
-/** A selection as its schema has it. */
-export function toSelectionView(selection: ToolSelection): z.output<typeof toolSelectionView> {
+/** A selection as its schema has it, with the names that are shown to its reader. */
+export function toSelectionView(
+  selection: ToolSelection,
+  isShown: IsShown = () => true,
+): z.output<typeof toolSelectionView> {
   if (selection.type !== 'chosen') return selection;
-  const { type, tools, prompts, resources } = selection;
-  return { type, tools: [...tools], prompts: [...prompts], resources: [...resources] };
+  const { type } = selection;
+  const tools = selection.tools.filter((name) => isShown({ kind: 'tool', name }));
+  const prompts = selection.prompts.filter((name) => isShown({ kind: 'prompt', name }));
+  const resources = selection.resources.filter((name) =>
+    isShown({ kind: name.includes('{') ? 'template' : 'resource', name }),
+  );
+  const count = selection.tools.length + selection.prompts.length + selection.resources.length;
+  const others = count - tools.length - prompts.length - resources.length;
+  return { type, tools, prompts, resources, ...(others > 0 && { others }) };
 }
 
 /** A selection in a line or a column: `all`, `read-only`, or what was chosen. */

@@ -25,6 +25,7 @@ import {
 } from './operation.ts';
 import { ofServer, ownServer } from './paths.ts';
 import { AdministrationRefusal, notFound } from './refusal.ts';
+import { namesShownTo } from './shown-names.ts';
 import {
   audienceView,
   audienceViews,
@@ -143,7 +144,7 @@ const listing = z.object({
 
 export const toolList = organizationOperation({
   name: 'tool.list',
-  doc: 'List what a server offers, by kind and name, with the state of its review and who can use it; with `as`, what a person, key, client or grant can use, and why',
+  doc: 'List what a server offers, by kind and name, with the state of its review and who can use it; to viewers and members, only what they can use themselves. With `as`, what a person, key, client or grant can use, and why',
   route: { method: 'GET', path: toolsPath },
   permission: 'server.read',
   input: z.strictObject({
@@ -156,7 +157,7 @@ export const toolList = organizationOperation({
       .describe('The e-mail address of a member, or the id of a key, a client or a grant'),
   }),
   output: listing,
-  async run({ server: name, as }, { organization, role }, ports) {
+  async run({ server: name, as }, { organization, role, actor }, ports) {
     const server = await ownServer(organization.name, name, ports);
     const maySeeGroups = mayDo(role, 'people.read');
     if (as !== undefined && !maySeeGroups) {
@@ -166,12 +167,16 @@ export const toolList = organizationOperation({
     const { changedTools, newTools } = server.target;
     const explained = as === undefined ? undefined : await explainedAs(as, server, ports);
     const view = maySeeGroups ? await audienceViews(organization.id, ports) : undefined;
+    const items = await toolViews(server, { view, explained }, ports);
+    const isShown = await namesShownTo({ role, actor }, server, ports);
     return {
       changedTools,
       newTools,
       defaults: view ? defaultViews(server, view) : null,
       excluded: explained?.excluded ?? null,
-      items: await toolViews(server, { view, explained }, ports),
+      items: items.filter(
+        ({ kind, name: own }) => kind === 'instructions' || isShown({ kind, name: own }),
+      ),
     };
   },
 });

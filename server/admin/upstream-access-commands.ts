@@ -14,6 +14,24 @@ const setOptions: readonly Option[] = [
   { name: 'none', doc: 'send no token' },
   { name: 'client-credentials', doc: 'send one token for all callers' },
   { name: 'per-person', doc: 'send a token of the account that each person connects' },
+  { name: 'per-person-key', doc: 'send the key that each person enters' },
+  {
+    name: 'key-header',
+    value: 'NAME',
+    doc: 'the header that contains the key (default: the current one, or Authorization)',
+  },
+  {
+    name: 'key-template',
+    value: 'TEXT',
+    doc: 'the value of that header, with {key} in it (default: the current one, or Bearer {key} in Authorization and {key} in any other)',
+  },
+  { name: 'key-label', value: 'TEXT', doc: 'what people call the key (default: API key)' },
+  { name: 'key-help-url', value: 'URL', doc: 'where people get a key; empty for none' },
+  {
+    name: 'key-tool',
+    value: 'TOOL',
+    doc: 'a tool that only reads and needs no arguments, with which a key is tried; empty for none',
+  },
   {
     name: 'issuer',
     value: 'URL',
@@ -54,7 +72,7 @@ export const serverSetAccess: Command = {
   words: 'server set-access',
   positionals: path,
   options: setOptions,
-  doc: 'set the upstream authentication: no token, one token for all callers, or one for each person',
+  doc: 'set the upstream authentication: no token, one token for all callers, or a token or a key of each person',
   async run(input, { out, ...ports }) {
     const at = await placeOf(input, ports.stores);
     const kind = kindOf(input);
@@ -62,7 +80,9 @@ export const serverSetAccess: Command = {
     const scopes = input.list('scope');
     const now = kind === undefined ? await administer(read, at, ports) : undefined;
     if (now && now.kind !== 'none') {
-      throw new UsageError('choose one of --none, --client-credentials, --per-person');
+      throw new UsageError(
+        'choose one of --none, --client-credentials, --per-person, --per-person-key',
+      );
     }
     const shown = await administer(
       set,
@@ -74,6 +94,11 @@ export const serverSetAccess: Command = {
         ...(secretFile !== undefined && { clientSecret: secretIn(secretFile) }),
         ...(scopes.length > 0 && { scopes: [...scopes] }),
         ...(input.flag('omit-resource') && { omitsResource: true }),
+        ...given('keyHeader', input.text('key-header')),
+        ...given('keyTemplate', input.text('key-template')),
+        ...given('keyLabel', input.text('key-label')),
+        ...given('keyHelpUrl', input.text('key-help-url')),
+        ...given('keyTool', input.text('key-tool')),
         ...forwards(input.text('forward-caller')),
       },
       ports,
@@ -98,17 +123,20 @@ export const connectionList: Command = {
   words: 'connection list',
   positionals: path,
   options: [json],
-  doc: 'list the people who connected an account at the upstream of a server',
+  doc: 'list the people who connected an account, or entered a key, at the upstream of a server',
   async run(input, { out, ...ports }) {
     const at = await placeOf(input, ports.stores);
     const { items } = await administer(list, at, ports);
     const rows = items.map((one) => ({
       user: one.email,
+      kind: one.kind,
       created_at: one.createdAt,
       renewed_at: one.renewedAt,
       failed_at: one.failedAt,
+      proved_at: one.provedAt,
+      last_used_at: one.lastUsedAt,
     }));
-    const empty = 'no person has connected an account';
+    const empty = 'no person has connected an account or entered a key';
     printRows(rows, { json: input.flag('json'), empty, out });
   },
 };
@@ -117,7 +145,7 @@ export const connectionEnd: Command = {
   words: 'connection end',
   positionals: [...path, 'EMAIL'],
   options: [json],
-  doc: 'disconnect a person’s account immediately; a running server revokes its tokens',
+  doc: 'disconnect a person’s account, or remove their key, immediately; a running server revokes the tokens of an account',
   async run(input, { out, ...ports }) {
     const at = await placeOf(input, ports.stores);
     const user = await requireUser(input.positionals[1] ?? '', ports.stores);
@@ -142,6 +170,13 @@ function facts(at: { organization: string; server: string }, shown: AccessView) 
     resource: shown.resource,
     redirect_path: shown.redirectPath,
     connections: shown.connections,
+    ...(shown.kind === 'person_key' && {
+      key_header: shown.keyHeader,
+      key_template: shown.keyTemplate,
+      key_label: shown.keyLabel,
+      key_help_url: shown.keyHelpUrl,
+      key_tool: shown.keyTool,
+    }),
     forwards_caller: shown.forwardsCaller ? 'yes' : 'no',
   };
 }
@@ -152,14 +187,17 @@ function kindOf(input: Input): AccessView['kind'] | undefined {
     ...(input.flag('none') ? (['none'] as const) : []),
     ...(input.flag('client-credentials') ? (['client_credentials'] as const) : []),
     ...(input.flag('per-person') ? (['authorization_code'] as const) : []),
+    ...(input.flag('per-person-key') ? (['person_key'] as const) : []),
   ];
   if (chosen.length > 1) {
-    throw new UsageError('choose one of --none, --client-credentials, --per-person');
+    throw new UsageError(
+      'choose one of --none, --client-credentials, --per-person, --per-person-key',
+    );
   }
   const [kind] = chosen;
   if (kind === undefined && input.text('forward-caller') === undefined) {
     throw new UsageError(
-      'choose one of --none, --client-credentials, --per-person, --forward-caller',
+      'choose one of --none, --client-credentials, --per-person, --per-person-key, --forward-caller',
     );
   }
   return kind;

@@ -1,34 +1,40 @@
-import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
-import type { ServerRecord } from '#model/endpoints';
 import {
   findUpstreamAccess,
   removeUpstreamAccess,
   replaceUpstreamAccess,
   updateForwardsCaller,
-  type UpstreamAccess,
 } from '#db/upstream-access';
+import { listPersonKeys, setPersonKeyRule } from '#db/person-keys';
 import { listUpstreamConnections } from '#db/upstream-connections';
-import { randomBase62 } from '#secrets/secrets';
-import { hostAndPort } from '#outbound/checked-addresses';
-import { UpstreamAccessError } from '#upstreams/credentials/access';
 import { accountPath } from '#upstreams/credentials/authorization-client';
-import type { DiscoveryRequest, DiscoveryResult } from '#upstreams/credentials/discovery';
-import type { RegisteredClient, UpstreamSetup } from '#upstreams/credentials/setup';
+import { headerFields, textWithout } from '#model/fixed-headers';
+import { helpUrlProblem, templateProblem } from '#model/person-keys';
 import { takesCredentials } from '#model/upstream-kinds';
-import { surfaces, type FieldControl } from './fields.ts';
-import { type Actor, type AdministrationPorts, organizationOperation } from './operation.ts';
+import { surfaces, words as line, type FieldChoice, type FieldControl } from './fields.ts';
+import { type AdministrationPorts, organizationOperation } from './operation.ts';
 import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
-import { AdministrationRefusal, invalidField } from './refusal.ts';
+import {
+  answeredAhead,
+  chosenAccess,
+  chosenKeyRule,
+  noKeyThere,
+  onlyHttp,
+} from './upstream-access-choice.ts';
+import { AdministrationRefusal } from './refusal.ts';
 
-/** What calls to an upstream contain: nothing, one token for all callers, or a token of each person. */
-const accessKinds = ['none', 'client_credentials', 'authorization_code'] as const;
+/** What calls to an upstream contain: nothing, one token for all callers, or a token or a key of each person. */
+const accessKinds = ['none', 'client_credentials', 'authorization_code', 'person_key'] as const;
 
 /** The view of an upstream's access: on pages, in the API and in commands. */
 const accessViewSchema = z
   .object({
     server: z.string(),
-    kind: z.enum(accessKinds).describe('`authorization_code`: each person with their own account'),
+    kind: z
+      .enum(accessKinds)
+      .describe(
+        '`authorization_code`: each person with their own account; `person_key`: with a key',
+      ),
     issuer: z.string().nullable(),
     clientId: z.string().nullable(),
     hasClientSecret: z.boolean(),
@@ -39,7 +45,12 @@ const accessViewSchema = z
       .describe('The resource that tokens are requested for. RFC 8707'),
     omitsResource: z.boolean().describe('Whether tokens are requested without a resource'),
     redirectPath: z.string().describe('The path of the redirect URI to register there'),
-    connections: z.int().describe('How many people have connected an account'),
+    connections: z.int().describe('How many people have connected an account or entered a key'),
+    keyHeader: z.string().nullable().describe('The header that contains each person’s key'),
+    keyTemplate: z.string().nullable().describe('Its value, where `{key}` stands for the key'),
+    keyLabel: z.string().nullable().describe('What people call it'),
+    keyHelpUrl: z.string().nullable().describe('Where people get one'),
+    keyTool: z.string().nullable().describe('The tool with which a key is tried'),
     forwardsCaller: z
       .boolean()
       .describe('Whether calls contain a signed assertion of the caller’s identity'),
@@ -55,15 +66,17 @@ async function toAccessView(
   name: string,
   ports: Pick<AdministrationPorts, 'db'>,
 ): Promise<AccessView> {
-  const { upstream } = (await ownServer(organization, name, ports)).target;
+  const { target } = await ownServer(organization, name, ports);
+  const { id: targetId, upstream, personKey } = target;
   const { accessId, forwardsCaller } = takesCredentials(upstream)
     ? upstream
     : { accessId: undefined, forwardsCaller: undefined };
   const access = accessId === undefined ? undefined : await findUpstreamAccess(ports.db, accessId);
-  const people = access ? await listUpstreamConnections(ports.db, access.id) : [];
+  const accounts = access ? await listUpstreamConnections(ports.db, access.id) : [];
+  const keys = personKey ? await listPersonKeys(ports.db, targetId) : [];
   return {
     server: name,
-    kind: access?.kind ?? 'none',
+    kind: personKey ? 'person_key' : (access?.kind ?? 'none'),
     issuer: access?.metadata.issuer ?? null,
     clientId: access?.clientId ?? null,
     hasClientSecret: access?.sealedClientSecret !== undefined,
@@ -71,206 +84,14 @@ async function toAccessView(
     resource: access?.resource ?? null,
     omitsResource: access !== undefined && access.resource === undefined,
     redirectPath: `${accountPath({ organization, name })}/callback`,
-    connections: people.length,
+    connections: accounts.length + keys.length,
+    keyHeader: personKey?.header ?? null,
+    keyTemplate: personKey?.template ?? null,
+    keyLabel: personKey?.label ?? null,
+    keyHelpUrl: personKey?.helpUrl ?? null,
+    keyTool: personKey?.tool ?? null,
     forwardsCaller: forwardsCaller === true,
   };
-}
-
-/** A choice of access. Omitted members keep their value or are discovered. */
-interface AccessChoice {
-  readonly kind: UpstreamAccess['kind'];
-  readonly issuer?: string | undefined;
-  readonly clientId?: string | undefined;
-  readonly clientSecret?: string | undefined;
-  readonly scopes?: readonly string[] | undefined;
-  readonly omitsResource?: boolean | undefined;
-}
-
-/** The server whose access is chosen, and the actor. */
-interface ChosenBy {
-  readonly server: ServerRecord;
-  readonly actor: Actor;
-}
-
-/**
- * The access that results from a choice. If the OAuth client stays the same, the existing access is changed, so that people need
- * not connect again.
- *
- * @throws {AdministrationRefusal} `invalid` for values that are wrong or cannot be discovered, `conflict` for a server whose
- * upstream is not HTTP
- */
-async function chosenAccess(
-  choice: AccessChoice,
-  by: ChosenBy,
-  ports: Pick<AdministrationPorts, 'db' | 'upstreamSetup' | 'clock'>,
-): Promise<UpstreamAccess> {
-  const { id: endpointId, target } = by.server;
-  const targetId = target.id;
-  const { kind } = choice;
-  const { request, vouchedHosts, now } = await discoveryOf(choice, by, ports);
-  const { url } = request;
-  const found = await findOut(request, vouchedHosts, ports);
-  const about = { now, found, vouchedHosts, server: by.server };
-  const { clientId, clientSecret, registration: made } = await clientOf(choice, about, ports);
-  const isKnown = now?.clientId === clientId && now.metadata.issuer === found.metadata.issuer;
-  const registration = made
-    ? {
-        url: made.url,
-        sealedToken: ports.upstreamSetup.sealRegistration({ targetId, clientId }, made.accessToken),
-      }
-    : isKnown
-      ? now.registration
-      : undefined;
-  const resource = choice.omitsResource ? undefined : found.resource;
-  const isSame = isKnown && now.kind === kind && now.url === url && now.resource === resource;
-  const id = isSame ? now.id : `upa_${randomBase62(16)}`;
-  const sealedClientSecret = clientSecret
-    ? ports.upstreamSetup.sealSecret({ targetId, id }, clientSecret)
-    : isSame
-      ? now.sealedClientSecret
-      : undefined;
-  if (kind === 'client_credentials' && sealedClientSecret === undefined) {
-    throw invalidField('clientSecret', 'is empty');
-  }
-  return {
-    id,
-    targetId,
-    endpointId,
-    kind,
-    url,
-    metadata: found.metadata,
-    resource,
-    clientId,
-    sealedClientSecret,
-    scopes: choice.scopes ?? found.scopes,
-    vouchedHosts,
-    createdAt: isSame ? now.createdAt : ports.clock.now(),
-    registration,
-  };
-}
-
-/**
- * Sends the requests that `chosenAccess` needs to the upstream and its authorization server. Returns a setup that contains the
- * responses: it sends no requests, and refuses with `conflict` if it is asked for anything else.
- *
- * @throws {AdministrationRefusal} as `chosenAccess`
- */
-async function answeredAhead(
-  choice: AccessChoice,
-  by: ChosenBy,
-  ports: Pick<AdministrationPorts, 'db' | 'upstreamSetup'>,
-): Promise<UpstreamSetup> {
-  const { upstreamSetup } = ports;
-  const { request, vouchedHosts, now } = await discoveryOf(choice, by, ports);
-  const found = await findOut(request, vouchedHosts, ports);
-  let client: RegisteredClient | undefined;
-  const recordingSetup: UpstreamSetup = {
-    ...upstreamSetup,
-    register: async (...of) => (client = await upstreamSetup.register(...of)),
-  };
-  const about = { now, found, vouchedHosts, server: by.server };
-  await clientOf(choice, about, { upstreamSetup: recordingSetup });
-  return {
-    ...upstreamSetup,
-    async discover(again) {
-      // Read again inside the transaction: the responses are valid only for the same requests.
-      if (isDeepStrictEqual(again, request)) return found;
-      throw new AdministrationRefusal(
-        'conflict',
-        'the upstream was changed in the meantime: try again',
-      );
-    },
-    async register() {
-      if (client) return client;
-      throw new AdministrationRefusal(
-        'conflict',
-        'the upstream authentication was changed in the meantime: try again',
-      );
-    },
-  };
-}
-
-/** The refusal for a server whose upstream is not HTTP. */
-function onlyHttp(): AdministrationRefusal {
-  const words =
-    'only an HTTP upstream can have authentication, and this server has another kind of upstream';
-  return new AdministrationRefusal('conflict', words);
-}
-
-function authorizationIsFixed(): AdministrationRefusal {
-  const words =
-    'a fixed header already sets Authorization, which the token needs: remove that header first';
-  return new AdministrationRefusal('conflict', words);
-}
-
-/** What must be discovered, and the hosts that the operator vouches for. @throws {AdministrationRefusal} `conflict` */
-async function discoveryOf(
-  { kind, issuer }: AccessChoice,
-  { server, actor }: ChosenBy,
-  { db, upstreamSetup }: Pick<AdministrationPorts, 'db' | 'upstreamSetup'>,
-) {
-  const { upstream } = server.target;
-  if (!takesCredentials(upstream)) throw onlyHttp();
-  const { url, accessId, publicOnly, headers = [] } = upstream;
-  if (headers.some(({ name }) => name === 'authorization')) throw authorizationIsFixed();
-  const now = accessId === undefined ? undefined : await findUpstreamAccess(db, accessId);
-  const vouchedHosts = [
-    // An approval by the operator remains valid for the same upstream.
-    ...(now?.url === url ? now.vouchedHosts : []),
-    ...(publicOnly ? [] : [hostAndPort(new URL(url))]),
-    // Only the operator may name a server inside the network.
-    ...(actor.type === 'operator' && issuer && URL.canParse(issuer)
-      ? [hostAndPort(new URL(issuer))]
-      : []),
-  ];
-  const place = { targetId: server.target.id, url };
-  const fixed = upstreamSetup.openHeaders(place, headers);
-  const request: DiscoveryRequest = { url, kind, issuer: issuer || undefined, headers: fixed };
-  return { request, vouchedHosts: [...new Set(vouchedHosts)], now };
-}
-
-/** @throws {AdministrationRefusal} `invalid`, with what could not be discovered */
-async function findOut(
-  request: DiscoveryRequest,
-  vouchedHosts: readonly string[],
-  { upstreamSetup }: Pick<AdministrationPorts, 'upstreamSetup'>,
-): Promise<DiscoveryResult> {
-  try {
-    return await upstreamSetup.discover(request, vouchedHosts);
-  } catch (error) {
-    if (!(error instanceof UpstreamAccessError)) throw error;
-    const remedy =
-      error.code === 'forbidden' ? '; the operator can allow the host with --outbound-host' : '';
-    throw invalidField('issuer', `cannot be used: ${error.message}${remedy}`);
-  }
-}
-
-interface ClientChoice {
-  readonly now: UpstreamAccess | undefined;
-  readonly found: DiscoveryResult;
-  readonly vouchedHosts: readonly string[];
-  readonly server: ServerRecord;
-}
-
-/** The OAuth client at the authorization server: the entered one, the current one, or a newly registered one. */
-async function clientOf(
-  { kind, clientId, clientSecret, scopes }: AccessChoice,
-  { now, found, vouchedHosts, server }: ClientChoice,
-  { upstreamSetup }: Pick<AdministrationPorts, 'upstreamSetup'>,
-): Promise<RegisteredClient> {
-  if (clientId) return { clientId, clientSecret };
-  const { metadata } = found;
-  if (now?.kind === kind && now.metadata.issuer === metadata.issuer) {
-    return { clientId: now.clientId, clientSecret };
-  }
-  if (kind === 'client_credentials') throw invalidField('clientId', 'is empty');
-  const request = { metadata, scopes: scopes ?? found.scopes, server };
-  try {
-    return await upstreamSetup.register(request, vouchedHosts);
-  } catch (error) {
-    if (!(error instanceof UpstreamAccessError)) throw error;
-    throw invalidField('clientId', `is empty, and ${error.message}`);
-  }
 }
 
 const path = `${serverPath}/upstream-access`;
@@ -286,12 +107,43 @@ const scope = z
   .regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, 'must not contain spaces or quotes');
 
 const identifier = { spellcheck: 'false', autocapitalize: 'none', autocomplete: 'off' };
-/** The fields about the client that this server is there are part of the form only where it has one. */
+/** Fields about our OAuth client there, which the form has only for these kinds. */
 const withToken: NonNullable<FieldControl['when']> = {
   choice: 'kind',
   is: ['client_credentials', 'authorization_code'],
   part: 'access',
 };
+
+/** The fields about each person's key. */
+const withKey: NonNullable<FieldControl['when']> = {
+  choice: 'kind',
+  is: ['person_key'],
+  part: 'key',
+};
+
+/** What is offered as the authentication of an upstream. */
+export const accessKindChoices: readonly FieldChoice[] = [
+  {
+    value: 'none',
+    text: 'No token',
+    help: 'Use this for an upstream that is open or that needs only the fixed headers below.',
+  },
+  {
+    value: 'client_credentials',
+    text: 'One token for all callers',
+    help: 'Latchkey requests a token with its own client ID and secret. The upstream cannot tell people apart.',
+  },
+  {
+    value: 'authorization_code',
+    text: 'Each person’s own account',
+    help: 'Each person connects an account once, and only their own calls use it. API keys and applications without a person cannot call this server.',
+  },
+  {
+    value: 'person_key',
+    text: 'Each person’s own key',
+    help: 'Each person enters a key of their own once, and only their own calls use it. API keys and applications without a person cannot call this server.',
+  },
+];
 
 export const accessRead = organizationOperation({
   name: 'server.read-access',
@@ -316,23 +168,7 @@ export const accessSet = organizationOperation({
         kind: 'radio',
         label: 'Upstream authentication',
         subject: 'The upstream authentication',
-        choices: [
-          {
-            value: 'none',
-            text: 'No token',
-            help: 'Use this for an upstream that is open or that needs only the fixed headers below.',
-          },
-          {
-            value: 'client_credentials',
-            text: 'One token for all callers',
-            help: 'Latchkey requests a token with its own client ID and secret. The upstream cannot tell people apart.',
-          },
-          {
-            value: 'authorization_code',
-            text: 'Each person’s own account',
-            help: 'Each person connects an account once, and only their own calls use it. API keys and applications without a person cannot call this server.',
-          },
-        ],
+        choices: accessKindChoices,
       },
     }),
     issuer: z
@@ -413,6 +249,81 @@ export const accessSet = organizationOperation({
           when: withToken,
         },
       }),
+    keyLabel: line(60)
+      .optional()
+      .describe('What people call the key')
+      .register(surfaces, {
+        control: {
+          kind: 'text',
+          label: 'Name of the key',
+          subject: 'The name of the key',
+          help: 'As people know it, for example Personal access token.',
+          optional: 'unmarked',
+          attributes: { autocomplete: 'off', maxlength: '60' },
+          when: withKey,
+        },
+      }),
+    keyHelpUrl: textWithout(
+      (text) => (text === '' ? undefined : helpUrlProblem(text)),
+      z.string().max(2000),
+    )
+      .optional()
+      .describe('An https URL where people get a key; empty for none')
+      .register(surfaces, {
+        control: {
+          kind: 'text',
+          type: 'url',
+          label: 'Where people get it',
+          subject: 'The link',
+          help: 'An https URL, shown to people as a link.',
+          attributes: identifier,
+          when: withKey,
+        },
+      }),
+    keyHeader: headerFields.name
+      .clone()
+      .optional()
+      .describe('The header that contains the key. Default: authorization')
+      .register(surfaces, {
+        control: {
+          kind: 'text',
+          label: 'Header of the key',
+          subject: 'The header',
+          help: 'The header that the MCP server reads. Leave it empty for Authorization.',
+          optional: 'unmarked',
+          attributes: { ...identifier, maxlength: '100' },
+          when: withKey,
+        },
+      }),
+    keyTemplate: textWithout(templateProblem)
+      .optional()
+      .describe('The value of the header, with `{key}` once in it')
+      .register(surfaces, {
+        control: {
+          kind: 'text',
+          label: 'Value of the header',
+          subject: 'The value of the header',
+          help: '{key} stands for the key. Leave it empty for Bearer {key} in Authorization, and {key} in any other header.',
+          optional: 'unmarked',
+          attributes: { ...identifier, maxlength: '200' },
+          when: withKey,
+        },
+      }),
+    keyTool: line(200)
+      .optional()
+      .describe(
+        'A tool that only reads and needs no arguments, with which a key is tried; empty for none',
+      )
+      .register(surfaces, {
+        control: {
+          kind: 'text',
+          label: 'Tool to try a key with',
+          subject: 'The tool',
+          help: 'A tool that only reads and needs no arguments. Without it, Latchkey lists the tools, which many servers allow with any key.',
+          attributes: { ...identifier, maxlength: '200' },
+          when: withKey,
+        },
+      }),
     forwardsCaller: z
       .boolean()
       .optional()
@@ -432,16 +343,20 @@ export const accessSet = organizationOperation({
     const { kind } = input;
     const { upstreamSetup } = ports;
     const server = await ownServer(organization.name, input.server, ports);
-    if (kind === 'none' || !takesCredentials(server.target.upstream)) return { upstreamSetup };
+    const needsNoToken = kind === 'none' || kind === 'person_key';
+    if (needsNoToken || !takesCredentials(server.target.upstream)) return { upstreamSetup };
     return { upstreamSetup: await answeredAhead({ ...input, kind }, { server, actor }, ports) };
   },
   async run(input, { organization, actor }, ports) {
     const server = await ownServer(organization.name, input.server, ports);
     const { kind, forwardsCaller } = input;
-    if (!takesCredentials(server.target.upstream)) {
-      if (kind !== 'none' || forwardsCaller) throw onlyHttp();
-    } else if (kind === 'none') {
-      await removeUpstreamAccess(ports.db, server.target.id);
+    const isHttp = takesCredentials(server.target.upstream);
+    const isOfHttp = kind === 'client_credentials' || kind === 'authorization_code';
+    if (!isHttp && (isOfHttp || forwardsCaller)) throw onlyHttp();
+    const rule = kind === 'person_key' ? await chosenKeyRule(input, server, ports) : undefined;
+    if (!(await setPersonKeyRule(ports.db, server.target.id, rule))) throw noKeyThere();
+    if (!isOfHttp) {
+      if (isHttp) await removeUpstreamAccess(ports.db, server.target.id);
     } else {
       const access = await chosenAccess({ ...input, kind }, { server, actor }, ports);
       if (!(await replaceUpstreamAccess(ports.db, access))) {
@@ -451,7 +366,7 @@ export const accessSet = organizationOperation({
         );
       }
     }
-    if (forwardsCaller !== undefined) {
+    if (isHttp && forwardsCaller !== undefined) {
       await updateForwardsCaller(ports.db, server.target.id, forwardsCaller);
     }
     return toAccessView(organization.name, input.server, ports);

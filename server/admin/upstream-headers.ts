@@ -117,9 +117,10 @@ export const headerSet = organizationOperation({
     changeHeaders(
       { ...at, organization: organization.name },
       ports,
-      ({ target: { id, upstream } }) => {
+      ({ target: { id, upstream, personKey } }) => {
         if (!takesCredentials(upstream)) throw noHeadersThere();
-        return upstreamWith(upstream, { targetId: id, given: [{ name, value }] }, ports);
+        const given = { targetId: id, given: [{ name, value }], keyHeader: personKey?.header };
+        return upstreamWith(upstream, given, ports);
       },
     ),
 });
@@ -262,7 +263,7 @@ function headersIn(upstream: UpstreamKind): readonly FixedHeader[] {
  * Adds fixed headers to an upstream: those of the upstream `before` if the origin is the same, and the given ones. A header that
  * already has the given value does not change, so that repeating a request does not lose its previous value.
  *
- * @throws {AdministrationRefusal} `conflict` for too many headers, and for `Authorization` if the upstream gets a token
+ * @throws {AdministrationRefusal} `conflict` for too many headers, and for a header that contains a token or each person’s key
  */
 export function upstreamWith(
   upstream: UpstreamKind,
@@ -270,7 +271,14 @@ export function upstreamWith(
     targetId,
     before = upstream,
     given = [],
-  }: { targetId: string; before?: UpstreamKind; given?: readonly GivenHeader[] | undefined },
+    keyHeader,
+  }: {
+    targetId: string;
+    before?: UpstreamKind;
+    given?: readonly GivenHeader[] | undefined;
+    /** The header that contains each person's key. */
+    keyHeader?: string | undefined;
+  },
   { upstreamSetup, clock }: Pick<AdministrationPorts, 'upstreamSetup' | 'clock'>,
 ): UpstreamKind {
   if (!takesCredentials(upstream)) return upstream;
@@ -280,6 +288,7 @@ export function upstreamWith(
   let headers: readonly FixedHeader[] = earlier ? headersKeptFor(earlier, upstream) : [];
   for (const { name, value } of given) {
     if (name === 'authorization' && accessId !== undefined) throw authorizationIsToken();
+    if (name === keyHeader) throw headerIsKey(name);
     const present = headers.filter((header) => header.name === name);
     if (upstreamSetup.openHeaders({ targetId, url }, present)[name] === value) continue;
     const sealed = upstreamSetup.sealHeader({ targetId, name, url }, value);
@@ -324,6 +333,11 @@ function headerTarget({
   ...at
 }: Parameters<typeof serverTarget>[0] & { header: string }): string {
   return `header:${header} ${serverTarget(at)}`;
+}
+
+function headerIsKey(name: string): AdministrationRefusal {
+  const words = `${name} contains each person’s own key: choose another kind of upstream authentication first`;
+  return new AdministrationRefusal('conflict', words);
 }
 
 function authorizationIsToken(): AdministrationRefusal {

@@ -6,17 +6,15 @@ import { isProviderIssuer } from '#db/vouching-providers';
 import { ordinaryScopes } from '#model/scopes';
 import { randomBase62 } from '#secrets/secrets';
 import { outboundHost } from '#config/option';
+import { jwksField, jwksOf, readJwks } from './client-keys.ts';
 import {
   clientName,
   clientPath,
   clientScopes,
   clientViewSchema,
   codeAttributes,
-  jwksField,
-  jwksOf,
   ofClient,
   ownClient,
-  readJwks,
   toClientView,
 } from './clients.ts';
 import { command, type Command } from './command.ts';

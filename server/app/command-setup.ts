@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { checkBaseUrl } from '#config/base-url';
 import { type Sealing, readMasterKey } from '#secrets/master-key';
 import type { Clock } from '#model/clock';
+import { listOutboundHosts } from '#db/outbound-hosts';
 import { listSigningKeys } from '#db/signing-keys';
 import type { Db } from '#db/transaction';
 import type { OutboundGuard } from '#outbound/checked-addresses';
@@ -24,7 +25,7 @@ export interface CommandPlace {
 
 /**
  * The setup of upstream access, webhooks and mail for commands. The master key is read when a command first seals or opens a secret,
- * because no other command needs it. A command names the hosts inside this network itself.
+ * because no other command needs it. A command may name more hosts inside this network than the server allows.
  */
 export async function commandSetup(
   db: Db,
@@ -45,8 +46,9 @@ export async function commandSetup(
     open: (purpose, sealed) => masterKey().open(purpose, sealed),
     mac: (purpose, text) => masterKey().mac(purpose, text),
   };
+  const added = (await listOutboundHosts(db)).map(({ host }) => host);
   const guard: OutboundGuard = {
-    allowedHosts: outboundHosts,
+    allowedHosts: [...outboundHosts, ...added],
     resolve: (host) => lookup(host, { all: true }),
   };
   const base = baseUrl === undefined ? undefined : checkBaseUrl(baseUrl);

@@ -82,6 +82,7 @@ export function openGateway(
       instance === undefined ? undefined : { instance, send: remote?.send, tell: remote?.tell },
     refused: noteRefusal(options, parts),
   });
+  upstreams.openCollections(gateway);
   closers.push(() => gateway.close());
   return gateway;
 }

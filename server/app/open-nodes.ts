@@ -3,6 +3,7 @@ import type { Gateway } from '#gateway/gateway';
 import type { OtherNodes } from '#gateway/other-nodes';
 import type { Log } from '#log/log';
 import type { FailedAttempts } from '#oauth/failed-attempts';
+import type { RequestRate } from '#scim/request-rate';
 import type { MasterKey } from '#secrets/master-key';
 import type { LocalBus } from '#nodes/local-bus';
 import type { NatsBus, NatsPlace } from '#nodes/nats-bus';
@@ -83,6 +84,8 @@ export interface AnsweringNode {
   readonly gateway: Gateway;
   /** Counts of failed attempts, by what is guessed. */
   readonly attempts: Readonly<Record<'clients' | 'agents', FailedAttempts>>;
+  /** Counts the requests of directories. */
+  readonly scimRate: RequestRate;
 }
 
 /** The calls between this node and the others. */
@@ -118,6 +121,7 @@ export async function openNodeLinks(
     wallMs: () => Date.now(),
     onEvent(event, from) {
       if (event.type === 'guessed') answering.attempts?.[event.at].noteFailure(event.subject);
+      else if (event.type === 'provisioned') answering.scimRate?.heard(event.counts);
       else answering.gateway?.heard(event, from);
     },
   });

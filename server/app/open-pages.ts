@@ -32,6 +32,7 @@ export interface AppParts extends SharedParts {
   readonly administration: AdministrationPorts & Stores;
   readonly gateway: Gateway;
   readonly attempts: AnsweringNode['attempts'];
+  readonly scimRate: AnsweringNode['scimRate'];
   readonly proxyDownload: ProxyDownload;
   readonly ready: () => Promise<void>;
 }
@@ -62,15 +63,19 @@ export async function openPages(
     administration,
     proxyDownload,
     failedAttempts: parts.attempts.clients,
+    scimRate: parts.scimRate,
     failedLogouts: new FailedAttempts(clock),
     ports,
-    dashboard: { base, auditRetentionDays, ports: dashboardPorts(parts, base) },
+    dashboard: { base, auditRetentionDays, ports: dashboardPorts(parts, options) },
   });
   await app.ready();
   return app;
 }
 
-function dashboardPorts(parts: AppParts, base: string): DashboardPorts {
+function dashboardPorts(
+  parts: AppParts,
+  { base, outboundHosts: fixedOutboundHosts = [] }: ServeOptions,
+): DashboardPorts {
   const { stores, nodes, upstreams, senders, proxyDownload, identityProvider } = parts;
   const { health, agentChanges, presence } = upstreams;
   return {
@@ -81,8 +86,10 @@ function dashboardPorts(parts: AppParts, base: string): DashboardPorts {
     identityProvider,
     inspectUrl: upstreams.inspectUrl,
     inspectTools: upstreams.inspectTools,
+    tryKey: upstreams.tryKey,
     serverHealth: (serverId) => health.of(serverId),
     learnHealth: (serverId, inspection) => health.learn(serverId, inspection),
+    fixedOutboundHosts,
     listNodes: nodes && (() => listNodes(stores.db)),
     changes: changesWithHealth(stores.changes, [...agentChanges, health]),
     presenceOf: (agentId) => presence.presenceOf(agentId),

@@ -10,6 +10,8 @@ import { accessFetch, type clientsOf } from '#upstreams/credentials/authorizatio
 import { CredentialCleanup } from '#upstreams/credentials/cleanup';
 import type { EndedTokens } from '#upstreams/credentials/tokens';
 import { MailDeliveries } from '#mail/mail-deliveries';
+import type { MailSetup } from '#mail/mail-setup';
+import { Notices } from '#notices/notices';
 import { WebhookDeliveries } from '#webhooks/deliveries';
 import { receiverLimits } from '#webhooks/webhook-setup';
 import type { Closers } from './closers.ts';
@@ -25,6 +27,7 @@ export interface SendersFor {
   /** A token that changes whenever any process writes to the database. */
   readonly changeToken: () => string;
   readonly providers: ProviderSetup;
+  readonly mailSetup: MailSetup;
   /** The provider of the installation. */
   readonly identityProvider: IdentityProvider | undefined;
   readonly clock: Clock;
@@ -35,7 +38,7 @@ export interface SendersFor {
 
 /**
  * Opens the background senders: one revokes the tokens of ended connections at authorization servers, one sends audit events to
- * webhooks, one sends mails, and one checks people again at their identity providers.
+ * webhooks, one sends mails, one announces what needs attention, and one checks people again at their identity providers.
  */
 export function openSenders(
   { stores, masterKey, guard, clientOf, endedTokens, changeToken, ...others }: SendersFor,
@@ -88,5 +91,12 @@ export function openSenders(
     failed: (err) => log.error({ err }, 'mails not sent'),
   });
   closers.push(() => mails.close());
+  const notices = new Notices({
+    db: stores.db,
+    mailSetup: others.mailSetup,
+    clock,
+    failed: (err) => log.error({ err }, 'notices not sent'),
+  });
+  closers.push(() => notices.close());
   return { credentialCleanup };
 }

@@ -1,18 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
 import type { Tracing } from 'latchkey-mcp/tracing';
+import { noteNames } from '#db/collections';
 import { noteHeadersRefused } from '#db/servers';
 import { type ServerRecord, type Target } from '#model/endpoints';
 import type { Clock } from '#model/clock';
-import { asksForDefinitions } from '#gateway/adapted-upstream';
 import type { GatewayPorts } from '#gateway/gateway-parts';
-import { PlainLinks } from '#gateway/plain-calls';
-import {
-  throughSteps,
-  type Upstream,
-  type UpstreamRequest,
-  type UpstreamStep,
-} from '#gateway/upstream';
+import { throughSteps, type UpstreamStep } from '#gateway/upstream';
 import type { Logger } from '#log/log';
 import { declareStdioServers } from './declare-stdio-servers.ts';
 import type { NodeRegistry } from '#nodes/node-registry';
@@ -23,22 +17,32 @@ import type { OutboundGuard } from '#outbound/checked-addresses';
 import type { AccessTokens } from '#oauth/access-tokens';
 import type { MasterKey } from '#secrets/master-key';
 import { DefinitionWatch } from '#tools/definition-watch';
-import { pinnedDefinitions, type PinningPorts } from '#tools/pinning';
-import type { CredentialedTarget } from '#upstreams/credentials/access';
+import { pinnedDefinitions } from '#tools/pinning';
 import { authorizationStep, UpstreamAuthorizations } from '#upstreams/credentials/authorization';
 import { fixedHeaderStep, type FixedHeaderOptions } from '#upstreams/credentials/fixed-headers';
+import { PersonKeys, requiresKey } from '#upstreams/credentials/person-keys';
 import type { EndedTokens } from '#upstreams/credentials/tokens';
 import type { DemoLibrary } from '#upstreams/demo/demo-library';
 import { SkillFolders } from '#upstreams/skills/skills';
+import { Collections } from '#upstreams/collection/collection';
 import { AgentTunnels, callerNames } from '#upstreams/tunnel/agent-tunnels';
 import type { Closers } from './closers.ts';
 import type { Stores } from './stores.ts';
+import {
+  inspectOnce,
+  isCredentialed,
+  isProbe,
+  keyTrials,
+  probed,
+  probeName,
+  type Routes,
+  toolInspection,
+} from './upstream-probes.ts';
 import type { AgentDirectory } from '#db/agent-directory';
 import { openUpstream, type UpstreamResources } from '#upstreams/open-upstream';
-import { takesCredentials, upstreamLocation } from '#model/upstream-kinds';
-import { type ProbedUpstream, UpstreamHealth } from '#upstreams/health';
+import { UpstreamHealth } from '#upstreams/health';
 import { HttpPools } from '#upstreams/http';
-import { inspect, type Inspected, type Inspection, mostTools } from '#upstreams/inspect';
+import { type Inspection, type KeyTrial } from '#upstreams/inspect';
 import { StdioCommands, type StdioCommandSettings } from '#upstreams/stdio';
 
 export interface UpstreamOptions {
@@ -91,7 +95,11 @@ export interface OpenUpstreams {
   readonly inspectUrl: (url: string) => Promise<Inspection>;
   /** The tools that the upstream of a server offers, hidden ones too; as a person where it answers people only. */
   readonly inspectTools: (server: ServerRecord, userId: string) => Promise<Inspection>;
+  /** Tries a key of a person, which is not stored yet, at the upstream of a server. Never rejects. */
+  readonly tryKey: (server: ServerRecord, userId: string, key: string) => Promise<KeyTrial>;
   readonly left: GatewayPorts['left'];
+  /** Gives collections the gateway, which is opened later, to call their members through. */
+  readonly openCollections: Collections['open'];
   /** Removes and returns the tokens of servers (not of people) that must be revoked. */
   readonly endedTokens: () => Promise<readonly EndedTokens[]>;
 }
@@ -119,7 +127,9 @@ export async function openUpstreams(
       agents.upstreamOf(agentId, server, callerName(owner), { isProbe: isProbe(owner) }),
     demo: demo.upstream,
     stdio: (path, owner) => stdio.upstreamOf(path, callerName(owner)),
+    collection: (target, owner, admission) => collections.upstreamOf(target, owner, admission),
   };
+  const collections = collectionsOf(options, dependencies);
   const skills = await openSkills(options, closers);
   const watch = new DefinitionWatch({ ...stores, clock });
   const fixedHeaders: FixedHeaderOptions = {
@@ -130,7 +140,12 @@ export async function openUpstreams(
   };
   const owned = { base, endpointUrl, db: stores.db, sealing: masterKey, tokens, guard, clock };
   const authorizations = new UpstreamAuthorizations(owned);
-  const routes: Routes = { resources, authorizations, fixedHeaders, skills, tracing };
+  const personKeys = new PersonKeys({
+    ...owned,
+    onError: (err: unknown) => log.error({ err }, 'the state of a key not noted'),
+  });
+  const credentials = { authorizations, personKeys, fixedHeaders };
+  const routes: Routes = { resources, collections, ...credentials, skills, tracing };
   const health = new UpstreamHealth({
     db: stores.db,
     clock,
@@ -155,11 +170,13 @@ export async function openUpstreams(
     presence,
     agentChanges: shared ? [tunnels, shared] : [tunnels],
     health,
+    openCollections: (gateway) => collections.open(gateway),
     inspectUrl: (url) =>
       pools.once(url, (upstream) =>
         inspectOnce({ upstream, place: url, name: new URL(url).host }, clock),
       ),
     inspectTools: toolInspection(routes, clock, { health, left, watch, failed, pinned }),
+    tryKey: keyTrials(routes, clock, left),
     endedTokens: () => authorizations.takeEnded(),
     pinned,
     upstreamOf: callUpstreams(routes),
@@ -167,25 +184,19 @@ export async function openUpstreams(
   };
 }
 
-/** What requests to the upstreams of all servers pass. */
-interface Routes {
-  readonly resources: UpstreamResources;
-  readonly authorizations: UpstreamAuthorizations;
-  readonly fixedHeaders: FixedHeaderOptions;
-  readonly skills: SkillFolders;
-  readonly tracing: Tracing | undefined;
-}
-
 /** The upstream of a target for the calls of a caller. */
 function callUpstreams(routes: Routes): GatewayPorts['upstreamOf'] {
-  const { resources, authorizations, fixedHeaders, skills, tracing } = routes;
-  return (target, owner, { userId, credential, scopes }) => {
+  const { resources, authorizations, personKeys, fixedHeaders, skills, tracing } = routes;
+  return (target, owner, admission) => {
+    const { userId, credential, scopes } = admission;
     const caller = { userId, credentialId: credential.id, scopes };
-    const upstream = openUpstream(target, owner, resources);
+    const upstream = openUpstream(target, owner, resources, admission);
     const credentialed = isCredentialed(target) ? target : undefined;
     const required = credentialed && authorizations.credentialsFor(credentialed, caller);
+    const key = requiresKey(target) ? personKeys.of(target, userId) : undefined;
     const steps = [
       required && authorizationStep(required),
+      key?.step,
       skills.stepFor(target, owner),
       credentialed && fixedHeaderStep(credentialed, fixedHeaders),
       tracing && tracedStep(target, tracing),
@@ -193,89 +204,13 @@ function callUpstreams(routes: Routes): GatewayPorts['upstreamOf'] {
     return {
       send: throughSteps(steps, (request) => upstream.send(request)),
       account: required?.account,
+      ...(key && { secrets: key.secrets, isConnected: key.isConnected }),
+      // Its members are called with the keys of the same person.
+      ...(target.upstream.kind === 'collection' && {
+        secrets: () => personKeys.secretsOf(userId),
+      }),
       ...(required?.isConnected && { isConnected: required.isConnected }),
     };
-  };
-}
-
-/** The upstream of a target for a probe, with the target's own credentials or those of a person. */
-function probed(
-  { resources, authorizations, fixedHeaders }: Routes,
-  target: Target,
-  owner: string,
-  userId?: string,
-): ProbedUpstream {
-  const open = openUpstream(target, owner, resources);
-  const send: Upstream['send'] = (request) => open.send(request);
-  if (!isCredentialed(target)) {
-    const withoutToken = undefined;
-    return { upstream: { send }, name: target.name, withoutToken, forwardsCaller: false };
-  }
-  const { forwardsCaller = false, ...upstream } = target.upstream;
-  // Without a person, no assertion about the caller can be sent.
-  const silent = userId === undefined ? { ...target, upstream } : target;
-  const caller = { userId, credentialId: probeName, scopes: [] };
-  const required = authorizations.credentialsFor(silent, caller);
-  const headers = fixedHeaderStep(target, fixedHeaders);
-  return {
-    upstream: { send: throughSteps([required && authorizationStep(required), headers], send) },
-    withoutToken: required && { send: throughSteps([headers], send) },
-    forwardsCaller,
-    name: new URL(upstream.url).host,
-  };
-}
-
-/** Inspects an upstream over a link of its own. */
-async function inspectOnce(
-  inspected: Omit<Inspected, 'key' | 'timeoutMs' | 'wantsTools'>,
-  clock: Clock,
-): Promise<Inspection> {
-  const links = new PlainLinks(clock);
-  const all = { key: probeName, timeoutMs: 10_000, wantsTools: true };
-  try {
-    return await inspect({ ...inspected, ...all }, links);
-  } finally {
-    await links.close();
-  }
-}
-
-/** Inspects the upstream of a server, and updates its health and pinned definitions with the answers. */
-function toolInspection(
-  routes: Routes,
-  clock: Clock,
-  {
-    health,
-    left,
-    watch,
-    failed,
-    pinned,
-  }: Pick<OpenUpstreams, 'health' | 'left' | 'pinned'> & PinningPorts,
-): OpenUpstreams['inspectTools'] {
-  return async ({ id, target }, userId) => {
-    const owner = `${probeName} ${target.id} ${userId}`;
-    const { upstream: plain, name } = probed(routes, target, owner, userId);
-    const upstream = {
-      send: async (request: UpstreamRequest) => {
-        const answer = await plain.send(request);
-        const asked = asksForDefinitions(request);
-        // Tools are compared below, because people see those that are withheld, too.
-        if (!asked || asked.method === 'tools/list') return answer;
-        return pinned(answer, target, { ...asked, isForCaller: false });
-      },
-    };
-    try {
-      const place = upstreamLocation(target.upstream);
-      const inspection = await inspectOnce({ upstream, name, place }, clock);
-      await health.learn(id, inspection);
-      const { tools } = inspection.outcome === 'connected' ? inspection : {};
-      if (tools) {
-        const isLast = tools.length < mostTools;
-        await watch.look(target, { kind: 'tool', definitions: tools, isLast }).catch(failed);
-      }
-      return inspection;
-    } finally {
-      left(owner);
-    }
   };
 }
 
@@ -344,6 +279,18 @@ async function openSkills(
   return skills;
 }
 
+/** All collections, once `openCollections` has given them the gateway. */
+function collectionsOf(
+  { clock }: UpstreamOptions,
+  { stores: { db }, masterKey }: UpstreamDependencies,
+): Collections {
+  return new Collections({
+    mac: (text) => masterKey.mac('gateway', text),
+    note: (collectionId, noted) => noteNames(db, collectionId, noted, clock.now()),
+    now: () => clock.now(),
+  });
+}
+
 /** A span for each request to an upstream. An HTTP upstream and an agent continue the trace below it. */
 function tracedStep(target: Target, tracing: Tracing): UpstreamStep {
   const { kind } = target.upstream;
@@ -357,15 +304,14 @@ function tracedStep(target: Target, tracing: Tracing): UpstreamStep {
     tracing.within(`${request.method} to upstream (${kind})`, attributes, request, next);
 }
 
-/** `network.transport` of spans, by kind of upstream. The demo runs in this process. */
-const transports = { http: 'tcp', agent: 'tcp', stdio: 'pipe', demo: undefined } as const;
-
-/** The first word of the owner of every session that Latchkey starts for a probe. */
-const probeName = 'probe';
-
-function isProbe(owner: string): boolean {
-  return owner.startsWith(`${probeName} `);
-}
+/** `network.transport` of spans, by kind of upstream. The demo and collections run in this process. */
+const transports = {
+  http: 'tcp',
+  agent: 'tcp',
+  stdio: 'pipe',
+  demo: undefined,
+  collection: undefined,
+} as const;
 
 /** The demo library, loaded with the MCP SDK at the first call. */
 function demoLibrary({
@@ -393,8 +339,4 @@ function eventLog(log: Logger) {
   const at = (level: 'error' | 'warn' | 'info' | 'debug') => (event: string, fields?: object) =>
     log[level]({ ...fields }, event);
   return { error: at('error'), warn: at('warn'), info: at('info'), debug: at('debug') };
-}
-
-function isCredentialed(target: Target): target is CredentialedTarget {
-  return takesCredentials(target.upstream);
 }

@@ -1,7 +1,8 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { adminApiRoutes, type AdminApiRoutesOptions } from '#http/admin-api-routes';
+import { registryRoutes } from '#http/registry-routes';
 import { accountGrantRoutes, type AccountGrantRoutesOptions } from '#web/account-routes';
-import { scimRoutes } from '#scim/routes';
+import { scimRoutes, type ScimRoutesOptions } from '#scim/routes';
 import { assetRoutes } from '#web/assets';
 import { consentRoutes, type ConsentRoutesOptions } from '#web/consent';
 import type { DashboardOptions } from '#web/dashboard/ports';
@@ -18,6 +19,7 @@ export interface PagesOptions
   extends ReceivingOptions, PeopleRoutesOptions, AdminApiRoutesOptions, DownloadRoutesOptions {
   readonly ports: ConsentRoutesOptions['ports'] & AccountGrantRoutesOptions['ports'];
   readonly dashboard: DashboardOptions;
+  readonly scimRate: ScimRoutesOptions['scimRate'];
 }
 
 /**
@@ -39,6 +41,7 @@ export function createPages(options: PagesOptions): FastifyInstance {
   const all: ((routes: FastifyInstance) => void)[] = [
     (routes) => assetRoutes(routes),
     (routes) => downloadRoutes(routes, options),
+    (routes) => registryRoutes(routes, options),
     (routes) => peopleRoutes(routes, options),
     (routes) => accountGrantRoutes(routes, options),
     (routes) => consentRoutes(routes, options),

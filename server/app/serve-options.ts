@@ -50,7 +50,7 @@ export interface ServeOptions extends Omit<UpstreamOptions, 'isOwner'> {
   readonly announcesClientDocuments?: boolean;
   /** Clients whose metadata documents the operator provided. */
   readonly clientDocuments?: readonly DocumentedClient[];
-  /** Hosts inside this network that client metadata may be fetched from. */
+  /** Hosts inside this network that outbound requests may reach. */
   readonly outboundHosts?: readonly string[];
   /** Fetches a client metadata document; set only by tests. */
   readonly fetchDocument?: (url: string) => Promise<string>;

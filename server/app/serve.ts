@@ -1,4 +1,3 @@
-import { lookup } from 'node:dns/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import { sql } from 'kysely';
@@ -10,7 +9,7 @@ import type { Gateway } from '#gateway/gateway';
 import { Metrics } from '#metrics/metrics';
 import type { Clock } from '#model/clock';
 import { FailedAttempts } from '#oauth/failed-attempts';
-import { NameResolver } from '#outbound/name-resolver';
+import { type CountedRequests, RequestRate, scimRequestsOfDirectory } from '#scim/request-rate';
 import { clientsOf } from '#upstreams/credentials/authorization-client';
 import { upstreamSetup } from '#upstreams/credentials/setup';
 import type { AgentTunnels } from '#upstreams/tunnel/agent-tunnels';
@@ -24,6 +23,7 @@ import { openKeys } from './open-keys.ts';
 import { openMetrics } from './open-metrics.ts';
 import { openDatabase, openNodeLinks, type RemoteNodes } from './open-nodes.ts';
 import { openActivity, openAudit, openUsage } from './open-records.ts';
+import { openOutbound } from './open-outbound.ts';
 import { openSenders } from './open-senders.ts';
 import { openUpstreams } from './open-upstreams.ts';
 import { closeAll, type Closers } from './closers.ts';
@@ -70,7 +70,7 @@ async function open(options: ServeOptions, closers: Closers): Promise<RunningSer
   const { usage, meter } = await openUsage({ ...options, isOwner }, stores.db, closers);
   const recorded = { db: stores.db, masterKey };
   const activity = openActivity({ ...options, isOwner }, recorded, closers);
-  const guard = openGuard(options, closers);
+  const guard = await openOutbound(options, { ...stores, log }, closers);
 
   const basics = { stores, masterKey, tokens, guard, endpointUrl };
   const owned = { ...options, isOwner };
@@ -81,7 +81,12 @@ async function open(options: ServeOptions, closers: Closers): Promise<RunningSer
   const clientOf = clientsOf({ sealing: masterKey, guard, clock });
   const changeToken = () => stores.changes.changeToken();
   const setup = {
-    upstreamSetup: upstreamSetup({ base, sealing: masterKey, guard }),
+    upstreamSetup: upstreamSetup({
+      base,
+      sealing: masterKey,
+      guard,
+      serversOf: (agentId) => upstreams.presence.presenceOf(agentId).servers,
+    }),
     webhookSetup: webhookSetup({ sealing: masterKey, guard, clock }),
     providerSetup: providerSetup({
       base,
@@ -94,13 +99,14 @@ async function open(options: ServeOptions, closers: Closers): Promise<RunningSer
     contentKey: masterKey,
   };
   const identityProvider = await openSingleSignOn(options);
-  const { providerSetup: providers } = setup;
+  const { providerSetup: providers, mailSetup: mail } = setup;
   const sent = {
     base,
     clientOf,
     endedTokens,
     changeToken,
     providers,
+    mailSetup: mail,
     identityProvider,
     clock,
     log,
@@ -112,16 +118,17 @@ async function open(options: ServeOptions, closers: Closers): Promise<RunningSer
   const shared = { ...basics, usage, upstreams, refusals, remote, isOwner };
   const gateway = openGateway(options, { ...shared, meter, activity, metrics, instance }, closers);
   const attempts = attemptsAt(remote, clock);
-  remote?.answerWith({ gateway, attempts });
+  const scimRate = scimRequestRate(remote);
+  remote?.answerWith({ gateway, attempts, scimRate });
   const proxyDownload = openDownload(options, { isOwner }, closers);
-  const administration = { ...stores, clock, refusals, ...setup };
+  const administration = { ...stores, base, clock, refusals, ...setup };
   let isClosing = false;
   const ready = async () => {
     if (isClosing) throw new Error('this server is stopping');
     await sql`select 1`.execute(stores.db);
     nodes?.checkReady();
   };
-  const answering = { keys, gateway, attempts, proxyDownload, administration, ready };
+  const answering = { keys, gateway, attempts, scimRate, proxyDownload, administration, ready };
   const { app, closeIdle } = await openApp(
     options,
     { ...shared, ...answering, nodes, clientOf, identityProvider, senders },
@@ -174,17 +181,6 @@ interface DrainedParts {
   readonly closeIdle: () => void;
 }
 
-/** Opens what resolves the hosts of URLs that users chose, and says which of them requests may reach. */
-function openGuard({ nodePath, env = {}, outboundHosts = [] }: ServeOptions, closers: Closers) {
-  const names = new NameResolver({
-    lookup: (host) => lookup(host, { all: true }),
-    nodePath,
-    env,
-  });
-  closers.push(async () => names.close());
-  return { allowedHosts: outboundHosts, resolve: (host: string) => names.resolve(host) };
-}
-
 /** Single sign-on of the installation, where it is configured. Its library is loaded only there. */
 async function openSingleSignOn({
   base,
@@ -208,6 +204,13 @@ function attemptsAt(remote: RemoteNodes | undefined, clock: Clock) {
   };
 }
 
+/** Counts the requests of directories at all nodes. */
+function scimRequestRate(remote: RemoteNodes | undefined): RequestRate {
+  const tell =
+    remote && ((counts: CountedRequests[]) => remote.tell({ type: 'provisioned', counts }));
+  return new RequestRate(scimRequestsOfDirectory, tell && { tell });
+}
+
 /** Opens the download of the proxy. The owner prepares it now, because packing takes a while. */
 function openDownload(
   { proxy, nodePath, env = {}, clock, log }: ServeOptions,
@@ -225,6 +228,11 @@ function openDownload(
             { reason: error instanceof Error ? error.message : String(error) },
             'no .mcpb bundle for downloads; in a source tree, npm run bundle creates one',
           ),
+    programFailed: (file, error) =>
+      log.warn(
+        { file, reason: error instanceof Error ? error.message : String(error) },
+        'a program in the download folder is not offered',
+      ),
   });
   if (isOwner) download.prepare();
   closers.push(async () => download.close());

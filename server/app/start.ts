@@ -1,12 +1,12 @@
 import { flushCompileCache } from 'node:module';
 import { createServer } from 'node:net';
-import { resolve as absolute } from 'node:path';
+import { join, resolve as absolute } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Tracing } from 'latchkey-mcp/tracing';
 import { readTraceOptions } from 'latchkey-mcp/trace-options';
 import { checkBaseUrl, listeningUrl, noteBaseUrl } from '#config/base-url';
 import { startOptions } from '#config/option';
-import { readOptions } from '#config/read-options';
+import { type Input, readOptions } from '#config/read-options';
 import { UsageError } from '#config/usage-error';
 import { batchedSink, jsonLog, type Log, logLevels } from '#log/log';
 import type { Clock } from '#model/clock';
@@ -68,7 +68,7 @@ export async function start(argv: readonly string[], program: StartHost): Promis
   own.on('exit', () => logSink.flush());
   const log = jsonLog(level, logSink, worker?.number);
   const chosen = { input, worker, host, port, base, folder, clock, log };
-  const options = readServeOptions({ ...chosen, own, proxy: proxySource(program) });
+  const options = readServeOptions({ ...chosen, own, proxy: proxySource(program, folder, input) });
   if (!options.database && !worker) lockUntilExit(own, folder);
   const listening = `listening on ${listeningUrl(host, port)}`;
   if (processes > 1 && !worker) {
@@ -154,10 +154,21 @@ function lockUntilExit(own: NodeJS.Process, folder: string): void {
   own.once('exit', () => lock.close());
 }
 
-/** Where the proxy's package and bundle are: a build has them beside its files; in a source tree, scripts make them. */
-function proxySource({ version, here, isBuilt }: StartHost): ServeOptions['proxy'] {
+/**
+ * Where the proxy's package and bundle are: a build has them beside its files; in a source tree, scripts make them. Programs are in
+ * the folder that the operator chose, or in the data folder and where a source tree's own builds write them.
+ */
+function proxySource(
+  { version, here, isBuilt }: StartHost,
+  dataFolder: string,
+  input: Input,
+): ServeOptions['proxy'] {
   const path = (relative: string) => fileURLToPath(new URL(relative, here));
   const name = `latchkey-${version}`;
+  const chosen = input.text('download-folder');
+  const usual = [join(dataFolder, 'downloads')];
+  if (!isBuilt) usual.push(path('../dist/sea'), path('../tray-app/dist/packages'));
+  const programFolders = chosen === undefined ? usual : [absolute(chosen)];
   const source = isBuilt
     ? { file: path(`${name}.tgz`), bundle: path(`${name}.mcpb`) }
     : {
@@ -168,7 +179,7 @@ function proxySource({ version, here, isBuilt }: StartHost): ServeOptions['proxy
           sources: ['../proxy', '../mcp', '../scripts', '../package-lock.json'].map(path),
         },
       };
-  return { version, source };
+  return { version, source: { ...source, programFolders } };
 }
 
 /** Returns `port`, or a free port for 0, because the public URL must be known before anything listens. */

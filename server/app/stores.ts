@@ -59,8 +59,13 @@ export async function openStores(dataDir: string): Promise<OpenStores> {
 
 /** Opens a database file. `:memory:` is a database that is lost when it is closed. */
 export async function openStoresAt(file: string): Promise<OpenStores> {
-  const { db, connection } = openSqlite(file);
-  await migrate(db);
+  const opened = openSqlite(file);
+  await migrate(opened.db);
+  return storesOver(opened);
+}
+
+/** The stores over an open database that has the newest schema. */
+export function storesOver({ db, connection }: ReturnType<typeof openSqlite>): OpenStores {
   const changes = sqliteChanges(connection);
   return {
     db,
@@ -128,7 +133,7 @@ export async function openPostgresStores(
     await db.destroy();
     throw error;
   }
-  const changes = await PostgresChanges.open(db, failed);
+  const [changes] = await Promise.all([PostgresChanges.open(db, failed), reader.open()]);
   const changeToken = () => changes.changeToken();
   return {
     db,

@@ -5,7 +5,7 @@ import {
   type StoredAuditEvent,
 } from '#db/audit';
 import type { Db } from '#db/transaction';
-import { printable } from '#log/printable';
+import { printable } from 'latchkey-mcp/safe-text';
 
 const atOnce = 500;
 

@@ -6,6 +6,21 @@ export type AuditSentence = readonly [did: string, tries: string, what: string];
  * refusal `tried to` `revoke` `the API key {key}`. `{detail}` is the whole target.
  */
 export const auditSentences = {
+  'access-request.create': ['asked', 'ask', 'for access to {server}'],
+  'access-request.decline': [
+    'declined',
+    'decline',
+    'the request of {person} for access to {server}',
+  ],
+  'access-request.grant': [
+    'granted',
+    'grant',
+    '{person} access to {server} through the group {group}',
+  ],
+  'access-request.list': ['listed', 'list', 'the requests for access'],
+  'access-request.read': ['viewed', 'view', 'a request for access'],
+  'access-request.read-own': ['viewed', 'view', 'their request for access to {server}'],
+  'access-request.withdraw': ['withdrew', 'withdraw', 'their request for access to {server}'],
   'activity.read': ['viewed', 'view', 'the calls'],
   'access-token.revoke': ['revoked', 'revoke', 'one of its access tokens for {server}'],
   'agent.connect': ['connected', 'connect', 'as an agent'],
@@ -16,6 +31,7 @@ export const auditSentences = {
   'agent.read': ['viewed', 'view', 'the agent {agent}'],
   'agent.revoke': ['revoked', 'revoke', 'the agent {agent}'],
   'agent.revoke-key': ['revoked', 'revoke', 'the agent key {key}'],
+  'attention.list': ['viewed', 'view', 'what needs attention'],
   'audit.expire': ['removed', 'remove', '{detail} from the audit log'],
   'call.content': ['read', 'read', 'the arguments and result of the call {call}'],
   'call.export': ['exported', 'export', 'the recorded calls'],
@@ -35,6 +51,7 @@ export const auditSentences = {
     'call',
     '{server}, which only people with an account of their own can use',
   ],
+  'call.key-missing': ['called', 'call', '{server} before entering their key there'],
   'call.not-connected': ['called', 'call', '{server} before connecting an account there'],
   'call.not-theirs': ['used', 'use', 'a session or an id of another caller at {server}'],
   'call.too-many-requests': ['called', 'call', '{server} more often than allowed'],
@@ -58,7 +75,19 @@ export const auditSentences = {
   'client.rotate': ['rotated', 'rotate', 'the secret of the OAuth client {client}'],
   'client.secrets': ['listed', 'list', 'the secrets of the OAuth client {client}'],
   'client.update': ['changed', 'change', 'the OAuth client {client}'],
+  'collection.add-member': ['added', 'add', 'the server {member} to the collection {server}'],
+  'collection.choose': ['decided', 'decide', 'about {name} of {member} in the collection {server}'],
+  'collection.create': ['created', 'create', 'the collection {server}'],
+  'collection.list': ['listed', 'list', 'the collections'],
+  'collection.read': ['viewed', 'view', 'the collection {server}'],
+  'collection.remove-member': [
+    'removed',
+    'remove',
+    'the server {member} from the collection {server}',
+  ],
+  'collection.set-member': ['changed', 'change', 'what the collection {server} has of {member}'],
   'connection.create': ['connected', 'connect', 'their account at {server}'],
+  'connection.enter-key': ['entered', 'enter', 'their key for {server}'],
   'connection.end': ['disconnected', 'disconnect', 'the account of {connection} at {server}'],
   'connection.end-own': ['disconnected', 'disconnect', 'their account at {server}'],
   'connection.list': ['listed', 'list', 'the connected accounts of {server}'],
@@ -78,6 +107,14 @@ export const auditSentences = {
     'allow',
     'the application {application} more than permitted',
   ],
+  'deployment.file': ['downloaded', 'download', 'a file for device management'],
+  'deployment.list': ['listed', 'list', 'where servers are installed'],
+  'deployment.publish': ['published', 'publish', 'the server {server}'],
+  'deployment.read': ['viewed', 'view', 'where {server} is installed'],
+  'deployment.set': ['changed', 'change', 'where {server} is installed'],
+  'deployment.unpublish': ['stopped publishing', 'stop publishing', 'the server {server}'],
+  'device.list': ['listed', 'list', 'the devices of {person}'],
+  'device.sign-out': ['signed out', 'sign out', 'a device of {person}'],
   'domain.add': ['added', 'add', 'the domain {domain}'],
   'domain.confirm': ['confirmed', 'confirm', 'the domain {domain}'],
   'domain.list': ['listed', 'list', 'the domains'],
@@ -179,6 +216,12 @@ export const auditSentences = {
   'password.set': ['set', 'set', 'the password of {person}'],
   'people.manage': ['managed', 'manage', 'people'],
   'people.read': ['viewed', 'view', 'the people'],
+  'notice.manage': ['managed', 'manage', 'their notices'],
+  'notice.read': ['viewed', 'view', 'their notices'],
+  'notice.set': ['changed', 'change', 'which notices they get'],
+  'outbound.allow': ['allowed', 'allow', 'requests to {detail}'],
+  'outbound.list': ['listed', 'list', 'the allowed outbound hosts'],
+  'outbound.remove': ['stopped allowing', 'stop allowing', 'requests to {detail}'],
   'person.end-sessions': ['ended', 'end', 'the sessions of {person}'],
   'person.grant-auditor': [
     'gave',
@@ -258,6 +301,7 @@ export const auditSentences = {
   'scim.rotate-token': ['rotated', 'rotate', 'the SCIM token {detail}'],
   'scim.update-group': ['changed', 'change', 'the group {group}'],
   'scim.update-user': ['changed', 'change', 'the entry of {person}'],
+  'search.find': ['searched', 'search', 'the organization'],
   'server.contents': ['viewed', 'view', 'what is stored of the calls to {server}'],
   'server.create': ['created', 'create', 'the server {server}'],
   'server.delete-contents': ['deleted', 'delete', 'the stored arguments and results of {server}'],
@@ -306,6 +350,7 @@ export const auditSentences = {
   'token.refused': ['used', 'use', 'an invalid personal token'],
   'token.revoke': ['revoked', 'revoke', 'the personal token {token}'],
   'tool.accept': ['approved', 'approve', 'definitions of {server}: {tool}'],
+  'tool.change-rules': ['changed', 'change', 'who may use what of {server}'],
   'tool.changed': ['noticed', 'notice', 'that the tool {tool} changed'],
   'tool.changed-often': [
     'noticed',
@@ -358,6 +403,7 @@ export function auditSentence(action: string): AuditSentence {
   if (isKnown(action)) return auditSentences[action];
   const [subject = action, reason = ''] = action.split('.');
   const words = reason.replaceAll('-', ' ');
+  if (subject === 'attention') return ['noticed', 'notice', 'that {detail}'];
   if (subject === 'token') return ['requested', 'request', `an OAuth token (${words})`];
   if (subject === 'settings') return ['changed', 'change', `the settings of {server} (${words})`];
   return ['did', 'do', `${action}: {detail}`];

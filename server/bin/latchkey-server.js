@@ -18,7 +18,9 @@ if (
   !given.includes(youngGeneration)
 ) {
   const { execPath, execArgv, argv } = process;
-  process.execve(execPath, [execPath, `${youngGeneration}=8`, ...execArgv, ...argv.slice(1)]);
+  const args = [execPath, `${youngGeneration}=8`, ...execArgv, ...argv.slice(1)];
+  // Node 22.19 passes no environment unless it is named.
+  process.execve(execPath, args, process.env);
 }
 
 // By default, V8 collects long-lived objects only when their memory is several times what was in use. This lets it grow by

@@ -1,11 +1,16 @@
+import { accessRequestCommands } from '#admin/access-requests';
 import { agentCommands } from '#admin/agents';
+import { attentionCommands } from '#admin/attention';
 import { auditCommands } from '#admin/audit';
 import { callCommands } from '#admin/call-commands';
 import { contentCommands } from '#admin/call-contents';
 import { clientSecretCommands } from '#admin/client-secrets';
 import { clientCommands, clientRevokeCommand } from '#admin/clients';
+import { collectionCommands } from '#admin/collection-commands';
 import type { Command } from '#admin/command';
 import { domainCommands } from '#admin/domains';
+import { deploymentCommands } from '#admin/deployment-commands';
+import { deviceCommands } from '#admin/devices';
 import { grantCommands } from '#admin/grants';
 import { groupCommands } from '#admin/groups';
 import { serverSetGroups } from '#admin/server-access';
@@ -16,8 +21,10 @@ import { invitationCommands } from '#admin/invitation-commands';
 import { keyCommands } from '#admin/keys';
 import { leaverCommands } from '#admin/leavers';
 import { mailCommands } from '#admin/mail-commands';
+import { noticeCommands } from '#admin/notices';
 import { organizationCommands } from '#admin/organizations';
 import { offboardCommand } from '#admin/offboarding';
+import { outboundCommands } from '#admin/outbound';
 import { personCommands } from '#admin/people';
 import { pseudonymizeCommand } from '#admin/pseudonyms';
 import {
@@ -30,6 +37,7 @@ import {
   serverListCommand,
   serverUpdateCommand,
 } from '#admin/server-commands';
+import { searchCommands } from '#admin/search';
 import { scimCommands } from '#admin/scim';
 import { tokenCommands } from '#admin/tokens';
 import { toolCommands } from '#admin/tool-commands';
@@ -56,6 +64,8 @@ import { signingKeyRotate } from './signing-key-commands.ts';
 /** Every administrative command, in the order of the help. */
 export const commands: readonly (Command | FolderCommand)[] = [
   ...organizationCommands,
+  ...attentionCommands,
+  ...searchCommands,
   serverCreateCommand,
   serverListCommand,
   serverUpdateCommand,
@@ -74,6 +84,8 @@ export const commands: readonly (Command | FolderCommand)[] = [
   connectionList,
   connectionEnd,
   serverDeleteCommand,
+  ...collectionCommands,
+  ...deploymentCommands,
   ...toolCommands,
   ...clientCommands,
   ...clientSecretCommands,
@@ -90,12 +102,14 @@ export const commands: readonly (Command | FolderCommand)[] = [
   userCommands.remove,
   ...invitationCommands,
   ...groupCommands,
+  ...accessRequestCommands,
   ...providerCommands,
   ...assertionCommands,
   ...domainCommands,
   ...scimCommands,
   ...leaverCommands,
   ...grantCommands,
+  ...deviceCommands,
   ...tokenCommands,
   ...auditCommands,
   ...callCommands,
@@ -103,6 +117,8 @@ export const commands: readonly (Command | FolderCommand)[] = [
   ...usageCommands,
   ...webhookCommands,
   ...mailCommands,
+  ...noticeCommands,
+  ...outboundCommands,
   signingKeyRotate,
   backup,
   restore,

@@ -23,7 +23,7 @@ export function findCommand(argv: readonly string[]): {
   if (verbs.length === 0) throw new UsageError(`'${noun}' is not a command`, allHelp);
   const known = verbs.map(({ words }) => words).join(', ');
   throw new UsageError(
-    `'${`${noun} ${verb}`.trim()}' is not a command`,
+    verb === '' ? `${noun} needs a command` : `'${noun} ${verb}' is not a command`,
     `available commands: ${known}`,
   );
 }

@@ -209,6 +209,11 @@ export const startOptions: readonly Option[] = [
     doc: 'a folder of skills that a server also offers, each a folder with a SKILL.md; see docs/skills.md',
   },
   {
+    name: 'download-folder',
+    value: 'DIR',
+    doc: 'a folder of executables and packages of the tray app that people can download; see docs/packages.md (default: downloads in the data directory)',
+  },
+  {
     name: 'max-body-bytes',
     value: 'N',
     fallback: '4194304',

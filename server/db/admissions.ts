@@ -5,12 +5,12 @@ import { type Awaitable, whenReady } from '#model/awaitable';
 import type { Suspension } from '#model/suspension';
 import { readScopes } from './columns.ts';
 import { type KeptQuery, type ReadKept, withValues } from './kept-query.ts';
-import { readServer, targetColumns, type ServerRow } from './servers.ts';
+import { readServer, targetColumns, type ServerRow } from './server-rows.ts';
 import { type ServerRecord } from '#model/endpoints';
 import { isPostgres, type Db } from './transaction.ts';
 import type { EpochSeconds } from '#model/clock';
 import { readToolSelection, type ToolCaller } from '#model/tool-rights';
-import { roleScopes, type Scope } from '#model/scopes';
+import { allScopes, limitedScopes, roleScopes, type Scope } from '#model/scopes';
 
 /** A server and the credential's access to it, looked up for every request. */
 export interface AdmittedKey {
@@ -70,6 +70,19 @@ export interface AdmissionStore {
     organization: string;
     server: string;
     userId: string;
+  }): Awaitable<AdmittedClient | Suspended | undefined>;
+
+  /**
+   * Admits callers of a collection to one of its members: a person only if they may use the member, too. A key or a client of the
+   * collection needs no access of its own, because an administrator named the member.
+   */
+  byMember(at: {
+    organization: string;
+    server: string;
+    /** The id of the collection's endpoint. */
+    collectionId: string;
+    userId: string | undefined;
+    asOf?: string | undefined;
   }): Awaitable<AdmittedClient | Suspended | undefined>;
 
   /** A token that changes whenever any process writes what admissions depend on. Very cheap. */
@@ -148,6 +161,23 @@ const byPersonSql = `select ${server}, case ${disabled} end as suspension, m.rol
   from organization o
   join endpoint s on s.organization_id = o.id
   ${itsTarget}
+  join membership m on m.person_id = :person and m.organization_id = o.id
+  where ${named} and ${inGroup}`;
+
+const inCollection = `join collection_member cm on cm.collection_id = :collection and cm.member_id = s.id`;
+
+const byMemberSql = `select ${server}, case ${disabled} end as suspension, cm.tool_selection
+  from organization o
+  join endpoint s on s.organization_id = o.id
+  ${itsTarget}
+  ${inCollection}
+  where ${named}`;
+
+const byMemberPersonSql = `select ${server}, case ${disabled} end as suspension, cm.tool_selection, m.role, ${itsGroups}
+  from organization o
+  join endpoint s on s.organization_id = o.id
+  ${itsTarget}
+  ${inCollection}
   join membership m on m.person_id = :person and m.organization_id = o.id
   where ${named} and ${inGroup}`;
 
@@ -241,10 +271,11 @@ const byGrant: AdmissionQuery<AdmittedClient | Suspended> = {
   read(row) {
     if (!isRole(row.role)) return undefined;
     const most = roleScopes(row.role);
-    return unlessSuspended(row, () => ({
-      ...usable(row, true),
-      scopes: readScopes(row.scopes).filter((scope) => most.includes(scope)),
-    }));
+    return unlessSuspended(row, () => {
+      const found = usable(row, true);
+      const scopes = readScopes(row.scopes).filter((scope) => most.includes(scope));
+      return { ...found, scopes: limitedScopes(scopes, found.toolCaller.selections) };
+    });
   },
 };
 
@@ -259,8 +290,33 @@ const byPerson: AdmissionQuery<AdmittedClient | Suspended> = {
   },
 };
 
+const byMember: AdmissionQuery<AdmittedClient | Suspended> = {
+  name: 'member',
+  sql: byMemberSql,
+  parameters: ['organization', 'server', 'collection'],
+  read: (row) => unlessSuspended(row, () => ({ ...usable(row, false), scopes: allScopes })),
+};
+
+const byMemberPerson: AdmissionQuery<AdmittedClient | Suspended> = {
+  name: 'member-person',
+  sql: byMemberPersonSql,
+  parameters: ['organization', 'server', 'collection', 'person'],
+  read(row) {
+    if (!isRole(row.role)) return undefined;
+    const scopes = roleScopes(row.role);
+    return unlessSuspended(row, () => ({ ...usable(row, true), scopes }));
+  },
+};
+
 /** All queries of admission. */
-export const admissionQueries = [byKey, byClient, byGrant, byPerson] as const;
+export const admissionQueries = [
+  byKey,
+  byClient,
+  byGrant,
+  byPerson,
+  byMember,
+  byMemberPerson,
+] as const;
 
 /** Looks up admissions by a way to read them. */
 export function admissionStore(read: ReadKept, changeToken: () => string): AdmissionStore {
@@ -280,6 +336,12 @@ export function admissionStore(read: ReadKept, changeToken: () => string): Admis
 
     byPerson: ({ organization, server: name, userId }) =>
       read(byPerson, { organization, server: name, person: userId }),
+
+    byMember({ organization, server: name, collectionId: collection, userId, asOf }) {
+      const values = { organization, server: name, collection };
+      if (userId === undefined) return read(byMember, values, asOf);
+      return read(byMemberPerson, { ...values, person: userId }, asOf);
+    },
 
     changeToken,
   };

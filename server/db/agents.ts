@@ -1,6 +1,6 @@
 import type { EpochSeconds } from '#model/clock';
 import type { Page, PageQuery } from '#model/page';
-import { containsText, nullsSmallest, ownerOf } from './columns.ts';
+import { containsText, countRows, nullsSmallest, ownerOf, readStrings } from './columns.ts';
 import { inParts, transaction, type Db } from './transaction.ts';
 
 /** An on-premise agent: a program in a private network that serves the MCP servers bound to it. */
@@ -121,11 +121,8 @@ export async function listAgents(
     .limit(limit)
     .offset(offset)
     .execute();
-  const { total } = await all
-    .clearSelect()
-    .select(({ fn }) => fn.countAll<number | string>().as('total'))
-    .executeTakeFirstOrThrow();
-  return { items: rows.map(readAgent), total: Number(total) };
+  const total = await countRows(all);
+  return { items: rows.map(readAgent), total };
 }
 
 /** Records that a process is connected to these agents, which is valid until `until`. */
@@ -137,6 +134,25 @@ export async function setOnline(
   for (const some of sortedParts(ids)) {
     await db.updateTable('agent').set({ online_until: until }).where('id', 'in', some).execute();
   }
+}
+
+/** Notes which of its servers an agent runs as commands, so that other processes know it, too. */
+export async function noteCommands(db: Db, id: string, names: readonly string[]): Promise<void> {
+  await db
+    .updateTable('agent')
+    .set({ commands: JSON.stringify(names) })
+    .where('id', '=', id)
+    .execute();
+}
+
+/** The servers that an agent ran as commands when it was connected last. */
+export async function findCommands(db: Db, id: string): Promise<readonly string[]> {
+  const row = await db
+    .selectFrom('agent')
+    .select('commands')
+    .where('id', '=', id)
+    .executeTakeFirst();
+  return readStrings(row?.commands ?? '[]');
 }
 
 /** Records that these agents are no longer connected to the process that wrote `until`; another may have written since. */

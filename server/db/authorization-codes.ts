@@ -26,6 +26,8 @@ export interface AuthorizationCode {
   readonly codeChallenge: string;
   /** The assistant that our proxy said it works for. */
   readonly assistant?: string | undefined;
+  /** The id of the computer that our proxy said it runs on. */
+  readonly deviceId?: string | undefined;
   readonly expiresAt: EpochSeconds;
   readonly spentAt: EpochSeconds | undefined;
 }
@@ -51,6 +53,7 @@ export async function insertAuthorizationCode(
       redirect_uri: code.redirectUri,
       code_challenge: code.codeChallenge,
       assistant: code.assistant ?? null,
+      device_id: code.deviceId ?? null,
       expires_at: code.expiresAt,
       spent_at: null,
     })
@@ -89,6 +92,7 @@ export async function findAuthorizationCode(
       redirectUri: row.redirect_uri,
       codeChallenge: row.code_challenge,
       assistant: row.assistant ?? undefined,
+      ...(row.device_id !== null && { deviceId: row.device_id }),
       expiresAt: row.expires_at,
       spentAt: row.spent_at ?? undefined,
     }

@@ -4,7 +4,7 @@ import { type CallGap, callRetentionDays, gapReasons } from '#model/calls';
 import type { EpochSeconds } from '#model/clock';
 import type { Db } from './transaction.ts';
 
-// The gaps of Activity: calls that were answered and not recorded. Each minute, node and reason is a row.
+// The gaps of Activity: calls that were answered and not recorded, or whose end was not. Each minute, node and reason is a row.
 
 const minuteMs = 60_000;
 /** Gaps that are read for one search. */

@@ -22,6 +22,8 @@ export interface CallFilter {
   readonly person?: string | undefined;
   /** The address that rows carry of a person, as `emailKey` writes it. It is not indexed. */
   readonly personName?: string | undefined;
+  /** The id of a device. It is not indexed: give the person, too. */
+  readonly device?: string | undefined;
   /** The id of a key or client. */
   readonly credential?: string | undefined;
   /** The application, as it calls itself; `*` stands for any text. */
@@ -32,7 +34,8 @@ export interface CallFilter {
   readonly target?: string | undefined;
   /** Names of tools or prompts, or URIs of resources; `*` stands for any text. */
   readonly names?: readonly string[] | undefined;
-  readonly error?: string | undefined;
+  /** The code of the error, or one of several codes. */
+  readonly error?: string | readonly string[] | undefined;
   /** What the call was sent with. */
   readonly account?: UpstreamAccount | undefined;
   /** `failed`: all ends but `ok` and `cancelled`. */
@@ -285,7 +288,7 @@ function wantedSubjects(filter: CallFilter): readonly WantedSubjects[] {
   const { person, credential, application, endpoint, target, names, error, end, account } = filter;
   const one = (subject: string | undefined) => (subject === undefined ? undefined : [subject]);
   const values: Readonly<Record<IndexedKind, readonly string[] | undefined>> = {
-    error: one(error),
+    error: error === undefined ? undefined : [error].flat(),
     end: end === 'failed' ? failedEnds : one(end),
     person: one(person),
     credential: one(credential),
@@ -475,6 +478,7 @@ export function matches(db: Db, filter: CallFilter): Expression<SqlBool> {
     ({ kind, subjects, are }) => sql`${isOneOf(db, indexedKinds[kind].column, subjects, are)}`,
   );
   if (filter.callId !== undefined) parts.push(sql`call_id = ${filter.callId}`);
+  if (filter.device !== undefined) parts.push(sql`device_id = ${filter.device}`);
   if (filter.personName !== undefined) parts.push(sql`lower(person_name) = ${filter.personName}`);
   return parts.length > 0 ? sql<SqlBool>`${sql.join(parts, sql` and `)}` : sql<SqlBool>`1 = 1`;
 }

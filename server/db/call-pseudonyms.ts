@@ -107,7 +107,7 @@ export interface PseudonymStep {
 
 /**
  * Goes through the calls after `after`, at most `limit`: those of the person that started before the request get the pseudonym, lose
- * the IP address, and are no longer found by the person. Their arguments and results, which may name the person, are deleted, also
+ * the IP address and the device, and are no longer found by the person. Their arguments and results, which may name the person, are deleted, also
  * those that were stored after an earlier round.
  */
 export async function replaceInCalls(
@@ -161,6 +161,7 @@ async function renameCalls(
       credential_id: ifPerson(id, 'credential_id'),
       credential_name: ifPerson(name, 'credential_name'),
       address: null,
+      device_id: null,
     })
     .where('organization_id', '=', request.organizationId)
     .where('id', 'in', ids)

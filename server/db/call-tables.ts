@@ -1,3 +1,5 @@
+import type { Generated } from 'kysely';
+
 /** The tables of recorded calls, which `Schema` contains. */
 export interface CallTables {
   /** The calls of Activity, in the order in which they were written. */
@@ -35,6 +37,8 @@ export interface CallTables {
     bytes_in: number;
     bytes_out: number;
     times: number;
+    /** The device that our proxy named, if the call was made through it. */
+    device_id: Generated<string | null>;
   };
   /** The quarters of an hour whose calls are in `call_subject`, or will be soon: `db/call-index.ts`. */
   call_quarter: {
@@ -67,7 +71,7 @@ export interface CallTables {
     rounds: number;
     due_at_ms: number;
   };
-  /** Calls that were answered and not recorded. */
+  /** Calls that were answered and not recorded, or whose end was not. */
   call_gap: {
     organization_id: string;
     /** Of its beginning, since 1970. */

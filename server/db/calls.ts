@@ -149,6 +149,7 @@ const recordColumns = {
   bytes_in: 'bigint',
   bytes_out: 'bigint',
   times: 'integer',
+  device_id: 'text',
 } as const satisfies Record<keyof Schema['call_record'], ColumnType>;
 
 /** A statement that writes a row from its values: for SQLite one that is executed for each row, for PostgreSQL one for all rows. */
@@ -262,6 +263,7 @@ function toRow(call: CallRecord): Value[] {
     call.bytesIn,
     call.bytesOut,
     call.times,
+    call.deviceId ?? null,
   ];
 }
 

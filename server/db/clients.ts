@@ -14,6 +14,7 @@ import {
   readSelection,
   readStrings,
   selectionText,
+  countRows,
 } from './columns.ts';
 import type { Schema } from './schema.ts';
 import type { KeptQuery } from './kept-query.ts';
@@ -244,9 +245,7 @@ export async function listClients(db: Db, query: ClientQuery): Promise<Page<List
     .limit(query.limit)
     .offset(query.offset)
     .execute();
-  const { total } = await all
-    .select(({ fn }) => fn.countAll<number | string>().as('total'))
-    .executeTakeFirstOrThrow();
+  const total = await countRows(all);
   const items = rows.map((row) =>
     Object.assign(readClient(row), {
       secretHint: row.secret_hint ?? undefined,
@@ -255,7 +254,7 @@ export async function listClients(db: Db, query: ClientQuery): Promise<Page<List
       }),
     }),
   );
-  return { items, total: Number(total) };
+  return { items, total };
 }
 
 /** Takes effect on the next request. @returns `false` when there is no such client, or it is revoked */

@@ -5,6 +5,7 @@ import {
   type Expression,
   type OrderByItemBuilder,
   type RawBuilder,
+  type SelectQueryBuilder,
   type SqlBool,
 } from 'kysely';
 
@@ -56,4 +57,16 @@ export function nullsSmallest(descending: boolean) {
 /** The person who answers for what an actor of the audit log creates; null if the actor is no person. */
 export function ownerOf(createdBy: string | undefined): string | null {
   return createdBy?.startsWith('user:') ? createdBy.slice('user:'.length) : null;
+}
+
+/** How many rows a query finds that was neither ordered nor limited yet. */
+export async function countRows<Tables, Table extends keyof Tables>(
+  found: Pick<SelectQueryBuilder<Tables, Table, unknown>, 'clearSelect'>,
+): Promise<number> {
+  const { total } = await found
+    .clearSelect()
+    .select(({ fn }) => fn.countAll<number | string>().as('total'))
+    .$castTo<{ total: number | string }>()
+    .executeTakeFirstOrThrow();
+  return Number(total);
 }

@@ -243,6 +243,21 @@ export async function countWaitingDefinitions(
   return rows.map(({ serverId, name, waiting }) => ({ serverId, name, waiting: Number(waiting) }));
 }
 
+/** The length of each tool's definition, in characters, as far as its text is stored. */
+export async function toolLengths(db: Db, targetId: string): Promise<ReadonlyMap<string, number>> {
+  const rows = await db
+    .selectFrom('primitive_definition')
+    .select(({ fn }) => [
+      'name',
+      fn<number | null>('length', ['accepted_text']).as('accepted'),
+      fn<number | null>('length', ['seen_text']).as('seen'),
+    ])
+    .where('target_id', '=', targetId)
+    .where('kind', '=', 'tool')
+    .execute();
+  return new Map(rows.map(({ name, accepted, seen }) => [name, accepted ?? seen ?? 0]));
+}
+
 const mostToolNames = 50_000;
 
 /** The names of the tools that the servers of an organization have listed, by server. */

@@ -97,6 +97,51 @@ export function verdictOf(
   return scopes.includes(scopeOfKind(kind)) ? rights.verdict(kind, name) : 'no_scope';
 }
 
+/**
+ * Returns a function that says whether a person may use something of a server; `undefined` if they cannot use the server. What a collection
+ * shows must be theirs at the member, too.
+ */
+export async function usableBy(
+  db: Db,
+  record: Pick<ServerRecord, 'organization' | 'name' | 'id' | 'target'>,
+  userId: string,
+): Promise<((one: Primitive) => boolean) | undefined> {
+  const { organization, name: server, target } = record;
+  const mayUse = uses(await currentAdmissions(db).byPerson({ organization, server, userId }));
+  if (!mayUse || target.upstream.kind !== 'collection') return mayUse;
+  const { members, names } = target.upstream;
+  const ofMembers: (((one: Primitive) => boolean) | undefined)[] = [];
+  for (const { name: member } of members)
+    ofMembers.push(await usableInCollection(db, record, { member, userId }));
+  // A kind has no space.
+  const usable = new Set<string>();
+  for (const [kind, place, name, shown = name] of names)
+    if (ofMembers[place]?.({ kind, name })) usable.add(`${kind} ${shown}`);
+  return (one) => usable.has(`${one.kind} ${one.name}`) && mayUse(one);
+}
+
+/** The same of a member of a collection, for a person who calls the collection. */
+async function usableInCollection(
+  db: Db,
+  { organization, id: collectionId }: Pick<ServerRecord, 'organization' | 'id'>,
+  { member, userId }: { readonly member: string; readonly userId: string },
+): Promise<((one: Primitive) => boolean) | undefined> {
+  const at = { organization, server: member, collectionId, userId };
+  return uses(await currentAdmissions(db).byMember(at));
+}
+
+function uses(
+  admitted: AdmittedClient | Suspended | undefined,
+): ((one: Primitive) => boolean) | undefined {
+  if (!admitted || 'suspension' in admitted) return undefined;
+  const { endpoint, toolCaller, scopes } = admitted;
+  const rights = new ToolRights(endpoint.target, toolCaller);
+  return (one) => {
+    const verdict = verdictOf(rights, scopes, one);
+    return verdict !== 'no_scope' && allows(verdict);
+  };
+}
+
 type Caller = { readonly caller: ToolCaller; readonly scopes: readonly Scope[] };
 type Found = Caller | { readonly excluded: Excluded };
 

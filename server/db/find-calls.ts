@@ -153,5 +153,6 @@ function readCall(row: Selectable<Schema['call_record']>): CallRecord {
     bytesIn: row.bytes_in,
     bytesOut: row.bytes_out,
     times: row.times,
+    ...(row.device_id !== null && { deviceId: row.device_id }),
   };
 }

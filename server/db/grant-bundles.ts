@@ -40,29 +40,34 @@ export interface GrantBundle {
 /** What a code allows at one server. */
 export type BundlePart = Pick<AuthorizationCode, 'grantId' | 'serverId' | 'scopes' | 'tools'>;
 
+/** What our proxy says of itself, which is kept with each part. */
+type ProxyClaim = 'assistant' | 'deviceId';
+
 /** The authorization code of a bundle. */
 export interface BundleCode extends Omit<
   AuthorizationCode,
-  keyof BundlePart | 'assistant' | 'spentAt'
+  keyof BundlePart | ProxyClaim | 'spentAt'
 > {
   /** The id of the bundle that redeeming the code creates. */
   readonly bundleId: string;
   readonly listsServers: boolean;
   readonly assistant?: string | undefined;
+  readonly deviceId?: string | undefined;
 }
 
 /** A code that was issued, with the servers that still exist and are enabled. */
-export interface IssuedBundleCode extends Omit<BundleCode, 'assistant'> {
+export interface IssuedBundleCode extends Omit<BundleCode, ProxyClaim> {
   readonly parts: readonly (BundlePart & {
     readonly serverPath: string;
     readonly assistant: string | undefined;
+    readonly deviceId: string | undefined;
   })[];
   readonly redeemedAt: EpochSeconds | undefined;
 }
 
 export async function insertBundleCode(
   db: Db,
-  { bundleId, assistant, listsServers, ...code }: BundleCode,
+  { bundleId, assistant, deviceId, listsServers, ...code }: BundleCode,
   parts: readonly BundlePart[],
   now: EpochSeconds,
 ): Promise<void> {
@@ -104,6 +109,7 @@ export async function insertBundleCode(
     tool_selection: selectionText(tools),
     ...proof,
     assistant: assistant ?? null,
+    device_id: deviceId ?? null,
     expires_at: code.expiresAt,
     spent_at: null,
     bundle_id: bundleId,
@@ -124,6 +130,7 @@ export async function findBundleCode(db: Db, hash: string): Promise<IssuedBundle
     .innerJoin('endpoint', 'endpoint.id', 'authorization_code.endpoint_id')
     .innerJoin('organization', 'organization.id', 'endpoint.organization_id')
     .select(['authorization_code.grant_id', 'endpoint_id', 'scopes', 'tool_selection', 'assistant'])
+    .select('device_id')
     .select(['organization.name as organization', 'endpoint.name as server'])
     .where('bundle_id', '=', row.id)
     .where('organization.disabled_at', 'is', null)
@@ -148,6 +155,7 @@ export async function findBundleCode(db: Db, hash: string): Promise<IssuedBundle
       scopes: readScopes(part.scopes),
       tools: readSelection(part.tool_selection),
       assistant: part.assistant ?? undefined,
+      deviceId: part.device_id ?? undefined,
     })),
   };
 }
@@ -258,6 +266,20 @@ export async function listBundledGrants(db: Db, bundleId: string): Promise<Bundl
   return rows.map((row) =>
     Object.assign(readGrant(row), { isSuspended: row.server_disabled_at !== null }),
   );
+}
+
+/** The organizations at whose servers a bundle has grants, or had some that were revoked. */
+export async function listBundleOrganizations(
+  db: Db,
+  bundleId: string,
+): Promise<ReadonlySet<string>> {
+  const rows = await namedGrants(db)
+    .clearSelect()
+    .select('organization.name')
+    .distinct()
+    .where('oauth_grant.bundle_id', '=', bundleId)
+    .execute();
+  return new Set(rows.map(({ name }) => name));
 }
 
 /**

@@ -4,10 +4,10 @@ import type { EpochSeconds } from '#model/clock';
 import type { Scope } from '#model/scopes';
 import type { ToolSelection } from '#model/tool-rights';
 import type { Page } from '#model/page';
-import { containsText, readScopes, readSelection, selectionText } from './columns.ts';
+import { containsText, readScopes, readSelection, selectionText, countRows } from './columns.ts';
 import { deleteConsents } from './consents.ts';
 import type { Schema } from './schema.ts';
-import { transaction, type Db } from './transaction.ts';
+import { advisoryLock, transaction, type Db } from './transaction.ts';
 
 /*
  * What people allowed applications to do. A grant's refresh token is exchanged for its successor. Only SHA-256 hashes of tokens are stored.
@@ -28,6 +28,8 @@ export interface Grant {
   readonly redirectHost: string;
   /** The assistant that our proxy said it works for. */
   readonly assistant?: string | undefined;
+  /** The id of the computer that our proxy said it runs on. */
+  readonly deviceId?: string | undefined;
   /** Whether the code was redeemed with client authentication. If so, every refresh requires it too. */
   readonly authenticated: boolean;
   readonly createdAt: EpochSeconds;
@@ -40,7 +42,11 @@ export interface Grant {
 }
 
 /** A grant with the names of its application and server. */
-export interface NamedGrant extends Grant {
+export interface NamedGrant extends Omit<Grant, 'deviceId'> {
+  /** The computer that our proxy said it runs on. `system` may be empty. */
+  readonly device?:
+    | { readonly id: string; readonly name: string; readonly system: string }
+    | undefined;
   readonly clientName: string;
   /** `{organization}/{server}` */
   readonly serverPath: string;
@@ -96,7 +102,10 @@ export type Spending =
       readonly successorUsed: boolean;
     };
 
-/** Inserts a grant and deletes expired ones. `bundleId` is that of grants under one refresh token. */
+/**
+ * Inserts a grant and deletes expired ones. `bundleId` is that of grants under one refresh token. On a device that was signed out, the person
+ * has just allowed access again, so assertions may give it, too.
+ */
 export async function insertGrant(
   tx: Db,
   grant: Omit<Grant, 'revokedAt'>,
@@ -113,6 +122,7 @@ export async function insertGrant(
       tool_selection: selectionText(grant.tools),
       redirect_host: grant.redirectHost,
       assistant: grant.assistant ?? null,
+      device_id: grant.deviceId ?? null,
       authenticated: grant.authenticated ? 1 : 0,
       created_at: grant.createdAt,
       expires_at: grant.expiresAt,
@@ -127,6 +137,39 @@ export async function insertGrant(
     // A person's refusal does not expire.
     .where((where) => where.or([where('is_by_assertion', '=', 0), where('revoked_at', 'is', null)]))
     .execute();
+  const { userId, serverId, deviceId } = grant;
+  if (deviceId !== undefined) await allowDevice(tx, { userId, serverId, deviceId });
+}
+
+/** A device of a person, at the organization of a server. */
+interface DeviceAt {
+  readonly userId: string;
+  readonly serverId: string;
+  readonly deviceId: string;
+}
+
+/** The grants by assertions that were signed out of a device in the organization of a server, and refuse further ones there. */
+export function signedOutOf(db: Db, { userId, serverId, deviceId }: DeviceAt) {
+  return db
+    .selectFrom('oauth_grant')
+    .where('person_id', '=', userId)
+    .where('device_id', '=', deviceId)
+    .where('is_by_assertion', '=', 1)
+    .where('revoked_at', 'is not', null)
+    .where('endpoint_id', 'in', (endpoints) =>
+      endpoints
+        .selectFrom('endpoint')
+        .select('id')
+        .where('organization_id', '=', (own) =>
+          own.selectFrom('endpoint').select('organization_id').where('id', '=', serverId),
+        ),
+    );
+}
+
+/** Lets assertions give access again to a device that was signed out in the organization of a server. */
+export async function allowDevice(tx: Db, at: DeviceAt): Promise<void> {
+  const refusals = signedOutOf(tx, at).select('id');
+  await tx.deleteFrom('oauth_grant').where('id', 'in', refusals).execute();
 }
 
 /** Finds revoked and expired grants too. */
@@ -184,17 +227,14 @@ export async function listGrants(
     .limit(limit)
     .offset(offset)
     .execute();
-  const { total } = await all
-    .clearSelect()
-    .select(({ fn }) => fn.countAll<number | string>().as('total'))
-    .executeTakeFirstOrThrow();
+  const total = await countRows(all);
   const items = rows.map((row) =>
     Object.assign(readGrant(row), {
       email: row.email,
       isOpenClient: row.own_organization === null,
     }),
   );
-  return { items, total: Number(total) };
+  return { items, total };
 }
 
 /** Whether a person ever connected an application to a server of the organization. */
@@ -231,15 +271,50 @@ export async function setGrantTools(db: Db, id: string, tools: ToolSelection): P
   });
 }
 
-/** Revokes the grant, and with it all its tokens. @returns `false` when there is no such grant, or it is already revoked */
+/**
+ * Revokes the grant, and with it all its tokens. One by an assertion then stands for those of all devices, which it replaces.
+ *
+ * @returns `false` when there is no such grant, or it is already revoked
+ */
 export async function revokeGrant(db: Db, id: string, now: EpochSeconds): Promise<boolean> {
-  const { numUpdatedRows } = await db
-    .updateTable('oauth_grant')
-    .set({ revoked_at: now })
-    .where('id', '=', id)
-    .where('revoked_at', 'is', null)
-    .executeTakeFirst();
-  return numUpdatedRows === 1n;
+  return transaction(db, async (tx) => {
+    const asserted = await tx
+      .selectFrom('oauth_grant')
+      .select(['person_id', 'client_id', 'endpoint_id'])
+      .where('id', '=', id)
+      .where('is_by_assertion', '=', 1)
+      .executeTakeFirst();
+    if (asserted) {
+      const { person_id: userId, client_id: clientId, endpoint_id: serverId } = asserted;
+      await lockAsserted(tx, { userId, clientId, serverId });
+    }
+    const { numUpdatedRows } = await tx
+      .updateTable('oauth_grant')
+      .set({ revoked_at: now })
+      .where('id', '=', id)
+      .where('revoked_at', 'is', null)
+      .executeTakeFirst();
+    if (numUpdatedRows !== 1n) return false;
+    if (!asserted) return true;
+    await tx
+      .deleteFrom('oauth_grant')
+      .where('person_id', '=', asserted.person_id)
+      .where('client_id', '=', asserted.client_id)
+      .where('endpoint_id', '=', asserted.endpoint_id)
+      .where('is_by_assertion', '=', 1)
+      .where('id', '<>', id)
+      .execute();
+    await tx.updateTable('oauth_grant').set({ device_id: null }).where('id', '=', id).execute();
+    return true;
+  });
+}
+
+/** Within a transaction: no other one makes or withdraws a grant by an assertion about the same person, client and server. */
+export async function lockAsserted(
+  tx: Db,
+  { userId, clientId, serverId }: Pick<Grant, 'userId' | 'clientId' | 'serverId'>,
+): Promise<void> {
+  await advisoryLock(tx, `asserted grant ${userId} ${clientId} ${serverId}`);
 }
 
 /** Finds spent, expired and suspended tokens too. `undefined` when the organization is disabled. */
@@ -327,7 +402,7 @@ export async function insertRefreshToken(
 }
 
 /** Active grants, and those by assertions that were withdrawn and go on refusing. */
-function currentGrants(db: Db, now: EpochSeconds) {
+export function currentGrants(db: Db, now: EpochSeconds) {
   return namedGrants(db)
     .where('oauth_client.revoked_at', 'is', null)
     .where((where) =>
@@ -351,8 +426,11 @@ export function namedGrants(db: Db) {
     .innerJoin('oauth_client', 'oauth_client.id', 'oauth_grant.client_id')
     .innerJoin('endpoint', 'endpoint.id', 'oauth_grant.endpoint_id')
     .innerJoin('organization', 'organization.id', 'endpoint.organization_id')
+    .leftJoin('device', 'device.id', 'oauth_grant.device_id')
     .selectAll('oauth_grant')
     .select([
+      'device.name as device_name',
+      'device.system as device_system',
       'oauth_client.name as client_name',
       'organization.name as organization',
       'endpoint.name as server',
@@ -362,6 +440,8 @@ export function namedGrants(db: Db) {
 }
 
 type GrantRow = Selectable<Schema['oauth_grant']> & {
+  device_name: string | null;
+  device_system: string | null;
   client_name: string;
   organization: string;
   server: string;
@@ -370,6 +450,7 @@ type GrantRow = Selectable<Schema['oauth_grant']> & {
 };
 
 export function readGrant(row: GrantRow): NamedGrant {
+  const { device_id: deviceId, device_name: name, device_system: system } = row;
   return {
     id: row.id,
     userId: row.person_id,
@@ -382,6 +463,7 @@ export function readGrant(row: GrantRow): NamedGrant {
     tools: readSelection(row.tool_selection),
     redirectHost: row.redirect_host,
     assistant: row.assistant ?? undefined,
+    ...(deviceId !== null && { device: { id: deviceId, name: name ?? '', system: system ?? '' } }),
     authenticated: row.authenticated === 1,
     createdAt: row.created_at,
     expiresAt: row.expires_at,

@@ -306,7 +306,7 @@ export async function revokeInvitation(
  * Whether the author could still create it: a link must not readmit a person who was removed, or grant a role that
  * its author has lost.
  */
-const isAuthorEntitled = sql<boolean>`(
+export const isAuthorEntitled = sql<boolean>`(
   invitation.created_by = 'operator' or exists (
     select 1 from membership author
     where author.organization_id = invitation.organization_id

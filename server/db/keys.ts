@@ -12,6 +12,7 @@ import {
   readScopes,
   readSelection,
   selectionText,
+  countRows,
 } from './columns.ts';
 import type { Schema } from './schema.ts';
 import { isServerOf } from './servers.ts';
@@ -234,13 +235,11 @@ export async function listKeys(db: Db, query: KeyQuery): Promise<Page<NamedApiKe
     .limit(query.limit)
     .offset(query.offset)
     .execute();
-  const { total } = await all
-    .select(({ fn }) => fn.countAll<number | string>().as('total'))
-    .executeTakeFirstOrThrow();
-  if (page.length === 0) return { items: [], total: Number(total) };
+  const total = await countRows(all);
+  if (page.length === 0) return { items: [], total };
   const ids = page.map(({ id }) => id);
   const found = new Map((await ofIds(db, ids)).map((row) => [row.id, readNamedKey(row)]));
-  return { items: ids.flatMap((id) => found.get(id) ?? []), total: Number(total) };
+  return { items: ids.flatMap((id) => found.get(id) ?? []), total };
 }
 
 function isAgentOf(

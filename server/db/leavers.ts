@@ -6,8 +6,9 @@ import { revokePersonalTokens } from './personal-tokens.ts';
 import type { Db } from './transaction.ts';
 
 /*
- * What people leave behind. The creator of a key, client or agent answers for it. When a membership ends, a trigger of the
- * database marks what the person answered for, and suspends it if the organization chose so. Someone else can take it over, in the same transaction or later.
+ * What people leave behind. A key, client or agent has an owner, who answers for it: at first its creator. When a membership ends, a
+ * trigger of the database marks what the person owned, and suspends it if the organization chose so. Someone else can take it over, in the
+ * same transaction or later.
  */
 
 /** What a person answers for. */
@@ -137,7 +138,7 @@ function toOwned(row: OwnedRow): OwnedResource {
 export interface Endings {
   /** Applications that act for them there. */
   readonly applications: number;
-  /** Their accounts at upstreams that are connected there. */
+  /** Their accounts at upstreams that are connected there, and their keys. */
   readonly connections: number;
   /** Invitations that they made there and that no one accepted yet. */
   readonly invitations: number;
@@ -170,6 +171,8 @@ export async function countEndings(
         where g.person_id = ${userId} and e.organization_id = ${organizationId}
           and g.revoked_at is null and g.expires_at > ${now}) as applications,
       (select count(*) from upstream_connection
+        where person_id = ${userId} and organization_id = ${organizationId})
+        + (select count(*) from person_key
         where person_id = ${userId} and organization_id = ${organizationId}) as connections,
       (select count(*) from invitation
         where organization_id = ${organizationId} and created_by = ${`user:${userId}`}

@@ -2,6 +2,7 @@ import { sql, type Selectable } from 'kysely';
 
 import type { EpochSeconds } from '#model/clock';
 import type { Page, PageQuery } from '#model/page';
+import { isAuthorEntitled } from './invitations.ts';
 import type { Schema } from './schema.ts';
 import { advisoryLock, transaction, type Db } from './transaction.ts';
 
@@ -291,25 +292,32 @@ export async function listWaitingOrganizations(db: Db): Promise<WaitingOrganizat
 }
 
 /**
- * Claims the mail of an organization that has waited longest, until `until`. Mails about invitations that are gone are deleted instead;
- * those about expired ones, and old notices, end as refused.
+ * Claims the mail that has waited longest for a mail server, until `until`; none once the server was changed, or its organization
+ * disabled. Mails about invitations that are gone, or whose author may no longer invite, are deleted instead; those about expired ones,
+ * and old notices, end as refused.
  */
 export async function claimMail(
   db: Db,
-  organizationId: string,
+  { organizationId, revision }: Pick<MailServer, 'organizationId' | 'revision'>,
   { now, until }: { readonly now: EpochSeconds; readonly until: EpochSeconds },
 ): Promise<ClaimedMail | undefined> {
   for (;;) {
     const row = await db
       .selectFrom('mail')
-      .leftJoin('invitation', 'invitation.id', 'mail.invitation_id')
+      .innerJoin('mail_server', 'mail_server.organization_id', 'mail.organization_id')
+      .innerJoin('organization', 'organization.id', 'mail.organization_id')
+      .leftJoin('invitation', (join) =>
+        join.onRef('invitation.id', '=', 'mail.invitation_id').on(isAuthorEntitled),
+      )
       .selectAll('mail')
       .select(['invitation.id as open_id', 'invitation.expires_at'])
       .where('mail.organization_id', '=', organizationId)
+      .where('mail_server.revision', '=', revision)
+      .where('organization.disabled_at', 'is', null)
       .where('status', '=', 'waiting')
-      .where('next_attempt_at', '<=', now)
+      .where('mail.next_attempt_at', '<=', now)
       .where('claimed_until', '<=', now)
-      .orderBy('next_attempt_at')
+      .orderBy('mail.next_attempt_at')
       .orderBy('mail.id')
       .executeTakeFirst();
     if (!row) return undefined;

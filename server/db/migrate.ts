@@ -18,6 +18,15 @@ import { up as auditRequest } from './migrations/0014-audit-request.ts';
 import { up as toolRights } from './migrations/0015-tool-rights.ts';
 import { up as grantBundles } from './migrations/0016-grant-bundles.ts';
 import { up as people } from './migrations/0018-people.ts';
+import { up as devices } from './migrations/0019-devices.ts';
+import { up as accessRequests } from './migrations/0020-access-requests.ts';
+import { up as personKeys } from './migrations/0021-person-keys.ts';
+import { up as collections } from './migrations/0022-collections.ts';
+import { up as attention } from './migrations/0023-attention.ts';
+import { up as endedAccess } from './migrations/0024-ended-access.ts';
+import { up as personKeyUse } from './migrations/0025-person-key-use.ts';
+import { up as agentCommands } from './migrations/0026-agent-commands.ts';
+import { up as deployment } from './migrations/0027-deployment.ts';
 import { advisoryLock, isPostgres, transaction, type Db } from './transaction.ts';
 
 export interface Migration {
@@ -49,6 +58,15 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '0015-tool-rights': { up: toolRights },
   '0016-grant-bundles': { up: grantBundles },
   '0018-people': { up: people, isAdditive: true },
+  '0019-devices': { up: devices, isAdditive: true },
+  '0020-access-requests': { up: accessRequests, isAdditive: true },
+  '0021-person-keys': { up: personKeys, isAdditive: true },
+  '0022-collections': { up: collections },
+  '0023-attention': { up: attention, isAdditive: true },
+  '0024-ended-access': { up: endedAccess },
+  '0025-person-key-use': { up: personKeyUse, isAdditive: true },
+  '0026-agent-commands': { up: agentCommands, isAdditive: true },
+  '0027-deployment': { up: deployment, isAdditive: true },
 };
 
 /** The names in `kysely_migration` of a database with the newest schema, oldest first. */

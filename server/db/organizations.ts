@@ -4,7 +4,7 @@ import type { EpochSeconds } from '#model/clock';
 import type { Page, PageQuery } from '#model/page';
 import { preparedQuery } from './prepared-query.ts';
 import type { Schema } from './schema.ts';
-import { containsText } from './columns.ts';
+import { containsText, countRows } from './columns.ts';
 import type { Db } from './transaction.ts';
 
 export interface Organization {
@@ -97,10 +97,8 @@ export async function listOrganizations(
     .limit(limit)
     .offset(offset)
     .execute();
-  const { total } = await all
-    .select(({ fn }) => fn.countAll<number | string>().as('total'))
-    .executeTakeFirstOrThrow();
-  return { items: rows.map(readOrganization), total: Number(total) };
+  const total = await countRows(all);
+  return { items: rows.map(readOrganization), total };
 }
 
 export async function setOrganizationTitle(db: Db, id: string, title: string): Promise<void> {

@@ -43,7 +43,7 @@ export interface Member {
   readonly isAuditor: boolean;
   /** How they became a member. */
   readonly source: MembershipOrigin;
-  /** Whether a directory manages the membership by SCIM, whoever made it. */
+  /** Whether a directory manages the membership by SCIM, even if it did not create it. */
   readonly isProvisioned: boolean;
   /** When one of their sessions was last used. */
   readonly seenAt: EpochSeconds | undefined;
@@ -480,7 +480,8 @@ function readMembership(row: {
   return { organizationId, organization, title, role: readRole(role) };
 }
 
-function readRole(role: string): Role {
+/** @throws {TypeError} which a check of the table rules out */
+export function readRole(role: string): Role {
   if (!isRole(role)) throw new TypeError(`the role ${role} is unknown`);
   return role;
 }

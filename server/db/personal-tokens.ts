@@ -91,6 +91,19 @@ export async function lockPersonalToken(tx: Db, id: string, now: EpochSeconds): 
   return row !== undefined;
 }
 
+/**
+ * The ids of the organizations that the owner of a token has left since they created it. If they belong to one again, the token stays
+ * ended there.
+ */
+export async function listEndedOrganizations(db: Db, id: string): Promise<ReadonlySet<string>> {
+  const rows = await db
+    .selectFrom('personal_token_ended')
+    .select('organization_id')
+    .where('token_id', '=', id)
+    .execute();
+  return new Set(rows.map((row) => row.organization_id));
+}
+
 /** All tokens of a person, newest first. */
 export async function listPersonalTokens(db: Db, userId: string): Promise<PersonalToken[]> {
   const rows = await db

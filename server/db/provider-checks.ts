@@ -52,8 +52,8 @@ export async function insertCheck(
 }
 
 /**
- * Those whose time has come and whom no process is checking: at most `share` of one provider, the longest due of each first, so that one
- * with many holds no one up. Providers that cannot be used are left out.
+ * Checks that are due and that no process has claimed: at most `share` for each provider, those that are due longest first, so that a
+ * provider with many people does not delay the others. Providers that cannot be used are left out.
  */
 export async function listDueChecks(
   db: Db,
@@ -183,7 +183,7 @@ export async function noteCheckFailed(
     .execute();
 }
 
-/** Sets when to look again at a person whom nothing has to be checked for yet. */
+/** Postpones the check of a person that is not needed yet. */
 export async function postponeCheck(db: Db, check: ReadCheck, nextAt: EpochSeconds): Promise<void> {
   await updateVersion(db, check).set({ claimed_until: 0, next_at: nextAt }).execute();
 }

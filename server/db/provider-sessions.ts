@@ -150,7 +150,7 @@ async function isLinked(
       .executeTakeFirst();
     return row?.person_id === userId;
   }
-  // Whoever unlinks a member or disables a provider waits for these locks, and then ends the session.
+  // A transaction that unlinks a member or disables a provider waits for these locks, and then ends the session.
   const row = await tx
     .selectFrom('member_identity')
     .innerJoin('identity_provider', 'identity_provider.id', 'member_identity.provider_id')

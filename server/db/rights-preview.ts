@@ -1,4 +1,4 @@
-// Whom a change of the rules of a server would give, or take, something: before it is saved.
+// Which callers would gain or lose something by a change of a server's rules, before it is saved.
 
 import type { EpochSeconds } from '#model/clock';
 import type { ServerRecord } from '#model/endpoints';
@@ -17,6 +17,7 @@ import { verdictOf } from './explained-rights.ts';
 import {
   audienceOf,
   changedToolRules,
+  inOrder,
   isSameAudience,
   listKnown,
   listNamed,
@@ -51,7 +52,7 @@ export interface AffectedCallers {
 export const callerKinds = ['people', 'keys', 'clients', 'grants'] as const;
 export type CallerKind = (typeof callerKinds)[number];
 
-/** Whom a change gives something, and from whom it takes something. The same caller may be among both. */
+/** The callers who gain something by a change, and those who lose something. A caller may be in both. */
 export interface RightsPreview {
   readonly gains: Readonly<Record<CallerKind, AffectedCallers>>;
   readonly loses: Readonly<Record<CallerKind, AffectedCallers>>;
@@ -78,9 +79,7 @@ export async function previewToolRules(
   const before = target.rules ?? noToolRules;
   const after = changedToolRules(before, change, await listKnown(db, target.id));
   const named = await listNamed(db, target, before, after);
-  const differing = [...named, ...unnamed].filter(
-    (one) => !isSameAudience(audienceOf(before, one), audienceOf(after, one)),
-  );
+  const differing = [...named, ...unnamed].filter((one) => mayDiffer(one, before, after));
   const compare = comparison(target, { before, after }, differing);
   const groups = [...groupsOfRules(before), ...groupsOfRules(after)];
   const people = await listPeople(db, endpointId, new Set(groups));
@@ -104,6 +103,13 @@ export async function previewToolRules(
 
 /** All resources that have no rule of their own, of which only the default can say who may read them. */
 const unnamed: readonly Primitive[] = [{ kind: 'resource', name: '' }];
+
+function mayDiffer(one: Primitive, before: AccessRules, after: AccessRules): boolean {
+  const hadRule = before.named[one.kind].has(one.name);
+  // Without a rule of its own, templates may decide about a resource.
+  if (one.kind === 'resource' && hadRule !== after.named.resource.has(one.name)) return true;
+  return !isSameAudience(audienceOf(before, one), audienceOf(after, one));
+}
 
 interface Caller {
   readonly id: string;
@@ -140,13 +146,27 @@ function comparison(
       };
     };
     const [mayNow, mayThen] = [under(rules.before), under(rules.after)];
+    const asked = withChosen(differing, caller.selections);
     const difference = {
-      gains: differing.filter((one) => !mayNow(one) && mayThen(one)),
-      loses: differing.filter((one) => mayNow(one) && !mayThen(one)),
+      gains: asked.filter((one) => !mayNow(one) && mayThen(one)),
+      loses: asked.filter((one) => mayNow(one) && !mayThen(one)),
     };
     compared.set(caller.sameAs, difference);
     return difference;
   };
+}
+
+/** Adds the resources that were chosen by their URIs, which a rule for a template may open or close. */
+function withChosen(
+  differing: readonly Primitive[],
+  selections: readonly ToolSelection[],
+): readonly Primitive[] {
+  const chosen = selections.flatMap((one) => (one.type === 'chosen' ? one.resources : []));
+  const uris = new Set(chosen.filter((text) => !text.includes('{')));
+  for (const { kind, name } of differing) if (kind === 'resource') uris.delete(name);
+  if (uris.size === 0) return differing;
+  const added = [...uris].map((name) => ({ kind: 'resource', name }) as const);
+  return [...differing, ...added].toSorted(inOrder);
 }
 
 function affectedBy(

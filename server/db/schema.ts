@@ -1,12 +1,14 @@
 import type { Generated } from 'kysely';
 
+import type { AttentionTables } from './attention-tables.ts';
 import type { CallTables } from './call-tables.ts';
 import type { InvitationTables } from './invitation-tables.ts';
 import type { ProviderTables } from './provider-tables.ts';
 import type { ServerTables } from './server-tables.ts';
 
 /** The types of all tables. Times are seconds since 1970; booleans are 0 or 1; lists are JSON text. */
-export interface Schema extends CallTables, InvitationTables, ProviderTables, ServerTables {
+export interface Schema
+  extends AttentionTables, CallTables, InvitationTables, ProviderTables, ServerTables {
   organization: {
     id: string;
     name: string;
@@ -126,6 +128,8 @@ export interface Schema extends CallTables, InvitationTables, ProviderTables, Se
     provider_id: string | null;
     /** Of one that a person gave together with others, under one refresh token. */
     bundle_id: Generated<string | null>;
+    /** The computer that the proxy named. */
+    device_id: Generated<string | null>;
   };
   /** Grants at several servers, under one refresh token. */
   grant_bundle: {
@@ -161,6 +165,40 @@ export interface Schema extends CallTables, InvitationTables, ProviderTables, Se
     spent_at: number | null;
     /** Of a row that is part of the code of a bundle. */
     bundle_id: Generated<string | null>;
+    device_id: Generated<string | null>;
+  };
+  /** A computer of a person, as Latchkey's proxy there named it. */
+  access_request: {
+    id: string;
+    organization_id: string;
+    endpoint_id: string;
+    person_id: string;
+    reason: string;
+    status: 'open' | 'granted' | 'declined' | 'withdrawn';
+    created_at: number;
+    decided_at: number | null;
+    /** The actor who decided. */
+    decided_by: string | null;
+    /** The name of the group that the person was added to. */
+    group_name: string | null;
+    /** What the person was told; empty unless declined. */
+    answer: Generated<string>;
+  };
+  device: {
+    id: string;
+    person_id: string;
+    /** SHA-256 of the id that the proxy chose. */
+    claim_hash: string;
+    name: string;
+    system: string;
+    created_at: number;
+    /** When a proxy last named it. */
+    named_at: number;
+  };
+  /** An organization that the owner of a personal token left: the token does not open it again. */
+  personal_token_ended: {
+    token_id: string;
+    organization_id: string;
   };
   /** Of a grant or of a bundle. */
   refresh_token: {

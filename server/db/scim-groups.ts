@@ -4,8 +4,9 @@ import { lockMembers } from './people.ts';
 import { inParts, transaction, type Db } from './transaction.ts';
 
 /*
- * Groups that a directory manages by SCIM. A group has one name, whoever manages it. Members that the directory places are kept apart
- * from those that people added by hand and those that sign-ins report, so that none of them removes the others.
+ * Groups that a directory manages by SCIM. The name of a group is unique, whether or not the directory manages it. Members that the
+ * directory places are kept apart from those that people added by hand and those that sign-ins report, so that none of them removes the
+ * others.
  */
 
 /** A group as the directory of an organization describes it. */
@@ -159,8 +160,8 @@ export async function updateScimGroup(
 }
 
 /**
- * Ends that the directory manages a group, and deletes the group if the directory made it, no server and nothing of one is restricted
- * to it, and it has no other members or mappings. Otherwise it stays with what people set up.
+ * Detaches a group from the directory. Deletes the group if the directory created it, it has no other members or mappings, and no server or
+ * tool is restricted to it. Otherwise it stays, with what people set up.
  */
 export async function deleteScimGroup(
   db: Db,

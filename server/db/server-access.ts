@@ -10,12 +10,16 @@ import { transaction, type Db } from './transaction.ts';
 export interface ServerAccess {
   readonly access: 'everyone' | 'groups';
   readonly groups: readonly { readonly id: string; readonly name: string }[];
+  /** Whether people without access see its title and description, and may ask for access. */
+  readonly isRequestable: boolean;
 }
 
 /** A change of who may use a server. `groupIds` is empty for `everyone`. */
 export interface AccessChoice {
   readonly access: ServerAccess['access'];
   readonly groupIds: readonly string[];
+  /** As it is, unless given. */
+  readonly isRequestable?: boolean | undefined;
 }
 
 /** Who may use a server, with the groups ordered by name. `undefined` when there is no such server. */
@@ -25,7 +29,7 @@ export async function findServerAccess(
 ): Promise<ServerAccess | undefined> {
   const server = await db
     .selectFrom('endpoint')
-    .select('access')
+    .select(['access', 'is_requestable'])
     .where('id', '=', serverId)
     .executeTakeFirst();
   if (!server) return undefined;
@@ -36,7 +40,7 @@ export async function findServerAccess(
     .where('endpoint_group.endpoint_id', '=', serverId)
     .orderBy('person_group.name')
     .execute();
-  return { access: server.access, groups };
+  return { access: server.access, groups, isRequestable: server.is_requestable === 1 };
 }
 
 /**
@@ -47,7 +51,7 @@ export async function findServerAccess(
 export async function setServerAccess(
   db: Db,
   serverId: string,
-  { access, groupIds }: AccessChoice,
+  { access, groupIds, isRequestable }: AccessChoice,
 ): Promise<boolean> {
   return transaction(db, async (tx) => {
     const server = await tx
@@ -59,7 +63,11 @@ export async function setServerAccess(
     await lockGroups(tx, server.organization_id);
     if (!(await areGroupsOf(tx, server.organization_id, groupIds))) return false;
     await tx.deleteFrom('endpoint_group').where('endpoint_id', '=', serverId).execute();
-    await tx.updateTable('endpoint').set({ access }).where('id', '=', serverId).execute();
+    const change = {
+      access,
+      ...(isRequestable !== undefined && { is_requestable: isRequestable ? 1 : 0 }),
+    };
+    await tx.updateTable('endpoint').set(change).where('id', '=', serverId).execute();
     const wanted = access === 'everyone' ? [] : [...new Set(groupIds)];
     if (wanted.length === 0) return true;
     const rows = wanted.map((id) => ({ endpoint_id: serverId, group_id: id }));

@@ -1,4 +1,5 @@
 import type { Generated } from 'kysely';
+import type { PrimitiveKind } from '#model/tool-rights';
 
 /** The types of the tables of servers, their upstreams and agents; see `schema.ts`. */
 export interface ServerTables {
@@ -15,6 +16,8 @@ export interface ServerTables {
     revision: Generated<number>;
     /** `everyone` in the organization, or only the `groups` of `endpoint_group`. */
     access: Generated<'everyone' | 'groups'>;
+    /** 1 if people without access see it, and may ask for access. */
+    is_requestable: Generated<number>;
     created_at: number;
     disabled_at: number | null;
   };
@@ -32,6 +35,8 @@ export interface ServerTables {
     upstream_headers: Generated<string | null>;
     /** When the upstream refused their current values and accepted the previous ones. */
     upstream_headers_refused_at: Generated<number | null>;
+    /** JSON: the key that it requires of each person; null if it requires none. */
+    upstream_key: Generated<string | null>;
     agent_id: string | null;
     hidden_tools: Generated<string>;
     changed_tools: Generated<string>;
@@ -48,6 +53,47 @@ export interface ServerTables {
     definitions_revision: Generated<number>;
     /** JSON: what is stored of the arguments and results of its calls; null if that was never chosen. */
     call_contents: Generated<string | null>;
+  };
+  /** Endpoints that are installed on computers by default. */
+  endpoint_installation: {
+    endpoint_id: string;
+    install: 'everyone' | 'groups';
+  };
+  endpoint_installation_group: {
+    endpoint_id: string;
+    group_id: string;
+  };
+  /** Endpoints that anyone can find, with the words that anyone can read. */
+  endpoint_publication: {
+    endpoint_id: string;
+    title: string;
+    description: string;
+    /** Counts the changes of these words. */
+    version: number;
+    published_at: number;
+    updated_at: number;
+  };
+  collection_member: {
+    collection_id: string;
+    member_id: string;
+    /** Its place in the order that decides between equal names. */
+    position: number;
+    /** JSON: the tools, prompts and resources that were chosen; null for all. */
+    tool_selection: string | null;
+    /** 1 once it listed a tool with a page of its own, which calls its tools by name. */
+    has_apps: Generated<number>;
+  };
+  /** What becomes of each name that a member of a collection listed once. */
+  collection_name: {
+    collection_id: string;
+    member_id: string;
+    kind: PrimitiveKind;
+    /** The member's own. */
+    name: string;
+    state: 'shown' | 'waiting' | 'left-out';
+    /** The name that callers use; null unless it is shown. */
+    shown: string | null;
+    noted_at: number;
   };
   primitive_definition: {
     target_id: string;
@@ -115,6 +161,20 @@ export interface ServerTables {
     attempts: Generated<number>;
     next_attempt_at: Generated<number>;
   };
+  person_key: {
+    target_id: string;
+    person_id: string;
+    organization_id: string;
+    place: string;
+    sealed_key: string;
+    hint: string | null;
+    set_at: number;
+    proved_at: number | null;
+    refused_at: number | null;
+    last_used_at: number | null;
+    previous_sealed_key: string | null;
+    version: Generated<number>;
+  };
   agent: {
     id: string;
     organization_id: string;
@@ -122,6 +182,8 @@ export interface ServerTables {
     created_at: number;
     revoked_at: number | null;
     online_until: number | null;
+    /** JSON: the names of the servers that it runs as commands, as it said when it was connected last. */
+    commands: Generated<string | null>;
     /** The person who answers for it: its creator, until it is handed over; null if no person does. */
     owner_id: Generated<string | null>;
     /** Since when its owner has left. */

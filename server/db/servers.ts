@@ -1,30 +1,18 @@
-import {
-  type Expression,
-  type ExpressionBuilder,
-  type QueryCreator,
-  type Selectable,
-  type SqlBool,
-} from 'kysely';
+import { type Expression, type ExpressionBuilder, type QueryCreator, type SqlBool } from 'kysely';
 
 import type { EpochSeconds } from '#model/clock';
 import type { Page, PageQuery } from '#model/page';
-import { limitNames, type ServerLimits } from '#model/server-limits';
-import { fixedHeadersSchema, type FixedHeader } from '#model/fixed-headers';
-import {
-  isSameLocation,
-  readUpstream,
-  upstreamColumns,
-  type UpstreamKind,
-} from '#model/upstream-kinds';
+import type { ServerLimits } from '#model/server-limits';
+import type { FixedHeader } from '#model/fixed-headers';
+import { keyPlace } from '#model/person-keys';
+import { isSameLocation, upstreamColumns, type UpstreamKind } from '#model/upstream-kinds';
 import { lockTools, renewClosedTools } from './offered.ts';
 import { preparedQuery } from './prepared-query.ts';
-import { readContentSettings } from './call-contents.ts';
-import { containsText, readStrings } from './columns.ts';
+import { containsText, countRows } from './columns.ts';
 import { type HiddenBy, hiddenColumns } from './hidden-tools.ts';
 import type { Schema } from './schema.ts';
-
+import { readServer, targetColumns, upstreamOf } from './server-rows.ts';
 import type { ServerRecord, Target } from '#model/endpoints';
-import { readAccessRules, readOffered } from '#model/tool-rights';
 import { isPostgres, transaction, type Db } from './transaction.ts';
 
 export interface NewServer {
@@ -46,6 +34,8 @@ export interface NewServer {
 export interface ServerQuery extends PageQuery<'name' | 'createdAt'> {
   readonly organizationId: string;
   readonly status?: 'enabled' | 'disabled' | undefined;
+  /** Selects only the servers whose upstream is of this kind. */
+  readonly kind?: UpstreamKind['kind'] | undefined;
   /** Selects only the servers that this agent serves. */
   readonly agentId?: string | undefined;
 }
@@ -100,22 +90,6 @@ export async function insertServer(
   });
 }
 
-/** The columns that a target is read from, except its id. */
-export const targetColumns = [
-  'upstream_kind',
-  'upstream_settings',
-  'upstream_access_id',
-  'upstream_forwards_caller',
-  'upstream_headers',
-  'agent_id',
-  'hidden_tools',
-  'changed_tools',
-  'new_tools',
-  'tool_rules',
-  'offered',
-  'call_contents',
-] as const;
-
 const ofTarget = targetColumns.map((column) => `target.${column}` as const);
 
 /** Endpoints with their targets. */
@@ -162,6 +136,23 @@ export async function findServerTitles(
   return new Map(rows.map(({ name, title }) => [name, title]));
 }
 
+/** What the pages of a server say of it; `undefined` if there is no such server. */
+export async function findServerHeading(
+  db: Db,
+  organization: string,
+  name: string,
+): Promise<{ title: string | undefined; isCollection: boolean } | undefined> {
+  const row = await db
+    .selectFrom('endpoint')
+    .innerJoin('organization', 'organization.id', 'endpoint.organization_id')
+    .innerJoin('target', 'target.endpoint_id', 'endpoint.id')
+    .select(['endpoint.title', 'target.upstream_kind'])
+    .where('organization.name', '=', organization)
+    .where('endpoint.name', '=', name)
+    .executeTakeFirst();
+  return row && { title: row.title || undefined, isCollection: row.upstream_kind === 'collection' };
+}
+
 const byId = preparedQuery((db, id: string) => selectServers(db).where('endpoint.id', '=', id));
 
 /** Finds disabled servers, too. */
@@ -190,12 +181,13 @@ const sortColumns = { name: 'endpoint.name', createdAt: 'endpoint.created_at' } 
 
 export async function listServers(
   db: Db,
-  { organizationId, status, agentId, text, sort, descending, limit, offset }: ServerQuery,
+  { organizationId, status, kind, agentId, text, sort, descending, limit, offset }: ServerQuery,
 ): Promise<Page<ServerRecord>> {
   const all = selectServers(db)
     .where('endpoint.organization_id', '=', organizationId)
     .$if(status === 'enabled', (query) => query.where('endpoint.disabled_at', 'is', null))
     .$if(status === 'disabled', (query) => query.where('endpoint.disabled_at', 'is not', null))
+    .$if(kind !== undefined, (query) => query.where('target.upstream_kind', '=', kind ?? ''))
     .$if(agentId !== undefined, (query) => query.where('target.agent_id', '=', agentId ?? ''))
     .$if(text !== undefined, (query) =>
       query.where((where) =>
@@ -212,11 +204,8 @@ export async function listServers(
     .limit(limit)
     .offset(offset)
     .execute();
-  const { total } = await all
-    .clearSelect()
-    .select(({ fn }) => fn.countAll<number | string>().as('total'))
-    .executeTakeFirstOrThrow();
-  return { items: rows.map(readServer), total: Number(total) };
+  const total = await countRows(all);
+  return { items: rows.map(readServer), total };
 }
 
 /**
@@ -246,6 +235,9 @@ export async function updateServer(
     const before = upstream && (await lockUpstream(tx, targetId));
     // Tokens were issued for one location. They, and the identity of callers, must not be sent to another one.
     const isElsewhere = before && !isSameLocation(before, upstream);
+    if (before && keyPlace(before) !== keyPlace(upstream)) {
+      await tx.deleteFrom('person_key').where('target_id', '=', targetId).execute();
+    }
     await tx
       .updateTable('target')
       .set({
@@ -253,6 +245,7 @@ export async function updateServer(
         ...(changedTools && { changed_tools: changedTools }),
         ...(newTools && { new_tools: newTools }),
         ...(upstream && columnsOf(upstream)),
+        ...(before && before.kind !== upstream.kind && { upstream_key: null }),
         ...(isElsewhere && { upstream_access_id: null, upstream_forwards_caller: 0 }),
       })
       .where('id', '=', targetId)
@@ -388,84 +381,4 @@ function headersText(headers: readonly FixedHeader[] = []): string | null {
     },
   }));
   return JSON.stringify(all);
-}
-
-type EndpointColumns = Selectable<Schema['endpoint']>;
-type TargetColumns = Selectable<Schema['target']>;
-
-/** An endpoint and its target. */
-export type ServerRow = { organization: string; target_id: string } & Pick<
-  EndpointColumns,
-  'id' | 'name' | 'limits' | 'created_at'
-> &
-  Partial<
-    Pick<EndpointColumns, 'title' | 'description' | 'instructions' | 'revision' | 'disabled_at'>
-  > &
-  Pick<TargetColumns, (typeof targetColumns)[number]> &
-  Partial<Pick<TargetColumns, 'upstream_headers_refused_at'>>;
-
-export function readServer(row: ServerRow): ServerRecord {
-  return {
-    id: row.id,
-    organization: row.organization,
-    name: row.name,
-    ...(row.title && { title: row.title }),
-    ...(row.description && { description: row.description }),
-    ...(row.instructions && { instructions: row.instructions }),
-    ...(row.limits && { limits: readLimits(row.limits) }),
-    ...(row.revision !== undefined && { revision: row.revision }),
-    createdAt: row.created_at,
-    ...(typeof row.disabled_at === 'number' && { disabledAt: row.disabled_at }),
-    target: readTarget(row),
-  };
-}
-
-function readTarget(row: ServerRow): Target {
-  return {
-    id: row.target_id,
-    organization: row.organization,
-    name: row.name,
-    upstream: upstreamOf(row),
-    hiddenTools: readStrings(row.hidden_tools),
-    changedTools: row.changed_tools === 'withhold' ? 'withhold' : 'flag',
-    newTools: row.new_tools === 'review' ? 'review' : 'offer',
-    offered: readOffered(row.offered),
-    ...(row.tool_rules && { rules: readAccessRules(row.tool_rules) }),
-    ...(row.call_contents && { contents: readContentSettings(row.call_contents) }),
-  };
-}
-
-function readLimits(text: string): ServerLimits {
-  const stored: unknown = JSON.parse(text);
-  const pairs = limitNames.flatMap((name) => {
-    const value: unknown = Reflect.get(Object(stored), name);
-    return typeof value === 'number' ? [[name, value] as const] : [];
-  });
-  return Object.fromEntries(pairs);
-}
-
-function readHeaders(text: string): FixedHeader[] {
-  return fixedHeadersSchema.parse(JSON.parse(text));
-}
-
-type UpstreamRow = Pick<
-  ServerRow,
-  'target_id' | 'upstream_kind' | 'upstream_settings' | 'agent_id'
-> &
-  Partial<ServerRow>;
-
-function upstreamOf(row: UpstreamRow): UpstreamKind {
-  const upstream = readUpstream({
-    kind: row.upstream_kind,
-    settings: row.upstream_settings,
-    agentId: row.agent_id,
-    credentials: {
-      ...(row.upstream_access_id && { accessId: row.upstream_access_id }),
-      ...(row.upstream_forwards_caller === 1 && { forwardsCaller: true }),
-      ...(row.upstream_headers && { headers: readHeaders(row.upstream_headers) }),
-      ...(row.upstream_headers_refused_at && { headersRefusedAt: row.upstream_headers_refused_at }),
-    },
-  });
-  if (upstream) return upstream;
-  throw new TypeError(`target ${row.target_id} has no upstream that this program knows`);
 }

@@ -97,7 +97,7 @@ export async function updateSettings(
   await db.updateTable('organization').set(change).where('id', '=', organizationId).execute();
 }
 
-/** Whom a setting about applications affects. */
+/** The people and applications that a setting about applications affects. */
 export interface ConnectedApps {
   /** Different people. */
   readonly people: number;

@@ -19,15 +19,29 @@ const organizationIds = preparedQuery((db, names: readonly string[]) =>
   db.selectFrom('organization').select(['name as id', 'id as name']).where('name', 'in', names),
 );
 
-/** What recorded calls are stored with: names of keys and clients, addresses of people, and ids of organizations by name. */
+/**
+ * What recorded calls are stored with: names of keys and clients, addresses of people, ids of organizations by name, and ids of devices
+ * by grant.
+ */
 export async function findCallNames(
   db: Db,
-  kind: 'organization' | 'key' | 'client' | 'person',
+  kind: 'organization' | 'key' | 'client' | 'person' | 'grant',
   ids: readonly string[],
 ): Promise<ReadonlyMap<string, string>> {
-  const rows = await (kind === 'organization' ? organizationIds : namesOf[kind])(db, ids);
+  const queries = { ...namesOf, organization: organizationIds, grant: devicesOfGrants };
+  const rows = await queries[kind](db, ids);
   return new Map(rows.map(({ id, name }) => [id, name]));
 }
+
+/** Grants that our proxy got on a device. */
+const devicesOfGrants = preparedQuery((db, ids: readonly string[]) =>
+  db
+    .selectFrom('oauth_grant')
+    .select(['id', 'device_id as name'])
+    .$narrowType<{ name: string }>()
+    .where('id', 'in', ids)
+    .where('device_id', 'is not', null),
+);
 
 const organizationNames = preparedQuery((db, ids: readonly string[]) =>
   db.selectFrom('organization').select(['id', 'name']).where('id', 'in', ids),

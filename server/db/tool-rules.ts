@@ -1,5 +1,6 @@
 // Who may use which of a server's tools, prompts, resources and templates: reading and changing the rules of a target.
 
+import { createHash } from 'node:crypto';
 import {
   accessRulesText,
   type AccessRules,
@@ -48,19 +49,32 @@ export const noToolRules: AccessRules = {
   named: { tool: new Map(), prompt: new Map(), resource: new Map(), template: new Map() },
 };
 
-export type ToolRulesOutcome = 'done' | 'unknown-server' | 'unknown-group' | 'too-many';
+export type ToolRulesOutcome = 'done' | 'unknown-server' | 'unknown-group' | 'too-many' | 'stale';
 
-/** Changes the rules of a target. Takes effect on the next call. */
+/** Tells that rules changed: a fingerprint of those that someone has seen. */
+export function rulesSeen(rules: AccessRules): string {
+  return createHash('sha256')
+    .update(accessRulesText(rules) ?? '')
+    .digest('base64url');
+}
+
+/**
+ * Changes the rules of a target. Takes effect on the next call.
+ *
+ * @param seen of `rulesSeen`: nothing is changed if the rules are others by now
+ */
 export async function changeToolRules(
   db: Db,
   targetId: string,
   change: ToolRulesChange,
+  seen?: string,
 ): Promise<ToolRulesOutcome> {
   return transaction(db, async (tx) => {
     // In this order, as everything else that locks several of them: tools, groups, endpoint, target.
     await lockTools(tx, targetId);
     const place = await placeOfTarget(tx, targetId);
     if (!place) return 'unknown-server';
+    if (seen !== undefined && seen !== rulesSeen(place.rules)) return 'stale';
     await lockGroups(tx, place.organizationId);
     if (!(await areGroupsOf(tx, place.organizationId, groupsIn(change)))) return 'unknown-group';
     const rules = changedToolRules(place.rules, change, await listKnown(tx, targetId));
@@ -108,8 +122,27 @@ export function changedToolRules(
     if (audience === undefined) rules.named[kind].delete(name);
     else rules.named[kind].set(name, audience);
   }
-  // Where nothing is restricted, rules only say what is so anyway.
-  return isRestricting(rules) ? rules : noToolRules;
+  return isRestricting(rules) ? rules : { others: {}, named: openedAhead(rules.named, known) };
+}
+
+/**
+ * Of rules that restrict nothing, those for what the server is not known to offer, which a later default must not close. The others only say
+ * what is so anyway, and what is known keeps it when a default changes.
+ */
+function openedAhead(
+  named: AccessRules['named'],
+  known: readonly Primitive[],
+): AccessRules['named'] {
+  const unknown = (kind: PrimitiveKind) => {
+    const names = new Set(known.filter((one) => one.kind === kind).map(({ name }) => name));
+    return new Map([...named[kind]].filter(([name]) => !names.has(name)));
+  };
+  return {
+    tool: unknown('tool'),
+    prompt: unknown('prompt'),
+    resource: unknown('resource'),
+    template: unknown('template'),
+  };
 }
 
 /** Who may use something, by its rule or by the default. */
@@ -152,7 +185,8 @@ export async function listNamed(
   return [...once.values()].sort(inOrder);
 }
 
-function inOrder(one: Primitive, other: Primitive): number {
+/** Compares by kind and name. */
+export function inOrder(one: Primitive, other: Primitive): number {
   const kinds = primitiveKinds.indexOf(one.kind) - primitiveKinds.indexOf(other.kind);
   if (kinds !== 0) return kinds;
   if (one.name === other.name) return 0;

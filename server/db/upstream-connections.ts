@@ -100,7 +100,7 @@ export async function replaceUpstreamConnection(
   });
 }
 
-/** Those of these servers whose upstream requires an account of each person, and has none that works for this one. */
+/** Those of these servers whose upstream requires an account or a key of each person, and has none that works for this one. */
 export async function listMissingAccounts(
   db: Db,
   userId: string,
@@ -126,7 +126,25 @@ export async function listMissingAccounts(
       ),
     )
     .execute();
-  return rows.map(({ endpoint_id: id }) => id);
+  const keyless = await db
+    .selectFrom('target')
+    .select('target.endpoint_id')
+    .where('target.endpoint_id', 'in', [...serverIds])
+    .where('target.upstream_key', 'is not', null)
+    .where((where) =>
+      where.not(
+        where.exists(
+          where
+            .selectFrom('person_key')
+            .select('person_key.target_id')
+            .whereRef('person_key.target_id', '=', 'target.id')
+            .where('person_key.person_id', '=', userId)
+            .where('person_key.refused_at', 'is', null),
+        ),
+      ),
+    )
+    .execute();
+  return [...rows, ...keyless].map(({ endpoint_id: id }) => id);
 }
 
 /** Claims the renewal of this version's tokens until `until`. @returns `true` only for one caller in all processes */

@@ -121,7 +121,7 @@ export interface KnownGrant {
 }
 
 /**
- * What an account at a provider was granted for a client at a server, unless the person was logged out there since `issuedAt`. Whether
+ * What an account at a provider was granted for a client on a device at a server, unless the person was logged out there since `issuedAt`. Whether
  * the person still has the rights is for admissions to say.
  */
 export function findKnownGrant(
@@ -133,11 +133,13 @@ export function findKnownGrant(
     readonly organization: string;
     readonly server: string;
     readonly issuedAt: EpochSeconds;
+    /** SHA-256 of the id of the device, as a proxy chose it; empty without a device. */
+    readonly deviceHash: string;
   },
 ): Awaitable<KnownGrant | undefined> {
-  const { providerId, subject, clientId, organization, server, issuedAt } = at;
+  const { providerId, subject, clientId, organization, server, issuedAt, deviceHash } = at;
   return whenReady(
-    knownGrant(db, providerId, subject, clientId, organization, server, issuedAt),
+    knownGrant(db, providerId, subject, clientId, organization, server, issuedAt, deviceHash),
     ([row]) =>
       row && {
         id: row.id,
@@ -160,12 +162,14 @@ const knownGrant = immediateQuery(
     organization: string,
     server: string,
     issuedAt: EpochSeconds,
+    deviceHash: string,
   ) =>
     db
       .selectFrom('member_identity')
       .innerJoin('oauth_grant', 'oauth_grant.person_id', 'member_identity.person_id')
       .innerJoin('endpoint', 'endpoint.id', 'oauth_grant.endpoint_id')
       .innerJoin('organization', 'organization.id', 'endpoint.organization_id')
+      .leftJoin('device', 'device.id', 'oauth_grant.device_id')
       .select([
         'oauth_grant.id',
         'oauth_grant.person_id',
@@ -181,6 +185,7 @@ const knownGrant = immediateQuery(
       .where('oauth_grant.is_by_assertion', '=', 1)
       .whereRef('oauth_grant.provider_id', '=', 'member_identity.provider_id')
       .where('oauth_grant.revoked_at', 'is', null)
+      .where((where) => where.fn.coalesce('device.claim_hash', where.val('')), '=', deviceHash)
       .where('endpoint.name', '=', server)
       .where('endpoint.disabled_at', 'is', null)
       .where('organization.name', '=', organization)

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 
 import type { Clock } from '#model/clock';
 import {
@@ -11,6 +12,7 @@ import {
   type McpBundle,
   readBundleTemplate,
 } from './mcp-bundle.ts';
+import { type ProgramFile, ProgramFiles } from './program-files.ts';
 import { type BundleOffer, proxyReference, type ProxyReference } from './proxy-reference.ts';
 
 const packTimeoutMs = 30_000;
@@ -28,6 +30,8 @@ interface BundleBuild {
 export type ProxySource = PackageSource & {
   readonly bundle: string;
   readonly build?: BundleBuild;
+  /** Where the operator puts programs for computers without Node.js. */
+  readonly programFolders?: readonly string[];
 };
 
 /** The proxy's package, as npm installs it. */
@@ -44,17 +48,20 @@ export interface ProxyDownloadPorts {
   readonly clock: Clock;
   /** Called with the reason when there is no package or no bundle, once for any number of failed attempts. */
   readonly failed: (what: 'proxy' | 'bundle', error: unknown) => void;
+  /** Called with the reason why a file in a folder of programs is not offered. */
+  readonly programFailed: (path: string, error: unknown) => void;
 }
 
 /** How long a failure is remembered before a request tries again. */
 export const retryAfterSeconds = 30;
 
-/** The proxy that this server offers, as package and as bundle, both built or read on first use. */
+/** The proxy that this server offers: as package and as bundle, both built or read on first use, and as programs. */
 export class ProxyDownload {
   readonly fileName: string;
   readonly #ports: ProxyDownloadPorts;
   readonly #closing = new AbortController();
   readonly #template: () => Promise<BundleTemplate | undefined>;
+  readonly #programs: ProgramFiles;
   readonly #isBuilt: boolean;
   #isBuilding = false;
   /** `undefined` if it cannot be built, because the bundler or the built file is missing. */
@@ -63,6 +70,10 @@ export class ProxyDownload {
   constructor(version: string, source: ProxySource, ports: ProxyDownloadPorts) {
     this.fileName = `latchkey-${version}.tgz`;
     this.#ports = ports;
+    this.#programs = new ProgramFiles(source.programFolders ?? [], {
+      clock: ports.clock,
+      failed: ports.programFailed,
+    });
     this.#isBuilt = source.build !== undefined;
     this.copy = this.#once('proxy', async () => {
       const bytes =
@@ -75,8 +86,9 @@ export class ProxyDownload {
     });
   }
 
-  /** In a source tree, begins to build the bundle, so that it is there when a page is opened. */
+  /** Begins what takes a while, so that no page waits for it: the digests of programs and, in a source tree, the bundle. */
   prepare(): void {
+    void this.#programs.list();
     if (this.#isBuilt) void this.#template();
   }
 
@@ -86,11 +98,23 @@ export class ProxyDownload {
     return template && bundleFor(template, server);
   }
 
+  /** The programs for computers without Node.js. */
+  async programs(): Promise<readonly ProgramFile[]> {
+    return this.#programs.list();
+  }
+
+  /** The content of one of them; `undefined` if its file was replaced or removed since. */
+  async program(program: ProgramFile): Promise<Readable | undefined> {
+    return this.#programs.open(program);
+  }
+
   async reference(base: string): Promise<ProxyReference> {
     const template = this.#template();
     const bundles = this.#isBuilding ? ({ state: 'building' } as const) : offerOf(await template);
     const copy = await this.copy();
-    return proxyReference(base, { fileName: this.fileName, sha256: copy?.sha256, bundles });
+    const programs = await this.#programs.list();
+    const { fileName } = this;
+    return proxyReference(base, { fileName, sha256: copy?.sha256, bundles, programs });
   }
 
   close(): void {

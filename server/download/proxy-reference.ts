@@ -1,3 +1,5 @@
+import type { ProgramFile } from './program-files.ts';
+
 /**
  * Where to get the proxy, for everything that this program renders or prints. This is the server's own copy rather
  * than a package of a registry: until one is published, anyone could register its name there.
@@ -10,6 +12,8 @@ export interface ProxyReference {
   /** In hexadecimal; `undefined` while no copy is available. */
   readonly sha256: string | undefined;
   readonly bundles: BundleOffer;
+  /** Executables and packages of the tray app, for computers without Node.js. */
+  readonly programs: readonly ProgramFile[];
 }
 
 /** Whether this server also offers bundles (`.mcpb`). One that runs from a source tree builds them first. */
@@ -29,10 +33,15 @@ const markLength = 16;
 
 export function proxyReference(
   base: string,
-  { fileName, sha256, bundles }: Omit<ProxyReference, 'url'>,
+  { fileName, sha256, bundles, programs }: Omit<ProxyReference, 'url'>,
 ): ProxyReference {
   const mark = sha256 === undefined ? '' : `?v=${contentMark(sha256)}`;
-  return { fileName, url: `${base}${downloadPath}${fileName}${mark}`, sha256, bundles };
+  return { fileName, url: `${base}${downloadPath}${fileName}${mark}`, sha256, bundles, programs };
+}
+
+/** The path of a program, which changes with its content. */
+export function programPath({ fileName, sha256 }: ProgramFile): string {
+  return `${downloadPath}${fileName}?v=${contentMark(sha256)}`;
 }
 
 /** The path of the bundle for one MCP server. */

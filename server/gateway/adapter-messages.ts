@@ -33,7 +33,7 @@ export async function* messagesOf(
   }
 }
 
-/** Like `messagesOf`, but each message stops counting as part of the answer. Whoever keeps it may count it. */
+/** Like `messagesOf`, but each message stops counting as part of the answer. A reader that keeps one counts it. */
 export async function* messagesLetGo(answer: UpstreamAnswer): AsyncGenerator<Message> {
   const { body } = answer;
   for await (const message of messagesOf(answer)) {
@@ -119,7 +119,7 @@ export const maxKeptBytes = 1024 * 1024;
 const maxWaiting = 1000;
 const maxWaitingBytes = 1024 * 1024;
 
-/** How the messages of an inbox count. */
+/** How the memory of an inbox's messages is counted. */
 export interface InboxMemory {
   readonly hold?: Upstream['hold'];
   /** Ends whatever reads the inbox. It must call `drop`. */
@@ -148,13 +148,15 @@ export class Inbox {
 
   /**
    * Adds a message; `false` if there is no room for it. A response for which there is no memory ends the inbox with the
-   * refusal. A message with the same `change` as a waiting one is not added again.
+   * refusal. A message with the same `change` as a waiting one is not added again. Log messages take at most half of the room, so that
+   * they do not displace others.
    */
-  push(message: Message, change?: string): boolean {
+  push(message: Message, change?: string, { isLog = false } = {}): boolean {
     const isLast = message.envelope.kind === 'response';
+    const share = isLog ? 0.5 : 1;
     const isFull =
-      this.#waiting.length >= maxWaiting ||
-      this.#waitingBytes + message.body.length > maxWaitingBytes;
+      this.#waiting.length >= maxWaiting * share ||
+      this.#waitingBytes + message.body.length > maxWaitingBytes * share;
     if (this.#isOver || (!isLast && isFull && this.#waiting.length > 0)) return false;
     if (change !== undefined && this.#changes.has(change)) return true;
     const refusal = this.#count(message.body.length);

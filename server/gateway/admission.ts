@@ -11,12 +11,12 @@ import { GatewayRefusal, type SuspendedCall } from './gateway-refusal.ts';
 import type { ProvedCredential } from './request.ts';
 import type { AdmissionStore, AdmittedClient, Suspended } from '#db/admissions';
 
-/** What lets a request in: who is asking, for which server, and what they may do there. */
+/** The right of a request to enter: who calls, which server, and what they may do there. */
 export interface Admission {
-  /** Whom upstream sessions belong to: the same for every token of one client. */
+  /** The owner of upstream sessions: the same for every token of one client. */
   readonly principal: string;
   readonly credential: { readonly type: 'client' | 'key' | 'person'; readonly id: string };
-  /** The person who asks, or for whom an application acts; absent if the application acts for itself. */
+  /** The person who calls, or for whom an application acts; absent if the application acts for itself. */
   readonly userId?: string;
   /** The grant by which the client acts for the person, if there is one. */
   readonly grantId?: string;
@@ -30,6 +30,8 @@ export interface Admission {
   readonly now: () => Promise<Granted | undefined>;
   /** What also admits the caller's next requests, even with another token. */
   readonly access: Access;
+  /** What admitted the caller. A collection passes it on to its members. */
+  readonly proved: ProvedCredential;
 }
 
 /** What a caller may do. */
@@ -99,7 +101,7 @@ export type KnownAdmissions = WeakMap<
   object,
   {
     readonly admission: Admission;
-    /** Of a token: another one would be admitted with other scopes, and end at another time. */
+    /** Of the token, if there is one: another token could have other scopes and another expiry. */
     readonly claims?: AccessTokenClaims;
   }
 >;
@@ -154,7 +156,64 @@ export function admitProved(
       return admitToken(proved.claims, at, ports, asOf);
     case 'person':
       return admitPerson(proved.userId, at, ports);
+    case 'member':
+      return admitToMember(proved, at, ports, asOf);
   }
+}
+
+/** The admission of a caller of a collection to one of its members. */
+function admitToMember(
+  proved: ProvedCredential & { readonly type: 'member' },
+  at: Place,
+  ports: AdmitPorts,
+  asOf: string | undefined,
+): Awaitable<Admission> {
+  const { organization } = at;
+  const collection = { organization, server: proved.collection };
+  const through = admitProved(proved.proved, collection, ports, asOf);
+  return whenReady(through, (outer) => memberAdmission(outer, proved, at, ports, asOf));
+}
+
+/** Admissions to members, by the caller's admission to the collection and what the store found of the member. */
+const knownMembers = new WeakMap<Admission, WeakMap<object, Admission>>();
+
+function memberAdmission(
+  outer: Admission,
+  proved: ProvedCredential,
+  { organization, server }: Place,
+  { admissions }: AdmitPorts,
+  asOf: string | undefined,
+): Awaitable<Admission> {
+  const { endpoint: collection, credential, userId, scopes } = outer;
+  const principal = `${outer.principal} via ${collection.id}`;
+  const at = { organization, server, collectionId: collection.id, userId };
+  const ask = (readAsOf?: string) => admissions.byMember({ ...at, asOf: readAsOf });
+  return whenReady(asked(ask, asOf), (found): Admission => {
+    const known = found && knownMembers.get(outer)?.get(found);
+    if (known) return known;
+    const most = admitted(found, { principal, credential, userId, cause: 'no member' });
+    const admission: Admission = {
+      ...outer,
+      principal,
+      scopes: scopes.filter((scope) => most.scopes.includes(scope)),
+      endpoint: most.endpoint,
+      rights: rightsOf(most),
+      async now() {
+        const [granted, member] = [await outer.now(), active(await ask())];
+        if (!granted || !member) return undefined;
+        const both = granted.scopes.filter((scope) => member.scopes.includes(scope));
+        return { scopes: both, rights: rightsOf(member) };
+      },
+      access: {
+        name: `${outer.access.name} via ${collection.id}`,
+        isActive: async () => (await outer.access.isActive()) && active(await ask()) !== undefined,
+      },
+      proved,
+    };
+    const ofOuter = knownMembers.get(outer) ?? new WeakMap<object, Admission>();
+    if (found) knownMembers.set(outer, ofOuter.set(found, admission));
+    return admission;
+  });
 }
 
 function admitKey(
@@ -180,6 +239,7 @@ function admitKey(
       rights: rightsOf({ endpoint, toolCaller }),
       reference: keyId,
       ...whileAsked(`key ${keyId}`, ask),
+      proved: { type: 'key', keyHash },
     };
     if (found) known?.set(found, { admission });
     return admission;
@@ -222,6 +282,7 @@ function admitToken(
         return granted && { scopes: within(granted), rights: rightsOf(granted) };
       },
       access: whileAsked(`client ${clientId} ${grantId ?? ''}`, askForAny).access,
+      proved: { type: 'token', claims },
     };
     if (found) known?.set(found, { admission, claims });
     return admission;
@@ -246,6 +307,7 @@ async function admitPerson(
     rights: rightsOf(found),
     reference: principal,
     ...whileAsked('person', ask),
+    proved: { type: 'person', userId },
   };
 }
 

@@ -47,7 +47,7 @@ export function answerCaller(call: ForwardedCall, parts: GatewayParts): Awaitabl
   });
 }
 
-/** What is done for rules with the answer to a few methods. */
+/** How rules change the answers to a few methods. */
 interface Ruled {
   /** The resource that the call is about. */
   readonly uri?: string | undefined;
@@ -134,7 +134,7 @@ function answerFilters(
   return filters.filter((filter) => filter !== undefined);
 }
 
-/** What a modern caller wants to be told of, and whether we tell it of that ourselves. */
+/** The notifications that a modern caller subscribes to, and whether the gateway itself sends them. */
 function subscriptionOf({ envelope, body, admission }: MessageCall) {
   const { params } = envelope;
   const text = params && body.toString('utf8', params.start, params.end);
@@ -142,7 +142,7 @@ function subscriptionOf({ envelope, body, admission }: MessageCall) {
   return { wanted, isOwn: admission.rights.dependsOnCaller };
 }
 
-/** Tells a modern caller of the lists that it listens to; `undefined` for any other call. */
+/** Announces changes of the lists that a modern caller subscribed to; `undefined` for any other call. */
 function changesOf(call: ForwardedCall): ListChanges | undefined {
   const { envelope, admission, opened } = call;
   if (envelope.method !== 'subscriptions/listen' || subscriptionOf(call).wanted.length === 0)

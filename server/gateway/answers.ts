@@ -72,6 +72,9 @@ function accessRefusal(cause: UpstreamRefusal): GatewayRefusal {
   switch (code) {
     case 'not_connected':
       return new GatewayRefusal('not_connected', { page, cause });
+    case 'key_missing':
+    case 'key_refused':
+      return new GatewayRefusal(code, { page, cause });
     case 'no_person':
       return new GatewayRefusal('no_person', { cause });
     case 'scope_missing':

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 
+import { Steps } from '#model/resource-uri';
 import { allows, type PrimitiveKind, type ToolRights, type Verdict } from '#model/tool-rights';
 import { allScopes, methodScope, type Scope, subscriptionScope } from '#model/scopes';
 import { mirroredMember } from 'latchkey-mcp/headers';
@@ -42,7 +43,9 @@ export function authorize(
   const subjects = subjectsOf(envelope, body, rights);
   if (subjects.length === 0) return none;
   const undecided = subjects.filter(({ kind }) => rights.isUnread(kind));
-  for (const subject of subjects) if (!undecided.includes(subject)) checkSubject(subject, rights);
+  const steps = Steps.ofList();
+  for (const subject of subjects)
+    if (!undecided.includes(subject)) checkSubject(subject, rights, steps);
   return undecided;
 }
 
@@ -52,8 +55,8 @@ export function authorize(
  * @throws {GatewayRefusal} `hidden_tool`, `withheld_tool`, `unknown_tool`, `closed_tool`, `unknown_prompt`, `closed_prompt`,
  *   `unknown_resource`, `closed_resource`
  */
-export function checkSubject({ kind, name }: Subject, rights: ToolRights): void {
-  const verdict = rights.verdict(kind, name);
+export function checkSubject({ kind, name }: Subject, rights: ToolRights, steps?: Steps): void {
+  const verdict = rights.verdict(kind, name, steps);
   if (!allows(verdict)) throw closedSubject({ kind, name }, verdict);
 }
 

@@ -20,6 +20,7 @@ const maxUriLength = 8192;
 /** For all URIs of a session together, because a caller may have a thousand sessions. */
 const maxCharacters = 64 * 1024;
 const acknowledgement = 'notifications/subscriptions/acknowledged';
+const logMessage = 'notifications/message';
 
 /** A listener and its request. */
 interface Reader {
@@ -110,6 +111,11 @@ export class ChangeStream {
 
   unsubscribe(uri: string): void {
     if (this.#uris.delete(uri)) this.#open();
+  }
+
+  /** Listens again, for what the client has said of itself meanwhile. */
+  renew(): void {
+    if (this.#current) this.#open();
   }
 
   #hasRoomFor(uri: string): boolean {
@@ -210,7 +216,8 @@ export class ChangeStream {
     const change = changeIn(message);
     // No caller can have subscribed to such a long URI.
     if (change && change.uri.length > maxUriLength) return;
-    this.#reader?.inbox.push(withoutSubscription(change?.message ?? message), change?.key);
+    const told = withoutSubscription(change?.message ?? message);
+    this.#reader?.inbox.push(told, change?.key, { isLog: message.envelope.method === logMessage });
   }
 
   #request(wanted: Changes): Message {

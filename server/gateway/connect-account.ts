@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 
 import type { Era } from 'latchkey-mcp/headers';
-import { membersIn, replaced } from 'latchkey-mcp/json-edit';
+import { memberIn, membersIn, replaced } from 'latchkey-mcp/json-edit';
 import { type Envelope, scanMessage } from 'latchkey-mcp/message';
 import { GatewayRefusal, type RefusalDetails } from './gateway-refusal.ts';
 import { jsonAnswer } from './reply.ts';
@@ -19,51 +19,99 @@ export interface AccountError {
   readonly code: number;
   readonly message: string;
   readonly data?: object;
+  /** Whether the caller of a tool gets the message as the result of the tool. */
+  readonly isForTheModel: boolean;
 }
 
 /**
- * The error when the MCP server requires an account of the person who calls. A caller that can show a URL is asked to
- * open the page where the person connects one. MCP 2025-11-25 elicitation, "URL Elicitation Required Error"
+ * The error when the MCP server requires an account or a key of the person who calls. A caller that can show a URL is asked to
+ * open the page where the person connects or enters it. MCP 2025-11-25 elicitation, "URL Elicitation Required Error"
  */
 export function accountError(
-  code: 'not_connected' | 'no_person' | 'upstream_scope' | 'upstream_token',
+  code:
+    | 'not_connected'
+    | 'key_missing'
+    | 'key_refused'
+    | 'no_person'
+    | 'upstream_scope'
+    | 'upstream_token',
   { page = '', showsUrls = false }: RefusalDetails,
 ): AccountError {
   switch (code) {
-    case 'not_connected': {
-      const message = `connect your account for this MCP server first: open ${page}`;
-      if (!showsUrls) return { status: 200, code: -32000, message };
-      const elicitations = [{ ...connectElicitation(page), elicitationId: idOf(page) }];
-      return { status: 200, code: -32042, message, data: { elicitations } };
+    case 'not_connected':
+    case 'key_missing': {
+      const message =
+        code === 'key_missing'
+          ? `enter your own key for this MCP server first: open ${page}`
+          : `connect your account for this MCP server first: open ${page}`;
+      if (!showsUrls) return { status: 200, code: -32000, message, isForTheModel: true };
+      const elicitations = [{ ...connectElicitation(code, page), elicitationId: idOf(page) }];
+      return { status: 200, code: -32042, message, data: { elicitations }, isForTheModel: false };
     }
+    case 'key_refused':
+      return {
+        status: 200,
+        code: -32000,
+        isForTheModel: true,
+        message: `this MCP server refused your key: enter a new one at ${page}`,
+      };
     case 'no_person':
       return {
         status: 200,
         code: -32000,
+        isForTheModel: true,
         message:
-          'this MCP server requires a personal account: sign in as a person instead of using an API key or a client secret',
+          'this MCP server requires a personal account or key: sign in as a person instead of using an API key or a client secret',
       };
     case 'upstream_scope':
       return {
         status: 200,
         code: -32000,
+        isForTheModel: true,
         message: `your account has too few permissions at this MCP server: connect it again at ${page}, or ask an administrator to request more scopes`,
       };
     case 'upstream_token':
       return {
         status: 200,
         code: -32000,
+        isForTheModel: true,
         message: `this MCP server refused your account: connect it again at ${page}, or ask an administrator to check the upstream authentication`,
       };
   }
 }
 
+/**
+ * Whether a message calls a tool and expects its result. A task-augmented call does not, because it is answered with a task.
+ *
+ * MCP 2025-11-25 tasks, "Task-Augmented Requests"
+ */
+export function awaitsToolResult({
+  body,
+  envelope,
+}: Pick<MessageCall, 'body' | 'envelope'>): boolean {
+  const { method, id, params } = envelope;
+  if (method !== 'tools/call' || id === undefined) return false;
+  return !params || memberIn(body, params, 'task') === undefined;
+}
+
+/** A failed tool's result, as JSON text: unlike errors, assistants show it to the model, and so to the person. */
+export function failedTool(message: string, era: Era): string {
+  return JSON.stringify({
+    ...(era === 'modern' && { resultType: 'complete' }),
+    content: [{ type: 'text', text: message }],
+    isError: true,
+  });
+}
+
 /** The key under which a modern caller gets the request to connect an account, and returns the response. */
 export const connectRequestKey = 'latchkey-connect';
 
-/** The request to show a person the page on which they connect their account. */
-export function connectElicitation(page: string) {
-  const message = 'Connect your account at the MCP server, then try again.';
+/** The request to show a person the page on which they connect their account or enter their key. */
+export function connectElicitation(code: 'not_connected' | 'key_missing', page: string) {
+  const message =
+    code === 'key_missing'
+      ? 'Enter your own key for the MCP server, then try again.'
+      : 'Connect your account at the MCP server, then try again.';
   return { mode: 'url', url: page, message } as const;
 }
 
@@ -75,7 +123,7 @@ function idOf(page: string): string {
 const mayAsk: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read']);
 
 /**
- * The answer for a caller whose person has not connected an account: a request to open the page if the caller
+ * The answer for a caller whose person has not connected an account or entered a key: a request to open the page if the caller
  * supports that; any other error is rethrown. In a session, the capability was announced at its start. The caller hands
  * `requestState` back when it tries again.
  *
@@ -90,12 +138,13 @@ export function askForAccount(
     requestState,
   }: { era: Era; inSession?: boolean | undefined; requestState: string },
 ): GatewayAnswer {
-  if (!(error instanceof GatewayRefusal) || error.code !== 'not_connected') throw error;
-  const { details } = error;
+  if (!(error instanceof GatewayRefusal)) throw error;
+  const { code, details } = error;
+  if (code !== 'not_connected' && code !== 'key_missing') throw error;
   const showsUrls = inSession || saysItShowsUrls(body);
-  if (era === 'legacy') throw new GatewayRefusal('not_connected', { ...details, showsUrls });
+  if (era === 'legacy') throw new GatewayRefusal(code, { ...details, showsUrls });
   if (!showsUrls || !mayAsk.has(envelope.method ?? '') || envelope.id === undefined) throw error;
-  const params = connectElicitation(details.page ?? '');
+  const params = connectElicitation(code, details.page ?? '');
   const result = JSON.stringify({
     resultType: 'input_required',
     inputRequests: { [connectRequestKey]: { method: 'elicitation/create', params } },

@@ -1,8 +1,9 @@
 import { formatScopes, ordinaryScopes } from '#model/scopes';
 import { protectedResourceMetadataUrl } from '#oauth/metadata';
 import { type Era, modernVersions } from 'latchkey-mcp/headers';
-import { accountError } from './connect-account.ts';
-import type { GatewayRefusal } from './gateway-refusal.ts';
+import { accountError, failedTool } from './connect-account.ts';
+import { type GatewayRefusal, meaningOf } from './gateway-refusal.ts';
+import { jsonAnswer } from './reply.ts';
 import type { GatewayAnswer } from './request.ts';
 
 /** The properties of a request that its error answer depends on. */
@@ -12,6 +13,10 @@ export interface FailedRequest {
   readonly era: Era;
   /** The JSON text of the id; `null` if the body was not understood. */
   readonly id: string;
+  /** Whether the request calls a tool, so that the result of a failed tool can answer it. */
+  readonly awaitsToolResult?: boolean;
+  /** The name of the server, if it is called as a member of a collection. Its errors name it, because the caller does not know which it is. */
+  readonly member?: string | undefined;
 }
 
 interface Words {
@@ -21,13 +26,22 @@ interface Words {
   readonly message: string;
   readonly data?: object;
   readonly headers?: Record<string, string>;
+  /** Whether the caller of a tool gets the message as the result of the tool. */
+  readonly isForTheModel?: boolean;
 }
 
 /** Maps a refusal to HTTP and JSON-RPC. */
 export function errorAnswer(refusal: GatewayRefusal, request: FailedRequest): GatewayAnswer {
-  const { status, code, message, data, headers } = words(refusal, request);
+  const { status, code, message, data, headers, isForTheModel } = words(refusal, request);
+  if (isForTheModel && request.awaitsToolResult) {
+    return jsonAnswer(
+      200,
+      `{"jsonrpc":"2.0","id":${request.id},"result":${failedTool(message, request.era)}}`,
+    );
+  }
   const retryAfter = refusal.details.retryAfterSeconds;
-  const error = JSON.stringify({ code, message, ...(data && { data }) });
+  const named = request.member === undefined ? message : `${request.member}: ${message}`;
+  const error = JSON.stringify({ code, message: named, ...(data && { data }) });
   return {
     // Without an id, clients cannot match the error to a request, so the status must show that it was refused.
     status: status === 200 && request.id === 'null' ? 400 : status,
@@ -39,6 +53,7 @@ export function errorAnswer(refusal: GatewayRefusal, request: FailedRequest): Ga
     },
     body: `{"jsonrpc":"2.0","id":${request.id},"error":${error}}`,
     errorCode: code,
+    refused: meaningOf(refusal),
   };
 }
 
@@ -250,6 +265,8 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
         data: { outcome: 'unknown' },
       };
     case 'not_connected':
+    case 'key_missing':
+    case 'key_refused':
     case 'no_person':
     case 'upstream_scope':
     case 'upstream_token':
@@ -258,7 +275,7 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
       return {
         status: 503,
         code: -32000,
-        message: 'access cannot be checked right now; try again later',
+        message: detail || 'access cannot be checked right now; try again later',
         headers: { 'Retry-After': '1' },
       };
     case 'not_recorded':

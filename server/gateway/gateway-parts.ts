@@ -26,8 +26,8 @@ import type { Era } from 'latchkey-mcp/headers';
 export interface GatewayPorts extends AdmitPorts, MeteringPorts {
   readonly base: string;
   /**
-   * The upstream of a target for an admitted caller; `owner` is the owner of its sessions there. Called once for all
-   * calls that share an admission, which is made anew when anything it depends on has changed.
+   * The upstream of a target for an admitted caller; `owner` is the owner of its sessions there. Called once for all calls that share an
+   * admission, which is created again when anything that it depends on has changed.
    */
   readonly upstreamOf: (target: Target, owner: string, admission: Admission) => Upstream;
   /**
@@ -99,4 +99,5 @@ export interface RefusedCaller {
   readonly era: Era;
   /** The caller, once authenticated. */
   readonly principal: string | undefined;
+  readonly awaitsToolResult: boolean;
 }

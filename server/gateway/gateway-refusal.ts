@@ -67,8 +67,19 @@ const closedSubjects = {
 
 export type ClosedCode = keyof typeof closedSubjects;
 
-function isClosed(code: RefusalCode): code is ClosedCode {
+function isClosed(code: string): code is ClosedCode {
   return Object.hasOwn(closedSubjects, code);
+}
+
+/** The code of what the caller was told: `unknown_tool` for every tool that they may not use, whatever the reason. */
+export function toldCode(code: string): string {
+  return isClosed(code) ? closedSubjects[code].slice('call.'.length).replaceAll('-', '_') : code;
+}
+
+/** The codes of refusals whose caller was told this one. */
+export function codesTold(told: string): readonly string[] {
+  const same = Object.keys(closedSubjects).filter((code) => toldCode(code) === told);
+  return same.length > 0 || isClosed(told) ? same : [told];
 }
 
 /** Why the gateway refuses a request. `errors.ts` maps each code to a status and a message. */
@@ -105,9 +116,11 @@ export type RefusalCode =
   | 'node_unreachable'
   | 'node_lost'
   | 'not_connected'
+  | 'key_missing'
   | 'no_person'
   | 'upstream_scope'
   | 'upstream_token'
+  | 'key_refused'
   | 'unavailable'
   /** The operator requires that calls are recorded before they are sent, and this one could not be. */
   | 'not_recorded'
@@ -120,6 +133,7 @@ export interface SuspendedCall {
   readonly credential: { readonly type: 'client' | 'key' | 'person'; readonly id: string };
   /** The person who calls, or for whom an application calls. */
   readonly userId?: string | undefined;
+  readonly grantId?: string | undefined;
 }
 
 export interface RefusalDetails {
@@ -130,7 +144,7 @@ export interface RefusalDetails {
   /** For `unsupported_version`: the requested version. */
   readonly requested?: string;
   readonly retryAfterSeconds?: number;
-  /** For `not_connected`, `upstream_scope`, `upstream_token`: the page on which a person connects their account. */
+  /** For `not_connected`, `upstream_scope`, `upstream_token`, `key_missing`, `key_refused`: the page of a person's own account or key. */
   readonly page?: string;
   /** Whether the caller declared that it can show URLs to a person. MCP "URL mode elicitation" */
   readonly showsUrls?: boolean;
@@ -179,11 +193,48 @@ const denials: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
   'not_theirs',
   'too_many_requests',
   'not_connected',
+  'key_missing',
   'no_person',
 ]);
 
 export function isDenial({ code }: GatewayRefusal): boolean {
   return denials.has(code) || isClosed(code);
+}
+
+/** What a refusal means to a sender that is a part of Latchkey, such as a collection that calls its members. */
+export const refusalMeanings = [
+  /** To the caller, there is no such thing. */
+  'unknown',
+  /** The caller may not use the server. */
+  'no_access',
+  /** Latchkey did not send the call, and can send it later. */
+  'not_sent',
+  'failed',
+] as const;
+
+export type RefusalMeaning = (typeof refusalMeanings)[number];
+
+const noAccess: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
+  'no_credential',
+  'bad_credential',
+  'suspended',
+]);
+
+const notSent: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
+  'unavailable',
+  'not_recorded',
+  'node_unreachable',
+]);
+
+export function meaningOf({ code }: GatewayRefusal): RefusalMeaning {
+  if (isClosed(code)) return 'unknown';
+  if (noAccess.has(code)) return 'no_access';
+  return notSent.has(code) ? 'not_sent' : 'failed';
+}
+
+/** Whether the person who calls must open a page first. */
+export function needsPage({ code }: GatewayRefusal): boolean {
+  return code === 'not_connected' || code === 'key_missing';
 }
 
 /** The parts of a refused call that the audit log names. */

@@ -1,3 +1,4 @@
+import { type Admission, admitProved } from './admission.ts';
 import { maxEventBytes } from './answers.ts';
 import { Applications } from './applications.ts';
 import type { Awaitable } from '#model/awaitable';
@@ -14,7 +15,7 @@ import { callPath } from './pipeline.ts';
 import type { GatewayParts, GatewayPorts, RefusedCaller } from './gateway-parts.ts';
 import { PlainLinks } from './plain-calls.ts';
 import { Reaper } from './reaper.ts';
-import type { GatewayAnswer, GatewayRequest } from './request.ts';
+import type { GatewayAnswer, GatewayRequest, ProvedCredential } from './request.ts';
 import { LegacySessions } from './sessions.ts';
 import { UnreadLists } from './unread-lists.ts';
 import { BodyMemory } from './body-memory.ts';
@@ -98,6 +99,14 @@ export class Gateway {
     return callPath.pass({ request, metering }, this.#parts);
   }
 
+  /** Admits a caller whose credential was proved, as of the calls of this turn. @throws {GatewayRefusal} */
+  admit(
+    proved: ProvedCredential,
+    at: Pick<GatewayRequest, 'organization' | 'server'>,
+  ): Awaitable<Admission> {
+    return admitProved(proved, at, this.#parts.ports, this.#parts.changeToken);
+  }
+
   /** Handles an event that another node reported. */
   heard(event: GatewayEvent, from: string): void {
     const { legacy, limits } = this.#parts;
@@ -133,10 +142,11 @@ export class Gateway {
 
 function refuse(
   refusal: GatewayRefusal,
-  { request, id, era, principal }: RefusedCaller,
+  { request, id, era, principal, awaitsToolResult }: RefusedCaller,
   ports: GatewayPorts,
 ): GatewayAnswer {
   ports.refused(refusal, request, principal);
   const serverPath = `${request.organization}/${request.server}`;
-  return errorAnswer(refusal, { base: ports.base, serverPath, id, era });
+  const member = request.proved?.type === 'member' ? request.server : undefined;
+  return errorAnswer(refusal, { base: ports.base, serverPath, id, era, awaitsToolResult, member });
 }

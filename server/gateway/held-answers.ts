@@ -34,8 +34,8 @@ export class HeldAnswers {
    * The same upstream, except that its answers count. If it is used after the call, each answer counts until it has
    * been read.
    */
-  counted(upstream: Upstream): Upstream {
-    return new CountedUpstream(this, upstream);
+  counted(upstream: Upstream, requestId?: string): Upstream {
+    return new CountedUpstream(this, upstream, requestId);
   }
 
   /** Counts a body that is kept after it has been read. */
@@ -135,14 +135,17 @@ export class HeldAnswers {
 class CountedUpstream implements Upstream {
   readonly #held: HeldAnswers;
   readonly #upstream: Upstream;
+  readonly #requestId: string | undefined;
 
-  constructor(held: HeldAnswers, upstream: Upstream) {
+  constructor(held: HeldAnswers, upstream: Upstream, requestId: string | undefined) {
     this.#held = held;
     this.#upstream = upstream;
+    this.#requestId = requestId;
   }
 
   send(request: UpstreamRequest): Promise<UpstreamAnswer> {
-    const sent = this.#upstream.send(request);
+    const requestId = this.#requestId;
+    const sent = this.#upstream.send(requestId === undefined ? request : { ...request, requestId });
     return sent.then((answer) => this.#held.countedAnswer(answer, request.giveUp));
   }
 

@@ -18,11 +18,13 @@ import {
   type NeededInput,
   initializeAnswer,
   legacyResult,
+  legacyTasks,
   logLevels,
   modernCapabilities,
   modernRequest,
   neededInput,
   maxInputRequests,
+  rootsChanged,
 } from 'latchkey-mcp/translation';
 import {
   answerOf,
@@ -33,12 +35,15 @@ import {
   modernPost,
   streamOf,
 } from './adapter-messages.ts';
+import { discardAnswer } from './answers.ts';
 import { ChangeStream } from './change-stream.ts';
 import type { AdaptedCall } from './call.ts';
 import { messageIn, type Upstream, type UpstreamAnswer, type UpstreamRequest } from './upstream.ts';
 import { discover } from './upstream-handshake.ts';
 
 const sessionIdBytes = 24;
+/** From which level on a collection logs for a caller that has not said so. MCP 2025-11-25 logging leaves that to the server. */
+const usualLogLevel = 'info';
 
 /**
  * Adapts modern upstreams for legacy callers: sessions opened by `initialize`, a stream of notifications, and
@@ -67,20 +72,24 @@ export class LegacyAdapter {
    */
   async initialize(
     initialize: Message,
-    { upstream, owner }: AdaptedCall,
+    { upstream, owner, target }: AdaptedCall,
     signal: EndSignal,
   ): Promise<UpstreamAnswer | undefined> {
+    const isCollection = target.upstream.kind === 'collection';
     const client = {
       capabilities: modernCapabilities(textAt(initialize, 'params', 'capabilities')),
       clientInfo: textAt(initialize, 'params', 'clientInfo'),
-      logLevel: undefined,
+      logLevel: isCollection ? usualLogLevel : undefined,
     };
     const discovered = await discover(upstream, client, signal);
     if (discovered.outcome !== 'modern') return undefined;
     const sessionId = randomBytes(sessionIdBytes).toString('base64url');
     const { answer } = discovered;
-    this.#sessions.set(sessionId, new LegacySessionOverModern({ owner, client, answer }));
-    return { ...jsonOf(initializeAnswer(initialize, answer)), sessionId };
+    const session = new LegacySessionOverModern({ owner, client, answer, isCollection });
+    this.#sessions.set(sessionId, session);
+    const tasks = isCollection ? valueAt(answer, 'result', '_meta', legacyTasks) : undefined;
+    const more = tasks === undefined ? {} : { tasks };
+    return { ...jsonOf(initializeAnswer(initialize, answer, more)), sessionId };
   }
 
   /** A request within a session. */
@@ -128,6 +137,8 @@ export interface SessionParts {
   readonly client: ClientDescription;
   /** The upstream's answer to `server/discover`. */
   readonly answer: Message;
+  /** Whether the upstream is a collection, whose members may be legacy servers. */
+  readonly isCollection?: boolean;
 }
 
 /** The upstream for one request, with the signal and the headers of the request. */
@@ -148,13 +159,15 @@ export class LegacySessionOverModern {
   /** Requests in progress, by the caller's id as JSON text. */
   readonly #running = new Map<string, AbortController>();
   readonly #isSubscribable: boolean;
+  readonly #isCollection: boolean;
   #client: ClientDescription;
 
-  constructor({ owner, client, answer }: SessionParts) {
+  constructor({ owner, client, answer, isCollection = false }: SessionParts) {
     const announces = (...path: string[]) =>
       valueAt(answer, 'result', 'capabilities', ...path) === true;
     this.owner = owner;
     this.#client = client;
+    this.#isCollection = isCollection;
     this.#isSubscribable = announces('resources', 'subscribe');
     this.lists = Object.keys(filterMembers).filter((list) => announces(list, 'listChanged'));
     this.changes = new ChangeStream(() => this.#client);
@@ -166,6 +179,10 @@ export class LegacySessionOverModern {
     if (kind === 'response') this.#caller.take(message);
     if (kind === 'notification' && method === 'notifications/cancelled') {
       this.#running.get(requestId ?? '')?.abort();
+    }
+    if (kind === 'notification' && method === rootsChanged && this.#isCollection) {
+      const told = modernRequest(message, this.#client);
+      await discardAnswer(await passage.upstream.send(modernPost(told, passage.signal)));
     }
     // Other notifications matter only in the legacy era.
     if (kind !== 'request') return emptyAnswer();
@@ -188,7 +205,9 @@ export class LegacySessionOverModern {
       case 'logging/setLevel': {
         const logLevel = stringAt(message, 'params', 'level') ?? '';
         if (!logLevels.has(logLevel)) return errorTo(id, -32602, 'unknown log level');
+        if (this.#client.logLevel === logLevel) return resultTo(id, '{}');
         this.#client = { ...this.#client, logLevel };
+        this.changes.renew();
         return resultTo(id, '{}');
       }
       case 'resources/subscribe': {

@@ -16,8 +16,10 @@ export interface LegacyCallPorts {
 }
 
 interface CallOptions {
-  /** Whether a caller reads its messages, and can be asked. */
+  /** Whether a caller reads its messages. */
   readonly isCallers: boolean;
+  /** Whether that caller can be asked. */
+  readonly isAskable: boolean;
   readonly hold?: Upstream['hold'];
   readonly giveUp?: GiveUp | undefined;
 }
@@ -29,6 +31,7 @@ export class LegacyCall {
   readonly #ended = new AbortController();
   readonly #ports: LegacyCallPorts;
   readonly #isCallers: boolean;
+  readonly #isAskable: boolean;
   readonly #hold: Upstream['hold'];
   #inbox: Inbox | undefined;
   #begun: (() => void) | undefined;
@@ -37,10 +40,15 @@ export class LegacyCall {
   #question: Message | undefined;
   #endCaller: GiveUp | undefined;
 
-  constructor(id: string, ports: LegacyCallPorts, { isCallers, hold, giveUp }: CallOptions) {
+  constructor(
+    id: string,
+    ports: LegacyCallPorts,
+    { isCallers, isAskable, hold, giveUp }: CallOptions,
+  ) {
     this.#endCaller = giveUp;
     this.id = id;
     this.#isCallers = isCallers;
+    this.#isAskable = isAskable;
     this.#ports = ports;
     this.#hold = hold;
   }
@@ -87,6 +95,11 @@ export class LegacyCall {
   /** Whether its caller gets further messages. */
   get isOpen(): boolean {
     return this.#isCallers && !this.#isAnswered && !this.#isOver;
+  }
+
+  /** Whether its caller can be asked. */
+  get isAskable(): boolean {
+    return this.#isAskable && this.isOpen;
   }
 
   /** Whether its caller was asked something, and has not responded. */

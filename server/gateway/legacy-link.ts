@@ -12,9 +12,9 @@ import {
 } from 'latchkey-mcp/message';
 import { SseEvents } from 'latchkey-mcp/sse';
 import { allChanged } from 'latchkey-mcp/subscriptions';
-import type { ClientDescription } from 'latchkey-mcp/translation';
+import { logLevels, severityOf } from 'latchkey-mcp/translation';
 import { carriesMessages, maxKeptBytes, messagesLetGo } from './adapter-messages.ts';
-import { discardAnswer, endUpstreamSession, failure } from './answers.ts';
+import { discardAnswer, endUpstreamSession, failure, wholeBody } from './answers.ts';
 
 import { freeBytes, type GiveUp } from './body-memory.ts';
 import { LegacyCall, type LegacyCallPorts } from './legacy-call.ts';
@@ -26,6 +26,17 @@ import { type Handshake, handshakeHeaders, initializedNotification } from './ups
 const requestTimeoutMs = 30_000;
 const tellTimeoutMs = 10_000;
 const once = { once: true };
+/** How long a question waits for another request to end that may need its response. */
+const heldMs = 1000;
+const mostHeld = 4;
+/** The requests of callers that can be answered with a question. MCP 2026-07-28 basic/patterns/mrtr */
+const asking: ReadonlySet<string> = new Set([
+  'tools/call',
+  'prompts/get',
+  'resources/read',
+  // Of the legacy era. A task that needs input asks for it there.
+  'tasks/result',
+]);
 /** What an upstream may ask a caller, by the required capability. */
 const askable: Readonly<Record<string, string>> = {
   'elicitation/create': 'elicitation',
@@ -60,12 +71,12 @@ export interface CallersRequest {
  *
  * A question is never dropped, because a call at the upstream waits for the response. That may not be the call that
  * gets the question: over stdio, upstreams do not say which call asks. If the call that got it ends before its caller
- * was asked, the question goes to another call.
+ * was asked, the question goes to another call. Only calls of some methods can be asked. Upstreams ask for roots when they
+ * like, mostly right after the handshake, so that question waits for the next such call.
  *
  * MCP 2025-11-25 lifecycle, transports
  */
 export class LegacyLink {
-  readonly client: ClientDescription;
   /** The upstream's answer to `initialize`. */
   readonly initialized: Message;
   readonly listeners: LinkListeners;
@@ -74,6 +85,8 @@ export class LegacyLink {
   readonly #hasSession: boolean;
   readonly #canAsk: ReadonlySet<string>;
   readonly #calls = new BriefMap<string, LegacyCall>();
+  /** Questions for the next call that can be asked. */
+  readonly #held = new Set<Message>();
   readonly #closed = new AbortController();
   readonly #callPorts: LegacyCallPorts = {
     tell: (message) => this.tell(message),
@@ -82,13 +95,15 @@ export class LegacyLink {
       for (const left of call.rest()) this.#route(left);
     },
   };
+  /** The severity from which on the upstream was asked to log. Until then, it sends what it likes. */
+  #logsFrom = logLevels.size;
+  #loggingSet: Promise<unknown> | undefined;
   #listening: Promise<boolean> | undefined;
   #lastId = 0;
 
   constructor(handshake: Handshake) {
     const { upstream, client, initialized, sessionId } = handshake;
     const can: object = JSON.parse(client.capabilities);
-    this.client = client;
     this.initialized = initialized;
     this.#upstream = upstream;
     this.#hasSession = sessionId !== undefined;
@@ -102,13 +117,36 @@ export class LegacyLink {
     this.listeners = new LinkListeners(this);
   }
 
-  /** Completes the handshake and sets the log level. */
+  /** Completes the handshake. */
   async begin(): Promise<void> {
     await this.#post(messageOf(initializedNotification));
-    const { logLevel: level } = this.client;
+  }
+
+  /**
+   * Asks the upstream to log from this level on, unless it was asked for more. Requests of several levels share the link, and each gets of
+   * the log what it wants. Returns `undefined` if there is nothing to wait for.
+   *
+   * @throws {UpstreamError}
+   */
+  logFrom(level: string | undefined): Promise<unknown> | undefined {
+    if (level === undefined) return undefined;
+    const severity = severityOf(level);
     const canLog = valueAt(this.initialized, 'result', 'capabilities', 'logging') !== undefined;
-    if (level === undefined || !canLog) return;
-    await this.request('logging/setLevel', JSON.stringify({ level }));
+    if (!canLog || severity >= this.#logsFrom) return this.#loggingSet;
+    const before = this.#logsFrom;
+    this.#logsFrom = severity;
+    const setting = this.request('logging/setLevel', JSON.stringify({ level })).then(
+      () => {
+        if (this.#loggingSet === setting) this.#loggingSet = undefined;
+      },
+      (error: unknown) => {
+        this.#logsFrom = before;
+        if (this.#loggingSet === setting) this.#loggingSet = undefined;
+        throw error;
+      },
+    );
+    this.#loggingSet = setting;
+    return setting;
   }
 
   get isBusy(): boolean {
@@ -126,7 +164,8 @@ export class LegacyLink {
    */
   start(message: Message, callers: CallersRequest): Promise<Started> {
     const { headers, signal } = callers;
-    const call = this.#open(message.envelope.id ?? '', callers);
+    const { id = '', method = '' } = message.envelope;
+    const call = this.#open(id, { ...callers, isAskable: asking.has(method) });
     signal.addEventListener('abort', call, once);
     if (signal.aborted) call.cancel();
     // An upstream may send its questions on the stream that belongs to no call.
@@ -150,6 +189,7 @@ export class LegacyLink {
         reject(error);
       },
     );
+    if (this.#held.size > 0 && call.isAskable) this.#askHeld();
     return promise;
   }
 
@@ -222,9 +262,10 @@ export class LegacyLink {
     await discardAnswer(await this.#upstream.send(post(message, this.#headers, signal)));
   }
 
-  #open(id: string, callers?: CallersRequest): LegacyCall {
+  #open(id: string, callers?: CallersRequest & { readonly isAskable: boolean }): LegacyCall {
     const call = new LegacyCall(id, this.#callPorts, {
       isCallers: callers !== undefined,
+      isAskable: callers?.isAskable ?? false,
       hold: callers?.hold ?? this.#upstream.hold,
       giveUp: callers?.giveUp,
     });
@@ -239,11 +280,12 @@ export class LegacyLink {
   ): Promise<Started> {
     const headers = { ...this.#headers, ...more };
     try {
-      const answer = await this.#upstream.send({
+      const given = await this.#upstream.send({
         ...post(message, headers, call.ended),
         giveUp: (refusal) => call.giveUp(refusal),
       });
-      if (answer.status === 404 && this.#hasSession) {
+      const answer = given.status === 400 && this.#hasSession ? await arrived(given) : given;
+      if (this.#hasSession && isSessionGone(answer)) {
         call.fail(failure(answer));
         await discardAnswer(answer);
         return { outcome: 'lost' };
@@ -281,30 +323,68 @@ export class LegacyLink {
       if (id === about?.id) about.answer(message);
     } else if (kind === 'request') this.#ask(message, about);
     else if (this.listeners.take(message)) return;
-    else if (method !== 'notifications/progress') this.#waiting(about)?.push(message);
+    else if (method === 'notifications/message' && !about && this.listeners.takeLog(message))
+      return;
+    else if (method !== 'notifications/progress') this.#fitting('isOpen', about)?.push(message);
     else this.#calls.get(textAt(message, 'params', 'progressToken') ?? '')?.push(message);
   }
 
   #ask(question: Message, about?: LegacyCall): void {
     const { id = '', method = '' } = question.envelope;
     if (method === 'ping') return this.tell(resultTo(id, '{}'));
-    const call = this.#canAsk.has(method) ? this.#waiting(about) : undefined;
-    if (!call) this.tell(errorTo(id, -32601, 'Method not found'));
-    else if (question.body.length > maxKeptBytes)
+    const call = this.#canAsk.has(method) ? this.#fitting('isAskable', about) : undefined;
+    if (call) this.#put(question, call);
+    else if (this.#canAsk.has(method) && method === 'roots/list' && this.#held.size < mostHeld)
+      this.#hold(question);
+    else this.tell(errorTo(id, -32601, 'Method not found'));
+  }
+
+  #put(question: Message, call: LegacyCall): void {
+    const { id = '' } = question.envelope;
+    if (question.body.length > maxKeptBytes)
       this.tell(errorTo(id, -32602, `a request to the client may have ${maxKeptBytes} bytes`));
     else if (!call.push(question))
       this.tell(errorTo(id, -32603, 'too many requests are waiting for the client'));
   }
 
+  /** Keeps a question for the next call that can be asked, unless another request seems to wait for the response. */
+  #hold(question: Message): void {
+    this.#held.add(question);
+    setTimeout(() => {
+      const isNeeded = [...this.#calls.values()].some(({ isOpen }) => isOpen);
+      if (!isNeeded || !this.#held.delete(question)) return;
+      this.tell(errorTo(question.envelope.id ?? '', -32601, 'Method not found'));
+    }, heldMs).unref();
+  }
+
+  #askHeld(): void {
+    const held = [...this.#held];
+    this.#held.clear();
+    for (const question of held) this.#ask(question);
+  }
+
   /**
-   * `about`, if its caller still gets messages; otherwise the latest call whose caller does, preferably one that is not
-   * being asked.
+   * `about`, if its caller still gets messages, or can be asked; otherwise the latest call of which that is true, preferably one
+   * that is not being asked.
    */
-  #waiting(about: LegacyCall | undefined): LegacyCall | undefined {
-    if (about?.isOpen) return about;
-    const open = [...this.#calls.values()].filter(({ isOpen }) => isOpen);
+  #fitting(is: 'isOpen' | 'isAskable', about: LegacyCall | undefined): LegacyCall | undefined {
+    if (about?.[is]) return about;
+    const open = [...this.#calls.values()].filter((call) => call[is]);
     return open.findLast(({ isAsked }) => !isAsked) ?? open.at(-1);
   }
+}
+
+async function arrived(answer: UpstreamAnswer): Promise<UpstreamAnswer> {
+  return { ...answer, body: await wholeBody(answer.body, maxKeptBytes) };
+}
+
+/**
+ * Whether the upstream does not know the session. The specification requires 404; the examples of the SDK, and so many servers, answer
+ * 400 and say that there is no such session.
+ */
+function isSessionGone({ status, body }: UpstreamAnswer): boolean {
+  if (status !== 400 || !(body instanceof Uint8Array)) return status === 404;
+  return /"message":\s?"[^"]*\bsession\b/i.test(Buffer.from(body).toString('latin1'));
 }
 
 /**

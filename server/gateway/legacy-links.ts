@@ -44,8 +44,7 @@ export class LegacyLinks {
     { owner, admission, target, upstream }: AdaptedCall,
     client: ClientDescription,
   ): Awaitable<LegacyLink | undefined> {
-    // A link keeps the location and the scopes that it was opened with.
-    const name = `${digestOf(target)} ${digestOf(client)} ${admission.scopes.join(' ')}`;
+    const name = nameOf({ admission, target }, client);
     const own = this.#byOwner.get(owner) ?? new Map<string, KeptLink>();
     this.#byOwner.set(owner, own);
     const known = own.get(name);
@@ -63,6 +62,14 @@ export class LegacyLinks {
       else drop();
     }, drop);
     return opening;
+  }
+
+  /** The link of this owner's client, if it is open. */
+  open(
+    { owner, admission, target }: AdaptedCall,
+    client: ClientDescription,
+  ): LegacyLink | undefined {
+    return this.#byOwner.get(owner)?.get(nameOf({ admission, target }, client))?.link;
   }
 
   /** Removes a link whose session the upstream no longer knows. */
@@ -126,16 +133,31 @@ export class LegacyLinks {
   }
 }
 
+/** A link keeps the location and the scopes that it was opened with. */
+function nameOf(
+  { admission, target }: Pick<AdaptedCall, 'admission' | 'target'>,
+  client: ClientDescription,
+): string {
+  return `${digestOf(target)} ${clientDigest(client)} ${admission.scopes.join(' ')}`;
+}
+
 const digests = new WeakMap<object, string>();
 
-/**
- * The digest of a target or a client, cached because a target may list very many tools. Calls share the record of a target
- * until it changes, and mostly that of a client.
- */
-function digestOf(value: Target | ClientDescription): string {
+/** The digest of a target, cached because a target may list very many tools. Calls share the record of a target until it changes. */
+function digestOf(target: Target): string {
+  return cachedDigest(target, () => JSON.stringify(target));
+}
+
+/** The digest of a client, without its log level: a link can log for several. Calls mostly share the record of a client. */
+function clientDigest(client: ClientDescription): string {
+  const { capabilities, clientInfo } = client;
+  return cachedDigest(client, () => JSON.stringify([capabilities, clientInfo]));
+}
+
+function cachedDigest(value: object, text: () => string): string {
   let digest = digests.get(value);
   if (digest === undefined) {
-    digest = hash('sha256', JSON.stringify(value), 'base64url');
+    digest = hash('sha256', text(), 'base64url');
     digests.set(value, digest);
   }
   return digest;

@@ -1,13 +1,14 @@
 import type { EndSignal } from '#model/ending';
 import { type Message, messageOf, stringAt, textAt, valueAt } from 'latchkey-mcp/message';
 import { type Changes, filterMembers } from 'latchkey-mcp/subscriptions';
+import { severityOf } from 'latchkey-mcp/translation';
 import { type Inbox, inboxFor } from './adapter-messages.ts';
 import type { Upstream } from './upstream.ts';
 
 /** Each URI costs a request to the upstream, and one message of a caller must not cause an unlimited number of requests. */
 const maxUris = 1000;
 
-/** A longer notification is reduced, because each listener gets a copy of its own. */
+/** A longer notification is reduced, and a longer log message dropped, because each listener gets a copy of its own. */
 const maxChangeBytes = 64 * 1024;
 
 /** A notification that a list or a resource changed. */
@@ -47,6 +48,8 @@ export interface ListenedLink {
 export interface Listener {
   /** The accepted part of what was requested. */
   readonly honoured: Changes;
+  /** From which severity on it gets log messages that belong to no call; `undefined` if it gets none. */
+  readonly logsFrom: number | undefined;
   readonly inbox: Inbox;
 }
 
@@ -77,7 +80,7 @@ export class LinkListeners {
 
   /**
    * Adds a listener for the part of `wanted` that the upstream supports. Stops subscribing when `signal` aborts.
-   * Waiting messages count for the call of `callers`.
+   * Waiting messages count for the call of `callers`. With `logsFrom`, it also gets log messages.
    *
    * @throws {UpstreamError} if the upstream cannot be asked for a resource
    */
@@ -85,6 +88,7 @@ export class LinkListeners {
     wanted: Changes,
     signal: EndSignal,
     callers: Pick<Upstream, 'hold' | 'giveUp'> = {},
+    logsFrom?: number,
   ): Promise<Listener> {
     const announces = (...path: string[]) =>
       valueAt(this.#link.initialized, 'result', 'capabilities', ...path) === true;
@@ -101,7 +105,11 @@ export class LinkListeners {
       this.#unsubscribe(uris);
       throw error;
     }
-    const listener = { honoured: { lists, uris }, inbox: inboxFor(callers) };
+    const listener = {
+      honoured: { lists, uris },
+      logsFrom: isThere ? logsFrom : undefined,
+      inbox: inboxFor(callers),
+    };
     if (this.#hasEnded) listener.inbox.end();
     else this.#listeners.add(listener);
     return listener;
@@ -126,6 +134,19 @@ export class LinkListeners {
       if (isWanted) inbox.push(change.message, key);
     }
     return true;
+  }
+
+  /** Passes a log message that belongs to no call to the listeners that want it; `false` if none wants any. */
+  takeLog(message: Message): boolean {
+    const isLong = message.body.length > maxChangeBytes;
+    const severity = severityOf(stringAt(message, 'params', 'level'));
+    let isWanted = false;
+    for (const { logsFrom, inbox } of this.#listeners) {
+      if (logsFrom === undefined) continue;
+      isWanted = true;
+      if (severity >= logsFrom && !isLong) inbox.push(message, undefined, { isLog: true });
+    }
+    return isWanted;
   }
 
   /** The union of all subscriptions. */

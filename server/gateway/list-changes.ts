@@ -19,7 +19,7 @@ const names = { tool: 'tools', prompt: 'prompts', resource: 'resources' } as con
   string
 >;
 
-/** What a caller was last told about each of their lists, as digests. */
+/** The state of each list that was last announced to a caller, as digests. */
 export type ToldLists = Record<PrimitiveList, string>;
 
 /** Notes what a caller's lists are now. */
@@ -89,8 +89,8 @@ export class ListChanges {
   #isStarted = false;
 
   /**
-   * `lists` are those that the caller wants to be told of, and `told` what the caller was last told, which the streams of one session
-   * share. `subscription` is the id of the request that a stream of the modern era answers, as JSON text.
+   * `lists` are those whose changes the caller subscribed to, and `told` the states that were last announced, which the streams of one
+   * session share. `subscription` is the id of the request that a stream of the modern era answers, as JSON text.
    */
   constructor(
     rights: ToolRights,
@@ -119,14 +119,14 @@ export class ListChanges {
     this.#isHeld = isHeld;
   }
 
-  /** The stream begins. The caller is told of these lists from now on, and of what changed since they were told last. */
+  /** The stream begins. From now on, changes of these lists are announced, and first those since the last announcement. */
   start(lists = this.#lists): void {
     this.#lists = lists;
     this.#isStarted = true;
     this.#compare();
   }
 
-  /** Compares the caller's lists with what they were told, now that they have these rights. */
+  /** Compares the caller's lists, with the rights that they have now, with the states that were last announced. */
   look(rights: ToolRights): void {
     if (rights === this.#rights) return;
     this.#rights = rights;

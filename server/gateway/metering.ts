@@ -114,6 +114,7 @@ const methodsWithContents: ReadonlySet<string> = new Set([
 const unanswered: ReadonlySet<RefusalCode> = new Set([
   'upstream_scope',
   'upstream_token',
+  'key_refused',
   'too_slow',
   'agent_offline',
   'node_unreachable',
@@ -143,7 +144,7 @@ export class Metering {
   /** Set for a call to a server that stores arguments or results. */
   #contents: CallContents | undefined;
   /** Set once the call is sent. */
-  #upstream: Pick<Upstream, 'account'> | undefined;
+  #upstream: Pick<Upstream, 'account' | 'secrets'> | undefined;
   /** Set until the span begins. */
   #tracing: Tracing | undefined;
   #span: CallSpan | undefined;
@@ -222,7 +223,7 @@ export class Metering {
   }
 
   /** It is sent to the MCP server. The upstream knows by its end whose account it was sent with. */
-  sentThrough(upstream: Pick<Upstream, 'account'>): void {
+  sentThrough(upstream: Pick<Upstream, 'account' | 'secrets'>): void {
     this.#upstream = upstream;
     const settings = this.#admission?.endpoint.target.contents;
     if (settings) this.#keepArguments(settings);
@@ -313,6 +314,7 @@ export class Metering {
       errorType: error?.type,
       ms: durationMs,
     });
+    contents?.hide(this.#upstream?.secrets?.() ?? []);
     const end = facts.end ?? this.#taskEnd ?? endOf[outcome];
     const isRecorded = end === 'refused' || this.#taskEnd || this.#isRecorded(method);
     const { ended } = this.#ports;
@@ -346,7 +348,7 @@ export class Metering {
   }
 
   #record(
-    { endpoint, principal, credential, userId }: SuspendedCall,
+    { endpoint, principal, credential, userId, grantId }: SuspendedCall,
     end: CallEnd,
     { error, status, bytes = 0 }: AnswerFacts,
     durationMs: number,
@@ -365,6 +367,7 @@ export class Metering {
       target: endpoint.target,
       credential,
       userId,
+      ...(grantId !== undefined && { grantId }),
       application,
       address,
       account: this.#account(endpoint.target, end, error),
@@ -403,7 +406,8 @@ function traceIdIn({ traceparent }: GatewayRequest['headers']): string | undefin
 }
 
 /** With what credentials calls are sent to a target, as far as its settings say. */
-function accountOf({ upstream }: Target): UpstreamAccount {
+function accountOf({ upstream, personKey }: Target): UpstreamAccount {
+  if (personKey) return 'person_key';
   if (!takesCredentials(upstream)) return 'none';
   if (upstream.accessId !== undefined) return 'oauth_account';
   return upstream.headers && upstream.headers.length > 0 ? 'fixed_headers' : 'none';
@@ -412,6 +416,7 @@ function accountOf({ upstream }: Target): UpstreamAccount {
 /** Codes of calls that were not sent because there was no account to send them with. */
 const withoutAccount: ReadonlySet<string | undefined> = new Set<RefusalCode>([
   'not_connected',
+  'key_missing',
   'no_person',
 ]);
 

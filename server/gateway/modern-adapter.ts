@@ -12,6 +12,7 @@ import {
   resultTo,
   spanAt,
   stringAt,
+  valueAt,
 } from 'latchkey-mcp/message';
 import { changesIn, filterOf } from 'latchkey-mcp/subscriptions';
 import {
@@ -22,8 +23,11 @@ import {
   givenResponse,
   inputRequiredResult,
   legacyRequest,
+  legacyTasks,
   modernResult,
   modernStatus,
+  rootsChanged,
+  severityOf,
   subscriptionId,
 } from 'latchkey-mcp/translation';
 import { answerOf, emptyAnswer, jsonOf, streamOf } from './adapter-messages.ts';
@@ -34,8 +38,8 @@ import type { LegacyLink } from './legacy-link.ts';
 import { LegacyLinks } from './legacy-links.ts';
 import { messageIn, type Upstream, type UpstreamAnswer, type UpstreamRequest } from './upstream.ts';
 
-/** Legacy methods without a modern counterpart. Tasks differ between the eras. */
-const legacyOnly = /^(?:initialize|ping|logging\/setLevel|resources\/(?:un)?subscribe|tasks\/.*)$/;
+/** Legacy methods without a modern counterpart. */
+const legacyOnly = /^(?:initialize|ping|logging\/setLevel|resources\/(?:un)?subscribe)$/;
 
 /** A client description is kept as long as its handshake, so its size is limited. */
 const maxClientLetters = 64 * 1024;
@@ -71,10 +75,17 @@ export class ModernAdapter {
   async send(request: UpstreamRequest, caller: AdaptedCall): Promise<UpstreamAnswer | undefined> {
     const { signal } = request;
     const message = messageIn(request);
+    const { kind, id = 'null', method = '' } = message?.envelope ?? {};
+    // A collection passes on what legacy callers say of roots and tasks, which differ between the eras, as it is.
+    const isMember = caller.admission.proved.type === 'member';
+    if (message && kind === 'notification' && method === rootsChanged && isMember) {
+      const link = this.#links.open(caller, this.#client(message));
+      link?.tell(messageOf(`{"jsonrpc":"2.0","method":"${rootsChanged}"}`));
+    }
     // Modern callers cancel by closing the stream; other notifications have no counterpart.
-    if (message?.envelope.kind !== 'request') return emptyAnswer();
-    const { id = 'null', method = '' } = message.envelope;
-    if (legacyOnly.test(method)) return jsonOf(errorTo(id, -32601, 'Method not found'), 404);
+    if (!message || kind !== 'request') return emptyAnswer();
+    if (legacyOnly.test(method) || (method.startsWith('tasks/') && !isMember))
+      return jsonOf(errorTo(id, -32601, 'Method not found'), 404);
     const state = message.envelope.requestState && stringAt(message, 'params', 'requestState');
     if (state !== undefined) return this.#goOn(message, state, caller, signal);
     const client = this.#client(message);
@@ -82,9 +93,17 @@ export class ModernAdapter {
       const linked = this.#links.link(caller, client);
       const link = linked instanceof Promise ? await linked : linked;
       if (!link) return undefined;
-      if (method === 'server/discover') return jsonOf(discoverResult(link.initialized, id));
-      if (method === 'subscriptions/listen')
-        return streamOf(listening(link, message, { signal, upstream: caller.upstream }));
+      if (method === 'server/discover') {
+        const tasks = valueAt(link.initialized, 'result', 'capabilities', 'tasks');
+        const more = isMember && tasks !== undefined ? { [legacyTasks]: tasks } : {};
+        return jsonOf(discoverResult(link.initialized, id, more));
+      }
+      const logging = link.logFrom(client.logLevel);
+      if (logging) await logging;
+      if (method === 'subscriptions/listen') {
+        const { logLevel } = client;
+        return streamOf(listening(link, message, { signal, upstream: caller.upstream, logLevel }));
+      }
       const started = await link.start(legacyRequest(message, link.nextId()), {
         headers: request.headers,
         signal,
@@ -160,8 +179,8 @@ export class ModernAdapter {
       call.ask(question);
       return this.#ask(message, { owner, link, call, question });
     };
-    const isLogged = link.client.logLevel !== undefined;
-    return answerOf(modernCall(message, call, { ask, isLogged, signal }), modernStatus);
+    const { logLevel } = this.#client(message);
+    return answerOf(modernCall(message, call, { ask, logLevel, signal }), modernStatus);
   }
 
   #ask({ envelope: { id = 'null' } }: Message, interrupted: InterruptedCall): Message {
@@ -182,8 +201,8 @@ function knownClient(message: Message): ClientDescription {
 export interface ModernCallPorts {
   /** The result that puts a question of the upstream to the caller. */
   readonly ask: (question: Message) => Message;
-  /** Whether the caller wants the upstream's log messages. */
-  readonly isLogged: boolean;
+  /** From which level on the caller wants the upstream's log messages; `undefined` if it wants none. */
+  readonly logLevel: string | undefined;
   /** Aborted when the caller disconnected. */
   readonly signal: EndSignal;
 }
@@ -199,7 +218,7 @@ const legacyNotifications =
 export async function* modernCall(
   { envelope: { id = 'null', method = '', progressToken } }: Message,
   call: LegacyCall,
-  { ask, isLogged, signal }: ModernCallPorts,
+  { ask, logLevel, signal }: ModernCallPorts,
 ): AsyncGenerator<Message> {
   const stop = () => call.cancel();
   signal.addEventListener('abort', stop, { once: true });
@@ -215,14 +234,21 @@ export async function* modernCall(
       }
       if (what === 'notifications/progress') {
         if (progressToken !== undefined) yield withToken(message, progressToken);
-      } else if (what === 'notifications/message' ? isLogged : !legacyNotifications.test(what))
-        yield message;
+      } else if (what === 'notifications/message') {
+        if (isLoggedFrom(logLevel, message)) yield message;
+      } else if (!legacyNotifications.test(what)) yield message;
     }
     yield errorTo(id, -32603, 'the MCP server ended its response before the result');
   } finally {
     signal.removeEventListener('abort', stop);
     if (!isAsked) call.over();
   }
+}
+
+function isLoggedFrom(level: string | undefined, message: Message): boolean {
+  return (
+    level !== undefined && severityOf(stringAt(message, 'params', 'level')) >= severityOf(level)
+  );
 }
 
 /** A progress notification with the caller's own token, which is JSON text. */
@@ -234,14 +260,19 @@ function withToken(progress: Message, progressToken: string): Message {
 
 /**
  * A legacy upstream's notifications as the stream of a `subscriptions/listen`: first the accepted subscription, then
- * changes, and, when the upstream's own stream has ended for good, the end.
+ * changes, and, when the upstream's own stream has ended for good, the end. A request with a log level also gets log messages that
+ * belong to no call.
  *
  * MCP 2026-07-28 subscriptions
  */
 export async function* listening(
   link: LegacyLink,
   message: Message,
-  { signal, upstream }: { signal: EndSignal; upstream: Upstream },
+  {
+    signal,
+    upstream,
+    logLevel,
+  }: { signal: EndSignal; upstream: Upstream; logLevel?: string | undefined },
 ): AsyncGenerator<Message> {
   const { id = 'null' } = message.envelope;
   const meta = `{${JSON.stringify(subscriptionId)}:${id}}`;
@@ -249,8 +280,9 @@ export async function* listening(
     changesIn(objectAt(message, 'params', 'notifications')),
     signal,
     upstream,
+    logLevel === undefined ? undefined : severityOf(logLevel),
   );
-  const { honoured, inbox } = listener;
+  const { honoured, logsFrom, inbox } = listener;
   const stop = () => inbox.end();
   signal.addEventListener('abort', stop, { once: true });
   if (signal.aborted) stop();
@@ -259,7 +291,7 @@ export async function* listening(
     yield messageOf(
       `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":${filter},"_meta":${meta}}}`,
     );
-    const isNothing = honoured.lists.length + honoured.uris.length === 0;
+    const isNothing = honoured.lists.length + honoured.uris.length === 0 && logsFrom === undefined;
     if (!isNothing) {
       for (let change = await inbox.next(); change; change = await inbox.next())
         yield ofSubscription(change, id);

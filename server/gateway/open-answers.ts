@@ -15,19 +15,18 @@ const uncheckedMs = 3400;
 const maxEndless = 512;
 
 /**
- * Whom an exchange is counted for: a key, or a client together with a person. One person of a widely used client must
- * not make others wait.
+ * The name that an exchange is counted under: of a key, or of a client together with a person. One person of a widely used client must not
+ * make others wait.
  */
 export function countedFor({ credential, principal }: Admission): string {
   return credential.type === 'key' ? credential.id : principal;
 }
 
 /**
- * The exchanges in progress, each with its credential. Twice a second every such credential is checked again, and
- * exchanges that it no longer allows are ended, so that a revocation by any process reaches open streams within a
- * second. A listening stream ends with the loss of any scope, because it must deliver less; the caller opens a new
- * one. If what the caller may use has changed, the stream learns it. A call that was allowed is completed. If the database cannot be asked, everything that is open ends within
- * five seconds.
+ * The exchanges in progress, each with its credential. Twice a second every such credential is checked again, and exchanges that it no
+ * longer allows are ended, so that a revocation by any process reaches open streams within a second. A listening stream ends with the loss
+ * of any scope, because it must deliver less; the caller opens a new one. If the caller's rights have changed, the stream is notified. A
+ * call that was allowed is completed. If the database cannot be asked, everything that is open ends within five seconds.
  */
 export class OpenAnswers {
   /**

@@ -1,12 +1,14 @@
 import { Ending } from '#model/ending';
 import { type Admission, ownerOf } from './admission.ts';
 import type { Admitted, Arrived, Call, Caller, MessageCall } from './call.ts';
+import { awaitsToolResult } from './connect-account.ts';
 import type { GatewayParts, RefusedCaller } from './gateway-parts.ts';
 import { GatewayRefusal, isUpstreamFailure } from './gateway-refusal.ts';
 import { HeldAnswers } from './held-answers.ts';
 import type { AnsweredOutcome, AnswerFacts } from './metering.ts';
 import { countedFor } from './open-answers.ts';
 import { slownessIn } from './reply.ts';
+import type { GatewayRequest } from './request.ts';
 import { principalSeal } from './seal.ts';
 import type { Upstream } from './upstream.ts';
 
@@ -33,6 +35,14 @@ export function callerWith(
   };
   callers.set(admission, caller);
   return caller;
+}
+
+/** The id of a request to a collection, which its calls to members have, too. */
+export function passedRequestId(
+  { endpoint }: Admission,
+  { id }: Pick<GatewayRequest, 'id'>,
+): string | undefined {
+  return endpoint.target.upstream.kind === 'collection' ? id : undefined;
 }
 
 /**
@@ -73,7 +83,7 @@ export function openCall(
     headers,
     node,
     target: admission.endpoint.target,
-    upstream: held.counted(upstream),
+    upstream: held.counted(upstream, passedRequestId(admission, request)),
     ending,
     owner,
     seal,
@@ -117,11 +127,12 @@ function isBreak(error: unknown): boolean {
 
 /** The caller of a request, as far as its steps have found out. */
 export function callerOf(call: Arrived): RefusedCaller {
-  const { request, admission, envelope, era } = call as Arrived & Partial<MessageCall>;
+  const { request, admission, body, envelope, era } = call as Arrived & Partial<MessageCall>;
   return {
     request,
     id: envelope?.id ?? 'null',
     era: era ?? 'legacy',
     principal: admission?.principal,
+    awaitsToolResult: body && envelope ? awaitsToolResult({ body, envelope }) : false,
   };
 }

@@ -31,9 +31,9 @@ import type {
 import { askForAccount, withoutConnectResponse } from './connect-account.ts';
 import { presentingMethods } from './filters.ts';
 import type { GatewayParts } from './gateway-parts.ts';
-import { GatewayRefusal } from './gateway-refusal.ts';
+import { GatewayRefusal, needsPage } from './gateway-refusal.ts';
 import { forwardLegacy, forwardStream } from './legacy-calls.ts';
-import { callerWith, openCall } from './open-call.ts';
+import { callerWith, openCall, passedRequestId } from './open-call.ts';
 import { nodeOf, nodeOfResponse, passToNode } from './other-nodes.ts';
 import { eraOf, parseAccept, readMessage } from './read-message.ts';
 import { whenGone, type GatewayAnswer } from './request.ts';
@@ -206,7 +206,8 @@ function readmitted(call: MessageCall, parts: GatewayParts): Awaitable<MessageCa
       throw new GatewayRefusal('bad_credential', { cause: 'for another server' });
     }
     const { target } = admission.endpoint;
-    return { ...call, admission, target, upstream: call.held.counted(upstream) };
+    const counted = call.held.counted(upstream, passedRequestId(admission, call.request));
+    return { ...call, admission, target, upstream: counted };
   });
 }
 
@@ -224,7 +225,9 @@ function authorizeMessage(call: MessageCall, parts: GatewayParts): Awaitable<Mes
   const { envelope, era, body, admission } = call;
   const { kind, method = '' } = envelope;
   if (kind === 'response') return call;
-  if (era === 'modern' && legacyOnlyMethods.has(method)) {
+  // A collection, which speaks the modern era alone, passes on what its own callers of the legacy era ask.
+  const isOfMember = call.proved.type === 'member';
+  if (era === 'modern' && !isOfMember && legacyOnlyMethods.has(method)) {
     throw new GatewayRefusal('unknown_method', { detail: method });
   }
   const undecided = authorize(envelope, body, admission);
@@ -339,12 +342,12 @@ function forward(call: MessageCall, parts: GatewayParts): Awaitable<ForwardedCal
   const { legacy } = parts;
   call.metering.sentThrough(callerWith(call.admission, parts).upstream);
   const askOrThrow = (error: unknown): GatewayAnswer => {
-    if (!(error instanceof GatewayRefusal) || error.code !== 'not_connected') throw error;
+    if (!(error instanceof GatewayRefusal) || !needsPage(error)) throw error;
     const inSession = era === 'legacy' && sessionOf(call, legacy.sessions)?.showsUrls;
     const state = { callId: call.metering.callId, value: undefined };
     const requestState = sealState(call.seal, state);
     const asked = askForAccount(error, call, { era, inSession, requestState });
-    call.finish('ok', { end: 'refused', error: 'not_connected', status: asked.status });
+    call.finish('ok', { end: 'refused', error: error.code, status: asked.status });
     return asked;
   };
   try {

@@ -129,7 +129,7 @@ function single(status: number, message: AnswerMessage, options: ReplyOptions): 
   const { accepts, maxBytes, held, finish, isAlways200 } = options;
   const answer =
     accepts.json || status !== 200
-      ? { ...jsonAnswer(isAlways200 ? 200 : status, message.bytes), body: message.bytes }
+      ? { ...jsonAnswer(isAlways200 ? 200 : status, message.bytes), body: message.bytes, message }
       : eventAnswer(messageEvent(message.bytes));
   if (message.bytes.length > maxBytes) throw tooLarge(maxBytes);
   held?.pass(message.bytes.length);

@@ -1,17 +1,23 @@
 import type { EndSignal } from '#model/ending';
 import type { IncomingHttpHeaders } from 'node:http';
 
+import type { Message } from 'latchkey-mcp/message';
 import type { AccessTokenClaims } from '#oauth/access-tokens';
+import type { AnswerMessage } from './filters.ts';
+import type { RefusalMeaning } from './gateway-refusal.ts';
 
-/**
- * What a credential proved, without the credential. It says who calls, not what they may do: that is looked up for every
- * request.
- */
-export type ProvedCredential =
+/** What a caller's own credential proved, without the credential. */
+export type OwnCredential =
   | { readonly type: 'key'; readonly keyHash: string }
   | { readonly type: 'token'; readonly claims: AccessTokenClaims }
   /** A person whose browser session was looked up just now. */
   | { readonly type: 'person'; readonly userId: string };
+
+/** It says who calls, not what they may do: that is looked up for every request. */
+export type ProvedCredential =
+  | OwnCredential
+  /** What the caller of a collection, which this names, proved there. For calls to its members. */
+  | { readonly type: 'member'; readonly collection: string; readonly proved: OwnCredential };
 
 /** An HTTP request to an MCP endpoint, as the gateway sees it. */
 export interface GatewayRequest {
@@ -45,6 +51,8 @@ export interface GatewayRequest {
     arrived?: (bytes: number) => void,
     signal?: EndSignal,
   ) => Buffer | Promise<Buffer>;
+  /** What the body was scanned as, if this process scanned it. It is not scanned again. */
+  readonly message?: Message;
   /** Reports that the caller disconnected before the answer was complete. */
   readonly gone: Departure;
 }
@@ -66,8 +74,15 @@ export interface GatewayAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array | AsyncIterable<Uint8Array>;
+  /** The body as it was scanned, if it is one message. */
+  readonly message?: Pick<AnswerMessage, 'scan'>;
   /** The JSON-RPC code of an error answer of ours. */
-  readonly errorCode?: number;
+  readonly errorCode?: number | undefined;
+  /**
+   * What an error answer of ours means. Senders in Latchkey decide by this alone: an MCP server can answer with our statuses, codes and
+   * words, but never with this.
+   */
+  readonly refused?: RefusalMeaning | undefined;
   /**
    * The sender calls this once the body has been sent or given up. Until then, the body's memory counts. Absent for a
    * short body.

@@ -125,10 +125,16 @@ export function ownedValues(
   } else if (method.startsWith('notifications/tasks')) {
     note('task', carried.get('taskId'));
   }
-  const related = inside(carried.get('_meta')).get(relatedTask);
-  const mentioned = inside(related).get('taskId');
-  const isAsked = from === 'caller' && kind === 'request';
-  note('task', mentioned ?? related, isAsked ? 'upstream' : 'either');
+  const noteRelated = (members: ReadonlyMap<string, Span>, keeper: OwnedValue['keeper']) => {
+    const related = inside(members.get('_meta')).get(relatedTask);
+    note('task', inside(related).get('taskId') ?? related, keeper);
+  };
+  noteRelated(carried, from === 'caller' && kind === 'request' ? 'upstream' : 'either');
+  // Questions that were put into a result, and the responses to them, are messages of their own.
+  for (const asked of inside(carried.get('inputRequests')).values())
+    noteRelated(inside(inside(asked).get('params')), 'either');
+  for (const given of inside(carried.get('inputResponses')).values())
+    noteRelated(inside(given), 'either');
   return found;
 }
 
@@ -209,7 +215,7 @@ function nameOf(kind: OwnedValue['kind']): string {
 
 const marks = ['"taskId"', '"requestState"', '"input_required"'];
 
-/** What an answer's call is told of the values in the answer. */
+/** The part of the metering that sealing a call's answer sets. */
 export type SealedCall = Pick<Metering, 'callId' | 'isOfTask'>;
 
 /**

@@ -33,7 +33,7 @@ export interface LegacySession {
   application?: string | undefined;
   /** The lists whose changes were announced to its caller. */
   lists?: ChangingLists;
-  /** What its caller was last told of them. */
+  /** The states that were last announced to its caller. */
   told?: ToldLists;
 }
 

@@ -1,6 +1,7 @@
 import type { Span } from 'latchkey-mcp/json';
 import { type Edit, membersIn, objectsIn, replaced, stringAt } from 'latchkey-mcp/json-edit';
 import { type Scan, isError, scanMessage } from 'latchkey-mcp/message';
+import { Steps } from '#model/resource-uri';
 import type { PrimitiveKind, ToolRights } from '#model/tool-rights';
 import type { Filter } from './filters.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
@@ -204,9 +205,10 @@ export function filteredList(method: ListMethod, rights: ToolRights): Filter | u
     const { bytes } = message;
     const list = listIn(bytes, method, message.scan);
     if (!list) return message;
+    const steps = Steps.ofList();
     const edits = [
       ...(isPrivate ? privateEdits(bytes, list) : []),
-      ...removals(list, ({ name }) => !rights.lists(kind, name)),
+      ...removals(list, ({ name }) => !rights.lists(kind, name, steps)),
     ];
     return edits.length > 0 ? message.changed(replaced(bytes, edits)) : message;
   };

@@ -11,6 +11,10 @@ export interface UpstreamRequest {
   readonly body?: Uint8Array;
   /** What `body` was scanned as, if it was. Steps read it with `messageIn`. */
   readonly message?: Message | undefined;
+  /** The key of the person who calls, for an MCP server behind an agent. Everywhere else it is one of the headers. */
+  readonly key?: { readonly name: string; readonly value: string } | undefined;
+  /** The id of the caller's request, for an upstream that calls others for the same caller: a collection. */
+  readonly requestId?: string;
   /** Ends the request and its answer, at any time. */
   readonly signal: EndSignal;
   /**
@@ -73,6 +77,9 @@ export interface Upstream {
   /** Whose account requests are sent with, where that turns out with the first of them. */
   readonly account?: (() => UpstreamAccount | undefined) | undefined;
 
+  /** What was sent to the upstream as proof of who calls, and nothing recorded may contain. */
+  readonly secrets?: (() => readonly string[]) | undefined;
+
   /** Whether open answers may go on. Checked as often as the caller's credential. */
   readonly isConnected?: () => Promise<boolean>;
 }
@@ -133,6 +140,10 @@ export class UpstreamRefusal extends Error {
   readonly code:
     /** The caller's person has not connected an account. */
     | 'not_connected'
+    /** The caller's person has not entered a key. */
+    | 'key_missing'
+    /** It refuses the key of the caller's person. */
+    | 'key_refused'
     /** It acts for people, and the caller is not a person. */
     | 'no_person'
     /** It refuses a token that was issued just now. */
@@ -141,7 +152,7 @@ export class UpstreamRefusal extends Error {
     | 'scope_missing'
     /** Its authorization server issues us no token. */
     | 'no_token';
-  /** Where the caller's person connects an account. */
+  /** Where the caller's person connects an account or enters a key. */
   readonly page: string;
 
   constructor(code: UpstreamRefusal['code'], page: string, options?: ErrorOptions) {

@@ -21,9 +21,10 @@ import { parseJsonObject } from '#oauth/forms';
 import { OAuthError } from '#oauth/oauth-error';
 import { registrationEndpoint, type RegistrationEndpointPorts } from '#oauth/registration';
 import { revocationEndpoint, type RevocationEndpointPorts } from '#oauth/revocation';
+import { deviceList, signOutListed } from '#oauth/devices';
 import { serverList, type ServerListPorts } from '#oauth/server-list';
 import type { SigningKeys } from '#oauth/signing-keys';
-import { serverListPath } from '#model/server-list';
+import { deviceListPath, serverListPath } from '#model/server-list';
 import { isSlug } from '#model/slug';
 import { upstreamClientDocument } from '#upstreams/credentials/authorization-client';
 import { oauthErrorAnswer } from './error-answers.ts';
@@ -84,13 +85,30 @@ export function oauthRoutes(app: FastifyInstance, options: OAuthRoutesOptions): 
   app.get(serverListPath, { exposeHeadRoute: false }, async (request, reply) => {
     void reply.header('Cache-Control', 'no-store');
     const { authorization } = request.headers;
-    const list = await serverList(authorization, ports);
-    if (list) return list;
-    const invalid = authorization === undefined ? '' : 'error="invalid_token", ';
-    const metadata = `resource_metadata="${serverListMetadataUrl(base)}"`;
-    void reply.code(401).header('WWW-Authenticate', `Bearer ${invalid}${metadata}`);
-    return { error: 'invalid_token', error_description: 'no valid access token for this list' };
+    const known = new URL(request.url, base).searchParams.getAll('known');
+    const list = await serverList(authorization, known, ports);
+    return list ?? noListToken(authorization, reply, base);
   });
+
+  app.get(deviceListPath, { exposeHeadRoute: false }, async (request, reply) => {
+    void reply.header('Cache-Control', 'no-store');
+    const { authorization } = request.headers;
+    return (await deviceList(authorization, ports)) ?? noListToken(authorization, reply, base);
+  });
+
+  app.delete<{ Params: { device: string } }>(
+    `${deviceListPath}/:device`,
+    async (request, reply) => {
+      void reply.header('Cache-Control', 'no-store');
+      const { authorization } = request.headers;
+      const source = { address: request.ip, requestId: request.id };
+      const done = await signOutListed(authorization, request.params.device, { ...ports, source });
+      if (done === undefined) return noListToken(authorization, reply, base);
+      if (done) return { id: request.params.device };
+      void reply.code(404);
+      return { error: 'not_found', error_description: 'you have no device with this id' };
+    },
+  );
 
   publicDocument(app, '/.well-known/oauth-authorization-server', () =>
     authorizationServerMetadata(base, options),
@@ -119,6 +137,14 @@ export function oauthRoutes(app: FastifyInstance, options: OAuthRoutesOptions): 
         ? protectedResourceMetadata(base, `${organization}/${server}`)
         : undefined,
   );
+}
+
+/** Refuses a request for what only tokens for the list of servers open. RFC 6750 §3 */
+function noListToken(authorization: string | undefined, reply: FastifyReply, base: string) {
+  const invalid = authorization === undefined ? '' : 'error="invalid_token", ';
+  const metadata = `resource_metadata="${serverListMetadataUrl(base)}"`;
+  void reply.code(401).header('WWW-Authenticate', `Bearer ${invalid}${metadata}`);
+  return { error: 'invalid_token', error_description: 'no valid access token for this list' };
 }
 
 /** A document that any web page may read, because it is the same for everyone and not private. */

@@ -69,8 +69,11 @@ export function serverSettingsRoutes(app: FastifyInstance, options: ServerSettin
   });
 
   app.get<Place>(url, { exposeHeadRoute: false }, async (request, reply) => {
-    await admitted(request, 'mcp:server:read', options, () => Promise.resolve());
-    return shown(await current(request.params, administration), request, reply);
+    const isManager = await admitted(request, 'mcp:server:read', options, async ({ scopes }) =>
+      scopes.includes('mcp:server:manage'),
+    );
+    const server = await current(request.params, administration);
+    return shown(serverSettings(server, isManager), request, reply);
   });
   app.patch<Place>(url, async (request, reply) => {
     const changed = await admitted(request, 'mcp:server:manage', options, (caller) => {
@@ -80,7 +83,7 @@ export function serverSettingsRoutes(app: FastifyInstance, options: ServerSettin
       const isExpected = (version: string) => holds(request.headers['if-match'], version);
       return changeServerSettings(endpoint, given, isExpected, by, administration);
     });
-    if (changed) return shown(changed, request, reply);
+    if (changed) return shown(serverSettings(changed), request, reply);
     const words = 'the settings have changed since you read them: read them again';
     return reply.code(412).send({ error: 'precondition_failed', error_description: words });
   });
@@ -94,14 +97,17 @@ function current(
   return ownServer(organization, server, ports);
 }
 
-function shown(server: ServerRecord, request: FastifyRequest, reply: FastifyReply) {
-  const { settings, version } = serverSettings(server);
+function shown(
+  { settings, version }: ReturnType<typeof serverSettings>,
+  request: FastifyRequest<Place>,
+  reply: FastifyReply,
+) {
   void reply.header('ETag', `"${version}"`);
   const known = request.headers['if-none-match'];
   if (request.method === 'GET' && known !== undefined && holds(known, version)) {
     return reply.code(304).send();
   }
-  const { organization, name } = server;
+  const { organization, server: name } = request.params;
   return reply.send(toWire({ organization, name, ...settings }));
 }
 
@@ -111,7 +117,7 @@ function holds(condition: string | undefined, version: string): boolean {
   return condition.split(',').some((tag) => tag.trim().replace(/^W\//, '') === `"${version}"`);
 }
 
-interface Caller extends Pick<Admission, 'endpoint' | 'principal'> {
+interface Caller extends Pick<Admission, 'endpoint' | 'principal' | 'scopes'> {
   /** Admits the caller again in a transaction. Its access cannot be revoked before the transaction ends. */
   readonly admit: (tx: Db) => Promise<void>;
 }

@@ -1,6 +1,5 @@
 import { type DestinationStream, type Logger, pino } from 'pino';
-import { printable } from './printable.ts';
-import { redact } from './redact.ts';
+import { printable, redact } from 'latchkey-mcp/safe-text';
 
 export type { Logger };
 

@@ -24,8 +24,8 @@ export const mailContent = z.discriminatedUnion('kind', [
     organization: z.string(),
     /** What needs attention, each in a sentence, with the path of the page to act on. */
     items: z.array(z.object({ text: z.string(), path: z.string() })),
-    /** The path of the page where the recipient chooses notices. */
-    settingsPath: z.string(),
+    /** The path of the page where the recipient chooses notices; absent for one that is about the recipient. */
+    settingsPath: z.string().optional(),
   }),
 ]);
 
@@ -95,7 +95,9 @@ function noticeText(
       : `${organization}: ${items.length} things need attention`,
     text: lines([
       ...items.flatMap(({ text, path }) => [oneLine(text), base + path, '']),
-      `Choose which notices you get: ${base}${settingsPath}`,
+      ...(settingsPath === undefined
+        ? []
+        : [`Choose which notices you get: ${base}${settingsPath}`]),
     ]),
   };
 }

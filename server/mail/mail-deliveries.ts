@@ -14,16 +14,17 @@ import { backOffs, pauseMs } from '#model/back-off';
 import type { Clock, EpochSeconds } from '#model/clock';
 import type { OutboundGuard } from '#outbound/checked-addresses';
 import type { Sealing } from '#secrets/master-key';
-import { composeMail, mailContent, mailText } from './compose-mail.ts';
+import { composeMail, type MailContent, mailContent, mailText } from './compose-mail.ts';
 import { mailMs, MailServerError, type MailSession, openMailSession } from './mail-session.ts';
-import { greetingName, mailPurpose, usableServer } from './mail-setup.ts';
+import { greetingName, mailPurpose, type UsableMailServer, usableServer } from './mail-setup.ts';
 
 const lookEveryMs = 1000;
-/** How many organizations are served at once, and how many mails one gets before the others have their turn. */
+/** How many organizations are served at once, and how many mails, or for how long, before the others have their turn. */
 const mostAtOnce = 4;
 const mostATurn = 50;
-/** Longer than a mail may take. After this time, another process sends what a dead process had claimed. */
-const claimSeconds = (3 * mailMs) / 1000;
+const turnSeconds = 60;
+/** Longer than a mail may take, with the connection that is opened for it. After this time, another process sends it. */
+const claimSeconds = (5 * mailMs) / 1000;
 const giveUpSeconds = 3 * 86_400;
 const pauseAfterFaultSeconds = 60;
 
@@ -80,18 +81,20 @@ export class MailDeliveries {
     const { db, sealing, guard, base, clock, undelivered } = this.#ports;
     const server = await findMailServer(db, organizationId);
     if (!server || server.nextAttemptAt > clock.now()) return;
-    let claimed = await this.#claim(organizationId);
+    let claimed = await this.#claim(server);
     if (!claimed) return;
     let session: MailSession | undefined;
     let ended = 0;
+    const turnEnd = clock.now() + turnSeconds;
     try {
       const name = greetingName(base, server.from);
-      const usable = usableServer(server, organizationId, sealing);
+      const usable = openedServer(server, organizationId, sealing);
       session = await openMailSession(usable, { guard, name, signal });
       while (claimed && !signal.aborted) {
         await this.#send(claimed, session, server);
         ended += 1;
-        claimed = ended < mostATurn ? await this.#claim(organizationId) : undefined;
+        const isOver = ended >= mostATurn || clock.now() >= turnEnd;
+        claimed = isOver ? undefined : await this.#claim(server);
       }
       await noteMailServer(db, server, { worked: clock.now() });
     } catch (error) {
@@ -113,18 +116,23 @@ export class MailDeliveries {
     }
   }
 
-  #claim(organizationId: string): Promise<ClaimedMail | undefined> {
+  #claim(server: MailServer): Promise<ClaimedMail | undefined> {
     const now = this.#ports.clock.now();
-    return claimMail(this.#ports.db, organizationId, { now, until: now + claimSeconds });
+    return claimMail(this.#ports.db, server, { now, until: now + claimSeconds });
   }
 
   /** Sends one mail, and records what became of it. @throws {MailServerError} */
   async #send(mail: ClaimedMail, session: MailSession, server: MailServer): Promise<void> {
     const { db, sealing, base, clock } = this.#ports;
-    const opened: unknown = JSON.parse(sealing.open(mailPurpose(mail.id), mail.sealedContent));
+    const content = openedContent(mail, sealing);
+    if (!content) {
+      // It can never be sent, and must not keep those behind it waiting.
+      await endMail(db, mail, 'refused', unreadable, clock.now());
+      return;
+    }
     const { from, organization: fromName } = server;
     const envelope = { id: mail.id, from, fromName, to: mail.recipient, at: mail.createdAt };
-    const message = await composeMail(envelope, mailText(mailContent.parse(opened), base));
+    const message = await composeMail(envelope, mailText(content, base));
     const { outcome, words } = await session.send({ from, to: mail.recipient, message });
     if (outcome === 'later') await this.#putOff(mail, words);
     else await endMail(db, mail, outcome, words, clock.now());
@@ -143,5 +151,36 @@ export class MailDeliveries {
     const { clock, random } = this.#ports;
     const pause = pauseMs(backOffs.mail, attempts + 1, random);
     return { nextAttemptAt: clock.now() + Math.ceil(pause / 1000) };
+  }
+}
+
+/** @throws {MailServerError} if the password was encrypted under another key */
+function openedServer(
+  server: MailServer,
+  organizationId: string,
+  sealing: Pick<Sealing, 'open'>,
+): MailServer & UsableMailServer {
+  try {
+    return usableServer(server, organizationId, sealing);
+  } catch (cause) {
+    throw new MailServerError(
+      'has a stored password that cannot be decrypted with this master key: enter it again',
+      { cause },
+    );
+  }
+}
+
+/** Follows "The server" on pages. */
+const unreadable = 'was not asked, because the mail cannot be decrypted with this master key';
+
+/** What a mail says; `undefined` if it was encrypted under another key, or by a version that writes something else. */
+function openedContent(
+  { id, sealedContent }: Pick<ClaimedMail, 'id' | 'sealedContent'>,
+  sealing: Pick<Sealing, 'open'>,
+): MailContent | undefined {
+  try {
+    return mailContent.safeParse(JSON.parse(sealing.open(mailPurpose(id), sealedContent))).data;
+  } catch {
+    return undefined;
   }
 }

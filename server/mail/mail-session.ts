@@ -3,10 +3,11 @@ import { connect, type Socket } from 'node:net';
 import type SMTPConnection from 'nodemailer/lib/smtp-connection';
 
 import type { MailServerSettings } from '#db/mail';
-import { redact } from '#log/redact';
+import { redact } from 'latchkey-mcp/safe-text';
 import {
   answerLookup,
   checkedAddresses,
+  isNamed,
   OutboundError,
   type OutboundGuard,
 } from '#outbound/checked-addresses';
@@ -62,8 +63,9 @@ export function mailSecurityProblem(
   allowedHosts: readonly string[],
 ): string | undefined {
   if (security !== 'none') return undefined;
-  const isNamed = allowedHosts.includes(host) || allowedHosts.includes(`${host}:${port}`);
-  return isNamed ? undefined : 'must be encrypted, unless the operator of Latchkey allows the host';
+  return isNamed(mailServerUrl({ host, port }), allowedHosts)
+    ? undefined
+    : 'must be encrypted, unless the operator of Latchkey allows the host';
 }
 
 /** The host and port of a mail server, in the form that `checkedAddresses` takes. */
@@ -274,9 +276,12 @@ class OpenSession implements MailSession {
 
   /** Quotes an answer of the server: on one line, cut, and without secrets. */
   #said(response: string): string {
-    const line = response.replaceAll(/[\p{Cc}\p{Cf}\s]+/gu, ' ').trim();
-    const hidden = this.#secrets.reduce((text, one) => text.replaceAll(one, '[redacted]'), line);
-    const words = redact(hidden);
+    // First, because a password may contain several spaces.
+    const hidden = this.#secrets.reduce(
+      (text, one) => text.replaceAll(one, '[redacted]'),
+      response,
+    );
+    const words = redact(hidden.replaceAll(/[\p{Cc}\p{Cf}\s]+/gu, ' ').trim());
     return `answered “${words.length > longestAnswer ? `${words.slice(0, longestAnswer)}…` : words}”`;
   }
 }

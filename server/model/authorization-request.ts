@@ -8,6 +8,19 @@ export interface AuthorizationRequest extends AnswerTarget {
   readonly codeChallenge: string;
   /** The assistant that our proxy says it works for. A claim: any program on that computer can make it. */
   readonly assistant?: string | undefined;
+  readonly device?: ClaimedDevice | undefined;
+}
+
+/**
+ * The computer that our proxy says it runs on. Like the name of the assistant, this is a claim that proves nothing, and the id is not
+ * secret. The same id of another person is another device.
+ */
+export interface ClaimedDevice {
+  /** Random; 22 characters of base64url. */
+  readonly id: string;
+  readonly name: string;
+  /** `macOS`, `Windows`, `Linux`; may be empty. */
+  readonly system: string;
 }
 
 /** A validated request for several servers at once. RFC 8707 §2 */

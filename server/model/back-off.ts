@@ -22,13 +22,13 @@ export const backOffs = {
   upstreamStream: { firstMs: second, mostMs: 30 * second },
   /** A worker process ended. */
   workerRestart: { firstMs: 250, mostMs: 10 * second },
-  /** PostgreSQL did not answer a question about an admission. The first repetition follows at once. */
+  /** PostgreSQL did not answer an admission query. */
   admission: { firstMs: 20, mostMs: 250 },
   /** PostgreSQL rolled a transaction back because of another one. Five attempts. */
   deadlock: { firstMs: 2, mostMs: 16 },
 } as const satisfies Record<string, BackOff>;
 
-/** The pause after `failures` failures in a row; none after none. */
+/** The pause after `failures` consecutive failures; 0 without a failure. */
 export function pauseMs(
   { firstMs, mostMs, jitter = 0 }: BackOff,
   failures: number,

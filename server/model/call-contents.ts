@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** What of the arguments and results of the calls to a server is stored, chosen by an owner of its organization. */
+/** Whether the arguments and results of calls to a server are stored, and how. An owner of its organization chooses. */
 export interface ContentSettings {
   readonly arguments: boolean;
   readonly results: boolean;
@@ -63,7 +63,7 @@ function daysWords(days: number): string {
   return days === 1 ? '1 day' : `${days} days`;
 }
 
-/** Room for what is not stored of a value, such as `_meta`, before the part that is. */
+/** Copied in addition, because a value may begin with members that are not stored, such as `_meta`. */
 const spareBytes = 16_384;
 
 /** The beginning of a JSON value, in memory of its own. */
@@ -111,6 +111,7 @@ export class CallContents {
   readonly settings: ContentSettings;
   readonly #memory: ContentMemory;
   readonly #values = new Map<ContentKind, KeptValue>();
+  #secrets: readonly string[] = [];
 
   constructor(settings: ContentSettings, memory: ContentMemory) {
     this.settings = settings;
@@ -126,17 +127,26 @@ export class CallContents {
     const most = 2 * this.settings.limitBytes + spareBytes;
     const length = Math.min(end - start, most);
     if (this.#values.has(kind) || !this.#memory.take(length)) return;
-    // `Buffer.from` would keep a part of a pool, and with it all of the pool.
+    // `Buffer.from` takes a slice of a shared pool, which would keep the whole pool in memory.
     const bytes = Buffer.allocUnsafeSlow(length);
     message.copy(bytes, 0, start, start + length);
     this.#values.set(kind, { bytes, isWhole: length === end - start });
+  }
+
+  /** The call was sent with these secrets, which are not stored. */
+  hide(secrets: readonly string[]): void {
+    this.#secrets = secrets;
+  }
+
+  get secrets(): readonly string[] {
+    return this.#secrets;
   }
 
   get values(): readonly (readonly [ContentKind, KeptValue])[] {
     return [...this.#values];
   }
 
-  /** They were written, or are not going to be. */
+  /** Frees their memory, once they were written or dropped. */
   letGo(): void {
     for (const { bytes } of this.#values.values()) this.#memory.letGo(bytes.length);
     this.#values.clear();

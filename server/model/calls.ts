@@ -30,6 +30,7 @@ export const upstreamAccounts = [
   'fixed_headers',
   'server_account',
   'person_account',
+  'person_key',
   'oauth_account',
 ] as const;
 
@@ -38,11 +39,12 @@ export const upstreamAccounts = [
  * - `fixed_headers`: with headers that an administrator entered;
  * - `server_account`: with a token of the OAuth account that the server has for all callers;
  * - `person_account`: with a token of the OAuth account that the person who called has connected;
+ * - `person_key`: with the key that the person who called has entered;
  * - `oauth_account`: with a token of one of these two. The process was killed before it wrote down which.
  */
 export type UpstreamAccount = (typeof upstreamAccounts)[number];
 
-/** The application that called, by what it says about itself. Nobody has checked it. */
+/** The application that called, as it describes itself. Not verified. */
 export interface AnnouncedApplication {
   /** Name and version. */
   readonly text: string;
@@ -69,6 +71,8 @@ export interface EndedCall {
   readonly credential: { readonly type: CredentialType; readonly id: string };
   /** The person who calls, or for whom an application calls. */
   readonly userId: string | undefined;
+  /** The grant by which an application calls for them. */
+  readonly grantId?: string | undefined;
   readonly application: AnnouncedApplication | undefined;
   readonly address: string | undefined;
   readonly account: UpstreamAccount;
@@ -85,7 +89,7 @@ export interface EndedCall {
   readonly bytesOut: number;
 }
 
-/** Whose credentials a call was sent with, by the names at the time of the call; `undefined` for nobody's. */
+/** Whose credentials a call was sent with, named as at the time of the call; `undefined` if it had none, or if that is unknown. */
 export function accountOwnerOf({
   account,
   person,
@@ -99,6 +103,7 @@ export function accountOwnerOf({
     case 'server_account':
       return target;
     case 'person_account':
+    case 'person_key':
       return person;
   }
 }
@@ -106,7 +111,7 @@ export function accountOwnerOf({
 /** A stored call. Names are those at the time of the call, and stay when what they name is renamed or deleted. */
 export interface CallRecord extends Omit<
   EndedCall,
-  'endpoint' | 'target' | 'credential' | 'userId' | 'durationMs'
+  'endpoint' | 'target' | 'credential' | 'userId' | 'grantId' | 'durationMs'
 > {
   readonly organizationId: string;
   /** Sorts by the time at which the row was written; see `newCallRecordId`. */
@@ -126,15 +131,23 @@ export interface CallRecord extends Omit<
   };
   /** The person who called, or for whom an application called, with the e-mail address or the pseudonym. */
   readonly person: { readonly id: string; readonly name: string } | undefined;
+  /** The device on which the application runs, if our proxy named one. */
+  readonly deviceId?: string | undefined;
   /** How often it happened: equal refusals of a minute are one row. */
   readonly times: number;
 }
 
-/** Why calls are missing. `unknown` for a reason that a later version has stored. */
-export const gapReasons = ['queue_full', 'unknown'] as const;
+/**
+ * Why calls are missing.
+ *
+ * - `queue_full`: too many calls waited to be written;
+ * - `ends_dropped`: the same, of calls whose rows were written when they began. They are there, and their end stays `unknown`;
+ * - `unknown`: a later version has stored another reason.
+ */
+export const gapReasons = ['queue_full', 'ends_dropped', 'unknown'] as const;
 export type GapReason = (typeof gapReasons)[number];
 
-/** Calls of an organization that were answered and not recorded. */
+/** Calls of an organization that were answered and not recorded, or whose end was not. */
 export interface CallGap {
   readonly reason: GapReason;
   /** When the first and the last of them ended, in milliseconds since 1970. */
@@ -143,7 +156,7 @@ export interface CallGap {
   readonly calls: number;
 }
 
-/** What calls of a person carry who has a pseudonym: an id of its own, which is that of no account, and a name. */
+/** What the calls of a pseudonymized person contain instead of their id and address: an id that belongs to no account, and a name. */
 interface Pseudonymous {
   readonly pseudonym: string;
 }

@@ -31,11 +31,21 @@ export function readCsv(
   let begun = 1;
   let cells: string[] = [];
   let cell = '';
+  // Searching the growing cell after each character would take quadratic time.
+  let isBlank = true;
   let quotedAt: number | undefined;
   let wasQuoted = false;
+  const add = (character: string) => {
+    cell += character;
+    isBlank &&= character.trim() === '';
+  };
+  const emptyCell = () => {
+    cell = '';
+    isBlank = true;
+  };
   const endCell = () => {
     cells.push(wasQuoted ? cell : cell.trim());
-    cell = '';
+    emptyCell();
     wasQuoted = false;
   };
   const endRecord = () => {
@@ -48,18 +58,18 @@ export function readCsv(
     const character = source[at] ?? '';
     if (character === '\n') line += 1;
     if (quotedAt !== undefined) {
-      if (character !== '"') cell += character;
+      if (character !== '"') add(character);
       else if (source[at + 1] === '"') {
-        cell += character;
+        add(character);
         at += 1;
       } else quotedAt = undefined;
-    } else if (character === '"' && cell.trim() === '') {
-      cell = '';
+    } else if (character === '"' && isBlank) {
+      emptyCell();
       quotedAt = line;
       wasQuoted = true;
     } else if (character === separator) endCell();
     else if (character === '\n') endRecord();
-    else if (!wasQuoted || character.trim() !== '') cell += character;
+    else if (!wasQuoted || character.trim() !== '') add(character);
   }
   endRecord();
   return { records, open: quotedAt };

@@ -2,21 +2,24 @@
 export const definitionKinds = ['tool', 'prompt', 'template', 'instructions'] as const;
 export type DefinitionKind = (typeof definitionKinds)[number];
 
-/** The name under which a server's instructions are stored. There is one text of them. */
+/** The name under which a server's instructions are stored, of which it has only one. */
 export const instructionsName = 'instructions';
 
 /**
- * The definition of what a server offers: of a tool, a prompt or a resource template all of its members except the name, or the URI
- * template, because any of them may influence an assistant or its host. `_meta`, for example, can name the page that a host shows for a
- * tool. Of instructions the text.
+ * The definition of something that a server offers. For a tool, a prompt or a resource template, it consists of all members except the name
+ * or URI template, because any of them may influence an assistant or its host: `_meta`, for example, can name the page that a host shows
+ * for a tool. For instructions, it is the text.
  */
 export interface Definition {
-  /** For a resource template its URI template. */
+  /** For a resource template, its URI template. */
   readonly name: string;
   /** SHA-256 of the definition, base64url. It does not depend on the order of an object's members. */
   readonly digest: string;
-  /** The definition as JSON for people to read, indented by two spaces and truncated if it is very long. Instructions as they are. */
+  /**
+   * The definition as JSON for people to read, indented by two spaces and truncated if it is very long. Instructions are stored as they
+   * are.
+   */
   readonly text: string;
-  /** Of a tool: its annotations, as `annotationsText` writes them. */
+  /** For a tool, its annotations, as `annotationsText` writes them. */
   readonly annotations?: string | undefined;
 }

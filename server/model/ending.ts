@@ -1,4 +1,4 @@
-/** What code that waits needs of a signal. Every `AbortSignal` is one, and so is every `Ending`. */
+/** The part of a signal that waiting code needs. `AbortSignal` and `Ending` both have it. */
 export interface EndSignal {
   readonly aborted: boolean;
   readonly reason: unknown;
@@ -14,8 +14,8 @@ export interface EndSignal {
 type EndListener = (() => void) | { handleEvent(): void };
 
 /**
- * Ends one call. It is an `AbortController` and its signal in one object, without the `EventTarget` that costs more than all
- * else that a call needs of it. Listeners must not throw.
+ * Ends one call. It is an `AbortController` and its signal in one object, without an `EventTarget`, which would cost more than everything
+ * else that a call does with a signal. Listeners must not throw.
  */
 export class Ending implements EndSignal {
   aborted = false;

@@ -1,5 +1,6 @@
 import type { ContentSettings } from './call-contents.ts';
 import type { EpochSeconds } from './clock.ts';
+import type { PersonKeyRule } from './person-keys.ts';
 import type { ServerLimits } from './server-limits.ts';
 import type { AccessRules, Offered } from './tool-rights.ts';
 import type { UpstreamKind } from './upstream-kinds.ts';
@@ -23,6 +24,8 @@ export interface Target {
   readonly offered: Offered;
   /** Who may use what it offers; absent without any rule. */
   readonly rules?: AccessRules | undefined;
+  /** The key that it requires of each person; absent if it requires none. */
+  readonly personKey?: PersonKeyRule | undefined;
   /** What is stored of the arguments and results of its calls; nothing by default. */
   readonly contents?: ContentSettings | undefined;
 }

@@ -77,7 +77,7 @@ export function headerNameProblem(name: string): string | undefined {
   return undefined;
 }
 
-/** The same for a value, no part of which is repeated. RFC 9110 §5.5 */
+/** The same for a value. The phrase repeats no part of it. RFC 9110 §5.5 */
 export function headerValueProblem(value: string): string | undefined {
   if (value === '') return 'is empty';
   if (value.length > maxValueLength) {

@@ -1,6 +1,6 @@
 /**
- * Whether people who came through an identity provider are checked again there. `auto`: unless the provider announces logouts itself;
- * `always`: even then; `never`: their access here ends only with their session.
+ * Whether Latchkey asks an identity provider again about people who signed in through it. `auto`: unless the provider announces logouts
+ * itself; `always`: even then; `never`: their access here ends only with their session.
  */
 export const checkAgainModes = ['auto', 'always', 'never'] as const;
 

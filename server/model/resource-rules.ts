@@ -49,8 +49,8 @@ export class ResourceRules<Who> {
   }
 
   /**
-   * The rule that decides about a URI: one that closes another URI which some upstream may read it as; else a template's that
-   * closes; else a template's that opens; else none. `isClosing` says whether a rule closes what it is about.
+   * The rule that decides about a URI: the rule of another URI that some upstream may read it as, if that closes; otherwise a template's
+   * rule that closes; otherwise a template's rule that opens; otherwise none. `isClosing` says whether a rule closes what it is about.
    */
   deciding(uri: ResourceUri, isClosing: (who: Who) => boolean): Who | undefined {
     if (this.#byForm.size === 0 && this.#templates.length === 0) return undefined;
@@ -63,10 +63,10 @@ export class ResourceRules<Who> {
     if (closing !== undefined) return closing;
     let opening: Who | undefined;
     for (const { template, who } of this.#templates) {
-      // Nothing that it does not match widely does it match narrowly.
+      // A template that does not match widely does not match narrowly either.
       if (!template.matchesWidely(uri)) continue;
       if (isClosing(who)) return who;
-      if (template.matchesNarrowly(uri)) opening ??= who;
+      opening ??= template.matchesNarrowly(uri) ? who : undefined;
     }
     return opening;
   }

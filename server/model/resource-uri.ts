@@ -1,6 +1,6 @@
 /*
- * Compares URIs of resources with rules, where an outsider may choose both the URI and the template. Everything takes time that is
- * linear in the URI, times the length of a template.
+ * Compares URIs of resources with rules, where an outsider may choose both the URI and the templates. A comparison takes time that is
+ * linear in the URI, times the length of a template, and all comparisons of one URI together take a bounded number of steps.
  */
 
 /** A longer URI matches nothing that opens, and everything that closes. No server has one that people could write rules about. */
@@ -9,16 +9,45 @@ const longestUri = 8192;
 const longestOpening = 512;
 const longestOpened = 2048;
 
+/** Takes a few hundredths of a second. Without a limit, a member's URI and an upstream's thousands of templates could block the process. */
+const mostSteps = 1_000_000;
+/** For a whole list, which may have ten thousand URIs. */
+const mostListSteps = 5 * mostSteps;
+
+/** How many steps comparisons may still take. */
+export class Steps {
+  #left: number;
+
+  constructor(left = mostSteps) {
+    this.#left = left;
+  }
+
+  /** For all URIs of a list together. */
+  static ofList(): Steps {
+    return new Steps(mostListSteps);
+  }
+
+  /** Takes steps; `false` if too few are left. An unfinished comparison never opens, and always closes. */
+  take(count: number): boolean {
+    this.#left -= count;
+    return this.#left >= 0;
+  }
+}
+
 /** A URI, as it was sent and as an upstream may read it. */
 export class ResourceUri {
   readonly text: string;
+  readonly steps: Steps;
   #forms: readonly string[] | undefined;
   #formsOfFolder: readonly string[] | undefined;
   #decoded: string | undefined;
   #isRead = false;
+  #isPlain: boolean | undefined;
+  #hidesSeparators: boolean | undefined;
 
-  constructor(text: string) {
+  constructor(text: string, steps = new Steps()) {
     this.text = text;
+    this.steps = steps;
   }
 
   /**
@@ -33,22 +62,22 @@ export class ResourceUri {
     return this.#forms;
   }
 
-  /** The forms, also with a slash at the end, which is not the same to a template. */
+  /** The forms, each also with a slash at the end, because a template distinguishes the two. */
   get formsOfFolder(): readonly string[] {
     this.#formsOfFolder ??= this.forms.flatMap((form) => [form, `${form}/`]);
     return this.#formsOfFolder;
   }
 
-  /** Whether it says the same to every upstream, as far as a template that opens is concerned. */
+  /** Whether every upstream reads it in the same way, as far as templates that open are concerned. */
   get isPlain(): boolean {
-    const decoded = this.#read();
-    if (decoded === undefined || /[\p{Cc}\\]/u.test(decoded)) return false;
-    return !decoded.split(/[/?#=]/).some((segment) => segment === '.' || segment === '..');
+    this.#isPlain ??= isPlain(this.#read());
+    return this.#isPlain;
   }
 
   /** Whether it contains a separator that is encoded, or only compatible with one. */
   get hidesSeparators(): boolean {
-    return separatorsIn(this.#read() ?? '') !== separatorsIn(this.text);
+    this.#hidesSeparators ??= separatorsIn(this.#read() ?? '') !== separatorsIn(this.text);
+    return this.#hidesSeparators;
   }
 
   #read(): string | undefined {
@@ -58,6 +87,11 @@ export class ResourceUri {
     }
     return this.#decoded;
   }
+}
+
+function isPlain(decoded: string | undefined): boolean {
+  if (decoded === undefined || /[\p{Cc}\\]/u.test(decoded)) return false;
+  return !decoded.split(/[/?#=]/).some((segment) => segment === '.' || segment === '..');
 }
 
 function separatorsIn(text: string): number {
@@ -160,7 +194,7 @@ function withoutDots(uri: string, hasAuthority: boolean): string {
   return `${scheme}:${kept.map((segment) => `/${segment}`).join('')}${query === '?' || query === '#' ? '' : query}`;
 }
 
-/** Stands for an expression in the forms of a template. A URI that contains it gains nothing. */
+/** Stands for an expression in the forms of a template. A URI that contains it has no advantage. */
 const anything = '\ue000';
 
 /** A URI template. RFC 6570 */
@@ -170,26 +204,27 @@ export class UriTemplate {
   #raw: readonly string[] | undefined;
   /** The pieces of each form. */
   #pieces: (readonly string[])[] | undefined;
-  #nodes: readonly Node[] | undefined;
+  #machine: Machine | undefined;
 
   constructor(text: string) {
     this.text = text;
     this.#parts = partsOf(text);
   }
 
-  /** Whether a URI may be one of the template's to some upstream, with any text in place of an expression. For what closes. */
+  /** Whether some upstream may read the URI as one of the template's, with any text in place of each expression. For rules that close. */
   matchesWidely(uri: ResourceUri): boolean {
+    if (!this.#pieces && !uri.steps.take(this.text.length)) return true;
     const pieces = (this.#pieces ??= this.#piecesOfForms());
-    // It cannot be told what they are.
+    // It is unknown how upstreams read them.
     if (uri.forms.length === 0 || pieces.length === 0) return true;
     this.#raw ??= this.#withAnything().split(anything);
-    if (isGlob(this.#raw, uri.text)) return true;
-    return pieces.some((of) => uri.formsOfFolder.some((form) => isGlob(of, form)));
+    if (mayBeGlob(this.#raw, uri.text, uri)) return true;
+    return pieces.some((of) => uri.formsOfFolder.some((form) => mayBeGlob(of, form, uri)));
   }
 
   /**
-   * Whether a URI is one of the template's to every upstream: each expression stands for what it expands to, without dot segments,
-   * and without separators unless its operator allows them. For what opens.
+   * Whether every upstream reads the URI as one of the template's: each expression stands for what it can expand to, without dot segments,
+   * and without separators unless its operator allows them. For rules that open.
    */
   matchesNarrowly(uri: ResourceUri): boolean {
     const { text } = uri;
@@ -199,17 +234,18 @@ export class UriTemplate {
     if (last?.type === 'literal' && !text.endsWith(last.text)) return false;
     if (this.text.length > longestOpening || text.length > longestOpened) return false;
     if (!uri.isPlain) return false;
-    const nodes = (this.#nodes ??= this.#parts.flatMap(nodesOf));
+    if (!uri.steps.take(this.#machine ? 0 : this.text.length)) return false;
+    const machine = (this.#machine ??= machineOf(this.#parts.flatMap(nodesOf)));
     const isReserved = this.#parts.every(
       (part) => part.type === 'literal' || part.operator === '+' || part.operator === '#',
     );
-    return (isReserved || !uri.hidesSeparators) && accepts(nodes, text);
+    return (isReserved || !uri.hidesSeparators) && accepts(machine, uri);
   }
 
   #piecesOfForms(): (readonly string[])[] {
     const forms = formsOf(this.#withAnything()).map((form) => form.split(anything));
     if (this.#parts[0]?.type === 'literal') return forms;
-    // Any scheme, which the form does not have.
+    // The forms have no scheme, so any scheme matches.
     return forms.map((pieces) => pieces.with(0, ''));
   }
 
@@ -249,12 +285,13 @@ function operatorOf(expression: string): Operator | 'invalid' {
   return variables.every((each) => variable.test(each)) ? operator : 'invalid';
 }
 
-/** Whether a text consists of these pieces in this order, with any text between them. */
-function isGlob(pieces: readonly string[], text: string): boolean {
+/** Whether a text, a form of `uri`, consists of these pieces in this order, with any text between them, or it takes too long to tell. */
+function mayBeGlob(pieces: readonly string[], text: string, uri: ResourceUri): boolean {
   const first = pieces[0] ?? '';
   if (pieces.length === 1) return text === first;
   const last = pieces.at(-1) ?? '';
   if (!text.startsWith(first) || !text.endsWith(last)) return false;
+  if (!uri.steps.take(pieces.length)) return true;
   const end = text.length - last.length;
   let at = first.length;
   for (let index = 1; index < pieces.length - 1; index += 1) {
@@ -266,8 +303,9 @@ function isGlob(pieces: readonly string[], text: string): boolean {
   return at <= end;
 }
 
-/** A set of characters. */
-type Class = 'any' | 'query' | 'path' | 'other' | 'none';
+/** Sets of characters. */
+const classes = ['any', 'query', 'path', 'other', 'none'] as const;
+type Class = (typeof classes)[number];
 
 /** A character that follows in a URI, or one or more characters of a class. */
 interface Node {
@@ -305,7 +343,7 @@ function nodesOf(part: TemplatePart): readonly Node[] {
   }
 }
 
-/** Nothing, or a character with others behind it. */
+/** Nothing, or the operator's character followed by characters of a class. */
 function led(by: Operator, takes: Class): readonly Node[] {
   return [
     { takes: by.charCodeAt(0), skips: 2 },
@@ -315,44 +353,71 @@ function led(by: Operator, takes: Class): readonly Node[] {
 
 const [slash, questionMark, numberSign, backslash] = [0x2f, 0x3f, 0x23, 0x5c];
 
-function isIn(set: Class, code: number): boolean {
-  switch (set) {
-    case 'any':
-      return true;
-    case 'query':
-      return code !== numberSign && code !== backslash;
-    case 'path':
-      return code !== questionMark && code !== numberSign && code !== backslash;
-    case 'other':
-      return code !== slash && isIn('path', code);
-    case 'none':
-      return false;
+/** The classes that a character belongs to, a bit for each in their order. */
+function classesOf(code: number): number {
+  switch (code) {
+    case numberSign:
+    case backslash:
+      return 0b0001;
+    case questionMark:
+      return 0b0011;
+    case slash:
+      return 0b0111;
+    default:
+      return 0b1111;
   }
 }
 
-/** Whether nodes match a whole text. Follows all possibilities at once instead of one after the other. */
-function accepts(nodes: readonly Node[], text: string): boolean {
-  const { length } = nodes;
+/** Nodes as numbers, which take half the time to compare. */
+interface Machine {
+  /** The code of a character, or a negative number: that of a class, counted from -1. */
+  readonly takes: Int32Array;
+  readonly skips: Uint8Array;
+}
+
+function machineOf(nodes: readonly Node[]): Machine {
+  const codes = nodes.map(({ takes }) =>
+    typeof takes === 'number' ? takes : -1 - classes.indexOf(takes),
+  );
+  return { takes: Int32Array.from(codes), skips: Uint8Array.from(nodes, ({ skips }) => skips) };
+}
+
+/**
+ * Whether a template's nodes match the whole text of a URI; `false` if it takes too long to tell. Follows all possibilities at once instead
+ * of one after the other.
+ */
+function accepts({ takes, skips }: Machine, { text, steps }: ResourceUri): boolean {
+  const { length } = takes;
   let states = new Uint8Array(length + 1);
   let next = new Uint8Array(length + 1);
   states[0] = 1;
+  // All nodes that may take the next character are among these.
+  let [low, high] = [0, 0];
   for (let at = 0; ; at += 1) {
-    for (let index = 0; index < length; index += 1) {
-      const skips = nodes[index]?.skips ?? 0;
-      if (skips > 0 && states[index] === 1) states[index + skips] = 1;
+    for (let index = low; index <= high; index += 1) {
+      const skipped = skips[index] ?? 0;
+      if (skipped === 0 || states[index] === 0) continue;
+      states[index + skipped] = 1;
+      high = Math.max(high, index + skipped);
     }
     if (at === text.length) return states[length] === 1;
+    if (!steps.take(high - low + 1)) return false;
     const code = text.charCodeAt(at);
-    next.fill(0);
-    for (let index = 0; index < length; index += 1) {
-      const takes = states[index] === 1 ? nodes[index]?.takes : undefined;
-      if (takes === undefined) continue;
-      if (takes === code) next[index + 1] = 1;
-      else if (typeof takes === 'string' && isIn(takes, code)) {
-        next[index] = 1;
-        next[index + 1] = 1;
-      }
+    const among = classesOf(code);
+    let [nextLow, nextHigh] = [length, -1];
+    for (let index = low; index <= high; index += 1) {
+      const wanted = takes[index];
+      if (states[index] === 0 || wanted === undefined) continue;
+      const isAgain = wanted < 0 && ((among >> (-1 - wanted)) & 1) === 1;
+      if (!isAgain && wanted !== code) continue;
+      if (isAgain) next[index] = 1;
+      next[index + 1] = 1;
+      if (nextHigh < 0) nextLow = isAgain ? index : index + 1;
+      nextHigh = index + 1;
     }
+    if (nextHigh < 0) return false;
+    states.fill(0, low, high + 1);
     [states, next] = [next, states];
+    [low, high] = [nextLow, nextHigh];
   }
 }

@@ -1,4 +1,5 @@
 import type { Role } from './roles.ts';
+import type { ToolSelection } from './tool-rights.ts';
 
 /** What a scope allows, for people who have never heard of scopes. */
 export interface ScopeSentence {
@@ -142,6 +143,15 @@ const scopeBySubscription: ReadonlyMap<string, Scope> = new Map(listed('subscrip
 /** The scope that a kind of notification in `subscriptions/listen` requires; `undefined` for an unknown kind. */
 export function subscriptionScope(kind: string): Scope | undefined {
   return scopeBySubscription.get(kind);
+}
+
+/** What is left of scopes within these limits. An application that may only read for a person does not administer the server either. */
+export function limitedScopes(
+  scopes: readonly Scope[],
+  limits: readonly Pick<ToolSelection, 'type'>[],
+): readonly Scope[] {
+  const isReading = limits.some(({ type }) => type === 'read-only');
+  return isReading ? scopes.filter((scope) => scope !== 'mcp:server:manage') : scopes;
 }
 
 /** Splits a scope parameter. Some clients separate scopes by spaces, others by commas. */

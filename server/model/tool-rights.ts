@@ -4,16 +4,16 @@ import { z } from 'zod';
 
 import { LimitedMap } from './limited-map.ts';
 import { ResourceNames, ResourceRules } from './resource-rules.ts';
-import { ResourceUri } from './resource-uri.ts';
+import { ResourceUri, Steps } from './resource-uri.ts';
 
 /** What a server offers and a caller may be refused. MCP 2026-07-28 server: tools, prompts, resources, resource templates */
 export const primitiveKinds = ['tool', 'prompt', 'resource', 'template'] as const;
 export type PrimitiveKind = (typeof primitiveKinds)[number];
 
-/** Who may use a tool: everyone who may use the server, or the members of these groups (ids). Without groups, no person. */
+/** Who may use a tool: everyone who may use the server, or the members of these groups (ids). With an empty set, no person may. */
 export type Audience = 'everyone' | ReadonlySet<string>;
 
-/** What administrators decided about who may use what a server offers, by its own names. */
+/** The decisions of administrators about who may use what a server offers, by the server's own names. */
 export interface AccessRules {
   /** For what has no rule of its own, and what the server will offer later. */
   readonly others: Readonly<Partial<Record<'tool' | 'prompt' | 'resource', Audience>>>;
@@ -33,7 +33,7 @@ export type ToolSelection =
       readonly resources: readonly string[];
     };
 
-/** What follows from the review of a server's definitions, as far as calls depend on it. */
+/** The results of the review of a server's definitions, as far as calls depend on them. */
 export interface Offered {
   /** Names that are closed until an administrator accepts them. */
   readonly withheld: Readonly<Partial<Record<PrimitiveKind, ReadonlySet<string>>>>;
@@ -41,11 +41,11 @@ export interface Offered {
   readonly open: Readonly<Partial<Record<PrimitiveKind, ReadonlySet<string>>>>;
   /** The tools that only read, as an administrator accepted or corrected their annotations. */
   readonly readOnly: ReadonlySet<string>;
-  /** Differs when lists show something else of the same names, such as a correction. */
+  /** Changes when lists show the same names differently, for example after a correction. */
   readonly revision?: string | undefined;
 }
 
-/** Who asks, as far as rights per tool depend on it. */
+/** The caller, as far as rights per tool depend on it. */
 export interface ToolCaller {
   /** The ids of the person's groups; absent for a credential that acts for no person. */
   readonly groups?: ReadonlySet<string> | undefined;
@@ -254,22 +254,22 @@ export class ToolRights {
     );
   }
 
-  /** For a tool or prompt by its name, for a resource by its URI, for a template by its text. */
-  verdict(kind: PrimitiveKind, name: string): Verdict {
+  /** For a tool or prompt by its name, for a resource by its URI, for a template by its text. The names of one list share `steps`. */
+  verdict(kind: PrimitiveKind, name: string, steps?: Steps): Verdict {
     if (this.#isFree[kind]) return 'everyone';
-    const asked = askedFor(kind, name);
+    const asked = askedFor(kind, name, steps);
     return (
       this.#hidden(asked) ?? this.#withheld(asked) ?? this.#unknown(asked) ?? this.#granted(asked)
     );
   }
 
   /**
-   * Whether it is on the caller's list, if the server has just listed it and the list was compared with what was accepted. That
-   * comparison is newer than what this knows of it.
+   * Whether the caller's list contains something that the server has just listed. The list was already compared with the accepted
+   * definitions, more recently than `offered` was read.
    */
-  lists(kind: PrimitiveKind, name: string): boolean {
+  lists(kind: PrimitiveKind, name: string, steps?: Steps): boolean {
     if (this.#isFree[kind]) return true;
-    const asked = askedFor(kind, name);
+    const asked = askedFor(kind, name, steps);
     const withheld = kind === 'resource' ? this.#withheld(asked) : undefined;
     return allows(this.#hidden(asked) ?? withheld ?? this.#granted(asked));
   }
@@ -293,7 +293,8 @@ export class ToolRights {
   #stateOf(kind: PrimitiveKind): unknown {
     if (this.#isFree[kind]) return null;
     const all = this.#read.namesOf(kind);
-    const allowed = all.filter((name) => allows(this.verdict(kind, name)));
+    const steps = Steps.ofList();
+    const allowed = all.filter((name) => allows(this.verdict(kind, name, steps)));
     const others = allows(this.#decided(this.#read.others(kind), () => false));
     const isKnown = this.#source.offered.open[kind] !== undefined;
     return [allowed, isKnown, others && !isKnown ? all : null, this.#caller.selections];
@@ -356,8 +357,8 @@ interface Asked {
   readonly uri: ResourceUri | undefined;
 }
 
-function askedFor(kind: PrimitiveKind, name: string): Asked {
-  return { kind, name, uri: kind === 'resource' ? new ResourceUri(name) : undefined };
+function askedFor(kind: PrimitiveKind, name: string, steps?: Steps): Asked {
+  return { kind, name, uri: kind === 'resource' ? new ResourceUri(name, steps) : undefined };
 }
 
 function ofEachKind<Value>(
@@ -375,7 +376,7 @@ function limits(selection: ToolSelection, kind: PrimitiveKind): boolean {
   return selection.type === 'chosen' || (selection.type === 'read-only' && kind === 'tool');
 }
 
-/** What was chosen for a credential, ready to be asked for every call. */
+/** What was chosen for a credential, prepared for a lookup by every call. */
 class Choice {
   readonly #names: Readonly<Record<'tool' | 'prompt' | 'template', ReadonlySet<string>>>;
   readonly #resources: ResourceNames;
@@ -404,7 +405,7 @@ const digestLetters = 16;
 /** How many callers, with different groups or selections, are remembered of one source. */
 const mostCallers = 1000;
 
-/** What follows from the decisions about a server alone, made once for all of its callers. */
+/** What depends only on the decisions about a server, computed once for all of its callers. */
 class ReadSource {
   readonly hidden: ReadonlySet<string>;
   readonly hasRules: Readonly<Record<PrimitiveKind, boolean>>;
@@ -415,7 +416,7 @@ class ReadSource {
   readonly openResources: ResourceNames;
   /** The groups that rules name. */
   readonly ruledGroups: ReadonlySet<string>;
-  /** By list, and what it depends on of the caller. */
+  /** By list, and by what the list depends on of the caller. */
   readonly listStates = new LimitedMap<string, string>(mostCallers);
   readonly #names = new Map<PrimitiveKind, readonly string[]>();
   readonly #source: RightsSource;
@@ -425,7 +426,7 @@ class ReadSource {
     const { withheld, open } = offered;
     this.#source = source;
     this.hidden = new Set(hiddenTools);
-    this.ruledGroups = groupsOf(rules);
+    this.ruledGroups = rules ? groupsOfRules(rules) : new Set();
     const isRuled = (kind: PrimitiveKind) => (rules?.named[kind].size ?? 0) > 0;
     const hasRules = (kind: PrimitiveKind): boolean =>
       this.others(kind) !== 'everyone' ||
@@ -445,12 +446,12 @@ class ReadSource {
     this.openResources = new ResourceNames(open.resource ?? [], open.template ?? []);
   }
 
-  /** Whom the rule for what has none of its own admits. */
+  /** Who may use what has no rule of its own. */
   others(kind: PrimitiveKind): Audience {
     return this.#source.rules?.others[kind === 'template' ? 'resource' : kind] ?? 'everyone';
   }
 
-  /** All names of a kind that anything was decided about, in order. */
+  /** All names of a kind about which there is a decision, sorted. */
   namesOf(kind: PrimitiveKind): readonly string[] {
     const known = this.#names.get(kind);
     if (known) return known;
@@ -465,18 +466,6 @@ class ReadSource {
     this.#names.set(kind, sorted);
     return sorted;
   }
-}
-
-/** The groups that rules name. */
-function groupsOf(rules: AccessRules | undefined): ReadonlySet<string> {
-  const groups = new Set<string>();
-  const add = (who: Audience) => {
-    if (who !== 'everyone') for (const id of who) groups.add(id);
-  };
-  if (!rules) return groups;
-  Object.values(rules.others).forEach(add);
-  for (const kind of primitiveKinds) rules.named[kind].forEach(add);
-  return groups;
 }
 
 /** Admissions share the record of a server until it changes. */

@@ -6,6 +6,7 @@ import { z } from 'zod';
 
 import type { Option } from './option.ts';
 import { slugPattern, slugRule } from './slug.ts';
+import { primitiveKinds } from './tool-rights.ts';
 import { type FixedHeader, headersField, textWithout } from './fixed-headers.ts';
 
 /** How forms and commands describe a setting. */
@@ -52,8 +53,11 @@ interface Driver<
 > {
   readonly title: string;
   readonly help: string;
-  /** Only the operator can choose it, outside of the dashboard, the API and commands. */
-  readonly isOperators?: boolean;
+  /**
+   * Where it is chosen, if not in the form, the API and the commands of servers: by the operator, outside of them, or when a server is
+   * created in a way of its own.
+   */
+  readonly chosenBy?: 'operator' | 'creation';
   /** Sample data; listed after the other kinds. */
   readonly isSample?: boolean;
   /** The settings, stored as JSON. `agentId` is stored in a column of its own, which references the agent. */
@@ -96,6 +100,14 @@ const credentials = {
   /** When it last refused the current values of `headers` and accepted the previous ones; only read for pages. */
   headersRefusedAt: z.number().optional(),
 };
+
+/** What a collection shows: the kind, the member's place in `members`, the member's own name, and the shown one if it differs. */
+const sharedNameSchema = z.tuple([
+  z.enum(primitiveKinds),
+  z.int(),
+  z.string(),
+  z.string().optional(),
+]);
 
 const drivers = {
   demo: driver({
@@ -188,10 +200,24 @@ const drivers = {
   stdio: driver({
     title: 'Command on the Latchkey server',
     help: 'Configured by the operator of the Latchkey server; it cannot be changed here.',
-    isOperators: true,
+    chosenBy: 'operator',
     doc: 'A command that the operator configured',
     settings: {},
     describe: () => 'Command on the Latchkey server',
+  }),
+  collection: driver({
+    title: 'Collection',
+    help: 'Tools, prompts and resources of other servers of the organization.',
+    chosenBy: 'creation',
+    doc: 'Other servers of the organization',
+    settings: {
+      members: z.array(z.object({ id: z.string(), name: z.string() })),
+      names: z.array(sharedNameSchema),
+    },
+    shown: { members: z.array(z.string()).describe('The names of the servers') },
+    view: ({ members }) => ({ members: members.map(({ name }) => name) }),
+    describe: ({ members }) =>
+      `Collection of ${members.length} ${members.length === 1 ? 'server' : 'servers'}`,
   }),
 };
 
@@ -269,7 +295,7 @@ const storedSchema = unionOf<UpstreamKind>((kind, declared) =>
 );
 export const upstreamChoiceSchema = unionOf<UpstreamChoice>(
   (kind, { settings, entered = settings }) => z.strictObject({ kind: z.literal(kind), ...entered }),
-  kinds.filter(([, { isOperators }]) => !isOperators),
+  kinds.filter(([, { chosenBy }]) => chosenBy === undefined),
 );
 export const upstreamViewSchema = unionOf<UpstreamView>(
   (kind, { settings, shown = settings, doc }) => {
@@ -287,29 +313,30 @@ export interface EnteredSetting extends SettingNotes {
   readonly problemOf: (text: string) => string | undefined;
 }
 
-/** A kind that can be chosen in forms and commands. */
+/** A kind as forms and commands offer it. */
 export interface OfferedKind {
   readonly kind: string;
   readonly title: string;
   readonly help: string;
-  readonly isOperators: boolean;
+  /** As of `Driver`; `undefined` for a kind that can be chosen. */
+  readonly chosenBy: 'operator' | 'creation' | undefined;
   readonly settings: readonly EnteredSetting[];
   /** The command options that choose it. */
   readonly options: readonly Option[];
 }
 
-/** All kinds, in the order of forms and commands: samples follow the others, and kinds that only the operator can choose come last. */
+/** All kinds, in the order of forms and commands: samples follow the others, and kinds that cannot be chosen there come last. */
 export const offeredKinds: readonly OfferedKind[] = kinds
   .toSorted(([, one], [, other]) => offeredAt(one) - offeredAt(other))
   .map(([kind, declared]) => {
-    const { title, help, isOperators = false, option } = declared;
+    const { title, help, chosenBy, option } = declared;
     const settings = enteredSettings(declared.entered ?? declared.settings);
     const options = option ? [option] : settings.map((setting) => setting.option);
-    return { kind, title, help, isOperators, settings, options };
+    return { kind, title, help, chosenBy, settings, options };
   });
 
-function offeredAt({ isSample = false, isOperators = false }: AnyDriver): number {
-  if (isOperators) return 2;
+function offeredAt({ isSample = false, chosenBy }: AnyDriver): number {
+  if (chosenBy !== undefined) return 2;
   return isSample ? 1 : 0;
 }
 
@@ -419,8 +446,8 @@ export async function chooseUpstream(
   context: ChoiceContext,
 ): Promise<UpstreamKind | ChoiceProblem> {
   const { kind } = choice;
-  const { choose, isOperators } = table[kind];
-  assert(!isOperators, `${kind} cannot be selected`);
+  const { choose, chosenBy } = table[kind];
+  assert(chosenBy === undefined, `${kind} cannot be selected`);
   const chosen = choose ? await choose(choice, context) : choice;
   return isProblem(chosen) ? chosen : storedSchema.parse({ ...chosen, kind });
 }

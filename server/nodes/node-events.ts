@@ -17,6 +17,11 @@ const eventSchema = z.discriminatedUnion('type', [
   z.object({ type: z.literal('guessed'), at: z.enum(['clients', 'agents']), subject: z.string() }),
   /** What was counted against limits: who, how many requests since the last event, how many are open now. */
   z.object({ type: z.literal('counted'), counts }),
+  /** How many requests directories sent, by the ids of their organizations. */
+  z.object({
+    type: z.literal('provisioned'),
+    counts: z.array(z.tuple([z.string(), z.int().nonnegative()])).max(1000),
+  }),
 ]);
 
 export type NodeEvent = z.infer<typeof eventSchema>;

@@ -36,6 +36,7 @@ const agentCallSchema = z.discriminatedUnion('to', [
     isProbe: z.boolean(),
     method: z.enum(['POST', 'GET', 'DELETE']),
     headers: z.record(z.string(), z.string()),
+    key: z.object({ name: z.string(), value: z.string() }).optional(),
   }),
   z.object({ to: z.literal('agents'), left: z.string().min(1) }),
 ]);
@@ -194,7 +195,7 @@ export class RemoteAgents {
       stream.sendHead({});
       return stream.end();
     }
-    const { agent, server, caller, process, isForProcess, isProbe, method, headers } = call;
+    const { agent, server, caller, process, isForProcess, isProbe, method, headers, key } = call;
     // If the agent has left since it was found, this node does not look for it elsewhere, so that no call goes in circles.
     const isHere = tunnels.takesCalls(agent) && this.#options.mayAnswer();
     const hasMoved = isForProcess && process && !tunnels.hasProcess(agent, process);
@@ -203,7 +204,7 @@ export class RemoteAgents {
       const body = await wholeBody(stream, maxRequestBytes);
       const { body: answered, ...head } = await tunnels
         .upstreamOf(agent, server, caller, { isProbe, process })
-        .send({ method, headers, ...(body.length > 0 && { body }), signal: stream.gone });
+        .send({ method, headers, key, ...(body.length > 0 && { body }), signal: stream.gone });
       const { sessionId } = head;
       const opened = sessionId && tunnels.processOf(agent, { server, caller, sessionId });
       await sendAnswer(stream, { ...head, ...(opened && { process: opened }) }, answered);
@@ -324,10 +325,10 @@ export class RemoteAgents {
 
   async #sendTo(
     node: string,
-    { method, headers, body, signal }: UpstreamRequest,
+    { method, headers, key, body, signal }: UpstreamRequest,
     call: SentCall & { readonly isForProcess?: boolean },
   ): Promise<UpstreamAnswer> {
-    const opening = { to: 'agent', ...call, method, headers: requestHeaders(headers) };
+    const opening = { to: 'agent', ...call, method, headers: requestHeaders(headers), key };
     try {
       const stream = await this.#links.open(node, opening);
       this.#used.add(node);

@@ -4,7 +4,7 @@ import { memberOf } from 'latchkey-mcp/json-value';
 import { requestHeaders } from 'latchkey-mcp/tunnel-frames';
 import { z } from 'zod';
 import type { Gateway } from '#gateway/gateway';
-import { GatewayRefusal } from '#gateway/gateway-refusal';
+import { GatewayRefusal, refusalMeanings } from '#gateway/gateway-refusal';
 import type { NodeCall } from '#gateway/other-nodes';
 import type { GatewayAnswer } from '#gateway/request';
 import { isScope } from '#model/scopes';
@@ -15,7 +15,7 @@ import type { NodeLinks } from './node-links.ts';
 const shortBytes = 64 * 1024;
 const maxHeaderBytes = 32 * 1024;
 
-const provedSchema = z.discriminatedUnion('type', [
+const ownSchema = z.discriminatedUnion('type', [
   z.object({ type: z.literal('key'), keyHash: z.string() }),
   z.object({
     type: z.literal('token'),
@@ -31,6 +31,11 @@ const provedSchema = z.discriminatedUnion('type', [
     }),
   }),
   z.object({ type: z.literal('person'), userId: z.string() }),
+]);
+
+const provedSchema = z.union([
+  ownSchema,
+  z.object({ type: z.literal('member'), collection: z.string(), proved: ownSchema }),
 ]);
 
 /** The opening of a stream: a call to the gateway of another node. */
@@ -55,6 +60,8 @@ const answerSchema = z.object({
   headers: z.record(z.string(), z.string()),
   /** The length of a body that is sent whole. */
   bytes: z.number().optional(),
+  errorCode: z.number().optional(),
+  refused: z.enum(refusalMeanings).optional(),
 });
 
 /**
@@ -77,9 +84,9 @@ export async function callNode(
     const stream = await links.open(instance, { ...opening, address, proved });
     cancelWith(signal, stream);
     sendBody(stream, body);
-    const { status, headers: answered, bytes } = await headIn(stream, answerSchema);
+    const { bytes, headers: answered, ...head } = await headIn(stream, answerSchema);
     return {
-      status,
+      ...head,
       headers: answered,
       ...(bytes !== 0 && { body: await bodyIn(stream, bytes) }),
     };
@@ -119,9 +126,9 @@ export async function answerNode(
     },
     gone: stream.gone,
   });
-  const { status, headers: answered, body = '', sent, whenGivenUp } = answer;
+  const { status, headers: answered, errorCode, refused, body = '', sent, whenGivenUp } = answer;
   whenGivenUp?.(() => stream.reset('busy'));
-  await sendAnswer(stream, { status, headers: answered }, body);
+  await sendAnswer(stream, { status, headers: answered, errorCode, refused }, body);
   sent?.();
 }
 

@@ -72,7 +72,7 @@ export interface AssertionTerms {
 }
 
 /**
- * Verifies the signature, the audience and the times of an assertion. Its claims are then those that were read before.
+ * Verifies the signature, the audience and the times of an assertion. After that, the claims that were read before can be trusted.
  *
  * RFC 7523 §3, RFC 8725 §3
  *
@@ -92,14 +92,14 @@ export function verifyAssertion(
   if (iat !== undefined && iat > now + skewSeconds) throw assertionRefused('is from the future');
   if (iat !== undefined && exp - iat > longestLifeSeconds) throw assertionRefused('lives too long');
   const keys = ports.issuerKeys.current(source);
-  const known = keys && counts(claims, issuer, now) && isSignedAsBefore(keys, text);
+  const known = keys && areValid(claims, issuer, now) && isSignedAsBefore(keys, text);
   return whenReady(known, (isRight) =>
     isRight ? undefined : verifyByJose(assertion, terms, ports),
   );
 }
 
-/** What `jose` wants of claims, besides what was checked before. RFC 7519 §4.1 */
-function counts({ iss, exp, nbf }: AssertionClaims, issuer: string, now: EpochSeconds): boolean {
+/** The checks of `jose` that `verifyAssertion` does not make. RFC 7519 §4.1 */
+function areValid({ iss, exp, nbf }: AssertionClaims, issuer: string, now: EpochSeconds): boolean {
   const isBegun = nbf === undefined || (typeof nbf === 'number' && nbf <= now + skewSeconds);
   return iss === issuer && exp > now - skewSeconds && isBegun;
 }
@@ -124,7 +124,7 @@ async function verifyByJose(
       clockTolerance: skewSeconds,
       currentDate: new Date(clock.now() * 1000),
     });
-    // Only if they were not read again in the meantime is the key one of them.
+    // The key is one of `keys` only if they were not read again in the meantime.
     if (keys && keys === issuerKeys.current(source) && key instanceof CryptoKey)
       rememberSigner(keys, text, protectedHeader.alg, key);
   } catch (cause) {
@@ -136,32 +136,36 @@ async function verifyByJose(
   }
 }
 
-/** How much later than its last moment an assertion is forgotten: time passes between verifying it and recording its use. */
+/** How long an assertion is remembered after it has expired, because time passes between verifying it and recording its use. */
 const marginSeconds = 300;
 
 /** An assertion that is used. */
 export interface SpentAssertion {
-  readonly source: KeySource;
   readonly issuer: string;
-  /** `jti`, or what else no other assertion of the issuer has. */
+  /** The organization where it is used. Another one that trusts keys of its own for this issuer must not use up its ids. */
+  readonly organizationId: string;
+  /** `jti`, or something else that no other assertion of the issuer has. */
   readonly id: string;
   readonly exp: number;
+  /** The keys that verified it, if it does not say itself in which organization it counts: it is then used up wherever they count. */
+  readonly source?: KeySource;
 }
 
-/** Records that an assertion is used, for as long as it would verify and longer. @returns `false` if it was used before, at any node */
+/** Records that an assertion was used, until it can no longer be verified. @returns `false` if it was used before, at any node */
 export async function spendAssertion(
   tx: Db,
   spent: SpentAssertion,
   now: EpochSeconds,
 ): Promise<boolean> {
-  const [isFirst = false] = await markChallengesSpent(tx, [recordOf(spent)], now);
-  return isFirst;
+  const marked = await markChallengesSpent(tx, recordsOf(spent), now);
+  return marked.every((isFirst) => isFirst);
 }
 
-function recordOf({ issuer, source, id, exp }: SpentAssertion) {
-  // The source belongs to it: an organization that names keys of its own for this issuer must not use up the ids of others.
-  const text = JSON.stringify([issuer, source, id]);
-  return { hash: hash('sha256', text), expiresAt: Math.ceil(exp) + skewSeconds + marginSeconds };
+/** Not by the keys alone: an assertion that was used stays used when its issuer gets others. */
+function recordsOf({ issuer, organizationId, source, id, exp }: SpentAssertion) {
+  const expiresAt = Math.ceil(exp) + skewSeconds + marginSeconds;
+  const names = [[issuer, organizationId, id], ...(source ? [[issuer, source, id]] : [])];
+  return names.map((one) => ({ hash: hash('sha256', JSON.stringify(one)), expiresAt }));
 }
 
 const mostAtOnce = 200;
@@ -177,8 +181,8 @@ interface Waiting {
 }
 
 /**
- * Records used assertions that need no other change, those of many requests in one transaction: all that are verified by the time that no
- * further signature is being verified.
+ * Records used assertions that need no other change. One transaction records those of many requests: all that were verified by the time
+ * when no further signature is being verified.
  */
 export class AssertionLedger {
   readonly #ports: { readonly db: Db; readonly clock: Clock };
@@ -221,9 +225,10 @@ export class AssertionLedger {
   async #record(batch: readonly Waiting[]): Promise<void> {
     const { db, clock } = this.#ports;
     try {
-      const records = batch.map(({ spent }) => recordOf(spent));
-      const first = await markChallengesSpentMeanwhile(db, records, clock.now());
-      for (const [at, { resolve }] of batch.entries()) resolve(first[at] ?? false);
+      const records = batch.map(({ spent }) => recordsOf(spent));
+      const first = await markChallengesSpentMeanwhile(db, records.flat(), clock.now());
+      for (const [at, { resolve }] of batch.entries())
+        resolve(first.splice(0, records[at]?.length).every((isFirst) => isFirst));
     } catch (error) {
       for (const { reject } of batch) reject(error);
     }

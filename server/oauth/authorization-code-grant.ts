@@ -72,6 +72,7 @@ export async function authorizationCodeGrant(
     tools: code.tools,
     redirectHost: redirectPlace(code.redirectUri).host,
     assistant: code.assistant,
+    deviceId: code.deviceId,
     authenticated,
     createdAt,
     expiresAt: createdAt + grantLifeSeconds,

@@ -9,6 +9,7 @@ import {
   mostResources,
   type AnswerTarget,
   type AuthorizationRequest,
+  type ClaimedDevice,
   type BundleRequest,
 } from '#model/authorization-request';
 import { serverListUrl } from '#model/server-list';
@@ -129,6 +130,7 @@ function checked(
     scopes,
     codeChallenge,
     assistant: claimedAssistant(parameters, client, base),
+    device: claimedDevice(parameters, client, base),
   };
 }
 
@@ -143,6 +145,29 @@ function claimedAssistant(
   const claimed = parameters.get('assistant')?.trim() ?? '';
   const isOurs = id === ownClientDocument(base).client_id;
   return isOurs && claimed !== '' && claimed.length <= longestAssistant ? claimed : undefined;
+}
+
+const longestDeviceName = 100;
+const longestSystem = 40;
+const deviceId = /^[A-Za-z0-9_-]{22}$/;
+
+/**
+ * `device_id`, `device_name` and `device_system`: the computer that our proxy runs on. Parameters of our own, as `assistant` is, also of
+ * token requests with an assertion; what is malformed or too long is ignored.
+ */
+export function claimedDevice(
+  parameters: AuthorizationQuery['parameters'],
+  { id: clientId }: OAuthClient,
+  base: string,
+): ClaimedDevice | undefined {
+  const id = parameters.get('device_id') ?? '';
+  const name = parameters.get('device_name')?.trim() ?? '';
+  const system = parameters.get('device_system')?.trim() ?? '';
+  if (clientId !== ownClientDocument(base).client_id || !deviceId.test(id)) return undefined;
+  if (name === '' || name.length > longestDeviceName || system.length > longestSystem) {
+    return undefined;
+  }
+  return { id, name, system };
 }
 
 /** The server that the tokens are for. RFC 8707 §2 */

@@ -4,10 +4,9 @@ import {
   takePendingBundle,
   type ShownServer,
 } from '#db/grant-bundles';
+import { listDevices } from '#db/devices';
 import { listOpenMemberships } from '#db/people';
 import { listUsableServers, type UsableServer } from '#db/server-access';
-import { lockSession } from '#db/sessions';
-import { transaction } from '#db/transaction';
 import { listMissingAccounts } from '#db/upstream-connections';
 import {
   mostResources,
@@ -15,16 +14,22 @@ import {
   type BundleRequest,
 } from '#model/authorization-request';
 import type { EpochSeconds } from '#model/clock';
+import { limitedScopes } from '#model/scopes';
+import type { ToolSelection } from '#model/tool-rights';
 import { hashSecret, mintSecret, randomBase62 } from '#secrets/secrets';
 import { answerUrl, errorAnswer, errorUrl, type ErrorAnswer } from './authorization-request.ts';
 import {
+  aboutRequest,
+  checkedClient,
   everything,
   codeLifeSeconds,
   consentTerms,
+  deviceOf,
   handedOver,
   note,
   pendingLifeSeconds,
   rightsChange,
+  takeAsked,
   type AskedPerson,
   type ConsentContext,
   type ConsentTerms,
@@ -53,6 +58,8 @@ export interface BundleChoice {
   /** Whether calls need an account of the person at its upstream, which they have not connected. */
   readonly needsAccount: boolean;
   readonly isTicked: boolean;
+  /** Whether the person has limited the application to reading there. */
+  readonly isReadOnly: boolean;
 }
 
 /** A server that the person cannot choose now, and why. */
@@ -98,12 +105,12 @@ export async function askBundle(
   request: BundleRequest,
   person: AskedPerson,
   ports: ConsentContext,
-  again: { problem?: BundleProblem; ticked?: ReadonlySet<string> } = {},
+  again: { problem?: BundleProblem; answer?: ChosenServers } = {},
 ): Promise<BundleConsentOutcome> {
   const { base, clock, db } = ports;
   const { userId, sessionId } = person;
   const now = clock.now();
-  const { choices, refused, isCut } = await choicesOf(request, person, ports, again.ticked);
+  const { choices, refused, isCut } = await choicesOf(request, person, ports, again.answer);
   if (choices.length === 0) {
     const about = { organization: undefined, target: request.clientId };
     await note(
@@ -134,7 +141,7 @@ async function choicesOf(
   request: BundleRequest,
   person: AskedPerson,
   ports: ConsentContext,
-  ticked: ReadonlySet<string> | undefined,
+  answer: ChosenServers | undefined,
 ): Promise<Pick<BundleQuestion, 'choices' | 'refused' | 'isCut'>> {
   const usable = await usableServers(person, ports);
   const listed = request.listsServers ? [...usable.keys()] : [];
@@ -151,15 +158,29 @@ async function choicesOf(
   }
   const ids = open.map(({ terms }) => terms.serverId);
   const missing = new Set(await listMissingAccounts(ports.db, person.userId, ids));
-  const first = firstTicked(request, open.length);
+  const last = await lastServers(request, person, ports);
+  const isKnown = open.some(({ serverPath }) => last.has(serverPath));
+  const first = isKnown ? (path: string) => last.has(path) : firstTicked(request, open.length);
   const choices = open.map(({ serverPath, terms }) => ({
     serverPath,
     terms,
     description: usable.get(serverPath)?.description ?? '',
     needsAccount: missing.has(terms.serverId),
-    isTicked: ticked ? ticked.has(terms.serverId) : first(serverPath),
+    isTicked: answer ? answer.chosen.has(terms.serverId) : first(serverPath),
+    isReadOnly: answer?.readOnly.has(terms.serverId) ?? false,
   }));
   return { choices, refused, isCut: all.length > paths.length };
+}
+
+/** For a computer that names no servers yet: those that the person uses on the device that they used last. */
+async function lastServers(
+  { device, serverPaths }: BundleRequest,
+  { userId }: AskedPerson,
+  { db, clock }: ConsentContext,
+): Promise<ReadonlySet<string>> {
+  if (!device || serverPaths.length > 0) return new Set();
+  const [last] = await listDevices(db, { userId }, clock.now());
+  return new Set(last?.grants.map(({ serverPath }) => serverPath));
 }
 
 /**
@@ -192,12 +213,17 @@ function singleRequest(request: BundleRequest, serverPath: string): Authorizatio
   return { ...request, serverPath };
 }
 
+/** What is ticked on the consent page, by the ids of servers. */
+export interface ChosenServers {
+  readonly chosen: ReadonlySet<string>;
+  /** Where the application is limited to reading. A server that is not chosen may be among them. */
+  readonly readOnly: ReadonlySet<string>;
+}
+
 /** A person's decision on the consent page. */
-export interface BundleDecision {
+export interface BundleDecision extends ChosenServers {
   readonly requestId: string | undefined;
   readonly allow: boolean;
-  /** The ids of the servers that are ticked. */
-  readonly chosen: ReadonlySet<string>;
 }
 
 export type BundleDecisionOutcome =
@@ -223,27 +249,17 @@ export type BundleDecisionOutcome =
  * @throws {OAuthError} `invalid_client`, `invalid_request` when the client was removed or changed meanwhile.
  */
 export async function decideBundle(
-  { requestId, allow, chosen }: BundleDecision,
+  { requestId, allow, chosen, readOnly }: BundleDecision,
   person: AskedPerson,
   ports: ConsentContext,
 ): Promise<BundleDecisionOutcome> {
-  const { base, db, clock } = ports;
-  const { userId, sessionId } = person;
-  const actor = `user:${userId}`;
-  const pending =
-    requestId === undefined
-      ? undefined
-      : await takePendingBundle(db, hashSecret(requestId), sessionId, clock.now());
-  if (!pending || pending.userId !== userId) {
-    await note({ actor, action: 'consent.decide', outcome: 'refused' }, ports);
-    return { outcome: 'refused' };
-  }
+  const { base } = ports;
+  const { userId } = person;
+  const pending = await takeAsked(requestId, takePendingBundle, person, ports);
+  if (!pending) return { outcome: 'refused' };
   const { request, shown } = pending;
-  const about = ({ serverPath }: ShownServer) => ({
-    actor,
-    organization: serverPath.split('/')[0],
-    target: `${request.clientId} ${serverPath}`,
-  });
+  const about = ({ serverPath }: ShownServer) =>
+    aboutRequest({ clientId: request.clientId, serverPath }, userId);
   if (!allow) {
     for (const one of shown) {
       await note({ ...about(one), action: 'consent.deny', outcome: 'done' }, ports);
@@ -254,9 +270,10 @@ export async function decideBundle(
   const wanted = shown.filter(({ serverId }) => chosen.has(serverId));
   if (wanted.length === 0 || wanted.length > mostResources) {
     const problem = wanted.length === 0 ? 'none-chosen' : 'too-many';
-    return askBundle(request, person, ports, { problem, ticked: chosen });
+    return askBundle(request, person, ports, { problem, answer: { chosen, readOnly } });
   }
-  const change = await changeAmong(wanted, request, person, ports);
+  const check = () => changeAmong(wanted, request, person, ports);
+  const change = await checkedClient(wanted.map(about), check, ports);
   if (change) {
     const { one, why } = change;
     await note({ ...about(one), action: 'consent.rights-changed', outcome: 'refused' }, ports);
@@ -264,15 +281,13 @@ export async function decideBundle(
     const location = errorUrl(request, new OAuthError('access_denied', words), base);
     return { outcome: 'changed', why, serverPath: one.serverPath, target: request, location };
   }
-  const location = await transaction(db, async (tx) => {
-    if (!(await lockSession(tx, sessionId, clock.now()))) return undefined;
-    const within = { ...ports, db: tx };
+  return handedOver(person, ports, async (within) => {
     for (const one of wanted) {
       await note({ ...about(one), action: 'consent.allow', outcome: 'done' }, within);
     }
-    return issueBundleCode(request, { userId, servers: wanted }, within);
+    const servers = wanted.map((one) => withLimit(one, readOnly.has(one.serverId)));
+    return issueBundleCode(request, { userId, servers }, within);
   });
-  return handedOver(location);
 }
 
 /** The first server of which the person can no longer grant what the page displayed. */
@@ -292,13 +307,21 @@ async function changeAmong(
   return undefined;
 }
 
+const onlyReading: ToolSelection = { type: 'read-only' };
+
 /** Issues a code for grants at these servers. Returns the redirect URI that carries it. */
 export async function issueBundleCode(
   request: BundleRequest,
-  { userId, servers }: { userId: string; servers: readonly ShownServer[] },
+  {
+    userId,
+    servers,
+  }: {
+    userId: string;
+    servers: readonly (ShownServer & { readonly tools: ToolSelection })[];
+  },
   { base, db, clock }: Pick<ConsentContext, 'base' | 'db' | 'clock'>,
 ): Promise<string> {
-  const { clientId, redirectUri, codeChallenge, assistant, listsServers } = request;
+  const { clientId, redirectUri, codeChallenge, assistant, device, listsServers } = request;
   const code = mintSecret('code_');
   const now = clock.now();
   const issued = {
@@ -310,11 +333,18 @@ export async function issueBundleCode(
     redirectUri,
     codeChallenge,
     assistant,
+    deviceId: await deviceOf(userId, device, { db, clock }),
     expiresAt: now + codeLifeSeconds,
   };
-  const parts = servers.map(({ serverId, scopes }) => {
-    return { grantId: `grant_${randomBase62(16)}`, serverId, scopes, tools: everything };
+  const parts = servers.map(({ serverId, scopes, tools }) => {
+    return { grantId: `grant_${randomBase62(16)}`, serverId, scopes, tools };
   });
   await insertBundleCode(db, issued, parts, now);
   return answerUrl(request, { code }, base);
+}
+
+/** A server as the person allows it: with everything that was shown, or only reading. */
+function withLimit<Server extends ShownServer>(one: Server, isReading: boolean) {
+  const tools = isReading ? onlyReading : everything;
+  return { ...one, tools, scopes: limitedScopes(one.scopes, [tools]) };
 }

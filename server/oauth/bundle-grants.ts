@@ -39,9 +39,9 @@ import {
 } from './token-response.ts';
 
 /*
- * Tokens for several servers that a person allowed at once. Each access token is for one of them, which the token request names
- * with `resource`. What ends at one server is `invalid_target`, and the refresh token goes on for the others: after `invalid_grant`
- * a client would delete it.
+ * Tokens for several servers that a person allowed at once. Each access token is for one of them, which the token request names with
+ * `resource`. If access to one server has ended, the error is `invalid_target`, so that the client keeps the refresh token for the others:
+ * after `invalid_grant` it would delete it.
  */
 
 /**
@@ -108,7 +108,7 @@ async function permittedGrants(
 ) {
   const createdAt = ports.clock.now();
   const grants: (Omit<Grant, 'revokedAt'> & { serverPath: string })[] = [];
-  for (const { grantId: id, serverId, serverPath, scopes: allowed, tools, assistant } of parts) {
+  for (const { grantId: id, serverId, serverPath, scopes: allowed, tools, ...claims } of parts) {
     const permitted = await permittedScopes(allowed, { userId, serverPath, client }, ports);
     if (permitted.outcome !== 'permitted') continue;
     grants.push({
@@ -120,7 +120,8 @@ async function permittedGrants(
       scopes: permitted.scopes,
       tools,
       redirectHost: redirectPlace(redirectUri).host,
-      assistant,
+      assistant: claims.assistant,
+      deviceId: claims.deviceId,
       authenticated,
       createdAt,
       expiresAt: createdAt + grantLifeSeconds,

@@ -10,22 +10,23 @@ import {
   type PendingRequest,
 } from '#db/consents';
 import { insertAuthorizationCode } from '#db/authorization-codes';
+import { recordDevice } from '#db/devices';
 import { findOrganization } from '#db/organizations';
 import { findServer } from '#db/servers';
 import { listOpenMemberships } from '#db/people';
 import { lockSession, type Session, type SessionThrough } from '#db/sessions';
 import { findSettings } from '#db/settings';
-import { transaction } from '#db/transaction';
+import { transaction, type Db } from '#db/transaction';
 import { missingProof } from '#model/sign-in-proof';
 import { parseServerPath } from '#model/slug';
 import { errorAnswer, errorUrl, answerUrl, type ErrorAnswer } from './authorization-request.ts';
-import { type AuthorizationRequest } from '#model/authorization-request';
+import type { AuthorizationRequest, ClaimedDevice } from '#model/authorization-request';
 import type { ClientContext } from './client-authentication.ts';
 import type { ResolveClient } from './client-documents.ts';
 import { OAuthError } from './oauth-error.ts';
 import { notPermittedWords, permittedScopes, type Permitted } from './permitted-scopes.ts';
 import { redirectPlace, matchesRedirectUri, type RedirectPlace } from './redirect-uris.ts';
-import type { Scope } from '#model/scopes';
+import { limitedScopes, type Scope } from '#model/scopes';
 import type { ToolSelection } from '#model/tool-rights';
 import { hashSecret, randomBase62, mintSecret } from '#secrets/secrets';
 import { grantLifeSeconds } from './token-response.ts';
@@ -83,22 +84,17 @@ export async function askConsent(
   person: AskedPerson,
   ports: ConsentContext,
 ): Promise<ConsentOutcome> {
-  const { base, clock, db, source } = ports;
+  const { base, clock, db } = ports;
   const { userId, sessionId } = person;
   const now = clock.now();
   const place = redirectPlace(request.redirectUri);
   const found = await consentTerms(request, person, ports);
   if (found.outcome === 'second-factor' || found.outcome === 'single-sign-on') return found;
   if (found.outcome !== 'terms') {
-    await insertAuditEvent(db, {
-      at: now,
-      actor: `user:${userId}`,
-      organization: request.serverPath.split('/')[0],
-      action: 'consent.ask',
-      target: `${request.clientId} ${request.serverPath}`,
-      ...source,
-      outcome: 'refused',
-    });
+    await note(
+      { ...aboutRequest(request, userId), action: 'consent.ask', outcome: 'refused' },
+      ports,
+    );
     const refusal = new OAuthError('access_denied', notPermittedWords[found.outcome]);
     const answer = errorAnswer(request, refusal, base);
     return answer.outcome === 'redirect' ? answer : { ...answer, why: found.outcome };
@@ -109,20 +105,13 @@ export async function askConsent(
     const subject = { userId, clientId: request.clientId, serverId, redirectHost: place.host };
     const allowed = await findConsent(db, subject, now);
     if (scopes.every((scope) => allowed.includes(scope))) {
-      const location = await transaction(db, async (tx) => {
-        if (!(await lockSession(tx, sessionId, now))) return undefined;
-        await insertAuditEvent(tx, {
-          at: now,
-          actor: `user:${userId}`,
-          organization: request.serverPath.split('/')[0],
-          action: 'consent.remembered',
-          target: `${request.clientId} ${request.serverPath}`,
-          ...source,
-          outcome: 'done',
-        });
-        return issueCode(request, { userId, serverId, scopes }, { ...ports, db: tx });
+      return handedOver(person, ports, async (within) => {
+        await note(
+          { ...aboutRequest(request, userId), action: 'consent.remembered', outcome: 'done' },
+          within,
+        );
+        return issueCode(request, { userId, serverId, scopes }, within);
       });
-      return handedOver(location);
     }
   }
   const requestId = randomBase62(30);
@@ -186,67 +175,102 @@ export async function decideConsent(
   person: AskedPerson,
   ports: ConsentContext,
 ): Promise<DecisionOutcome> {
-  const { base, db, clock } = ports;
-  const { userId, sessionId } = person;
-  const actor = `user:${userId}`;
-  const pending =
-    requestId === undefined
-      ? undefined
-      : await takePendingRequest(db, hashSecret(requestId), sessionId, clock.now());
-  if (!pending || pending.userId !== userId) {
-    await note({ actor, action: 'consent.decide', outcome: 'refused' }, ports);
-    return { outcome: 'refused' };
-  }
+  const { base } = ports;
+  const { userId } = person;
+  const pending = await takeAsked(requestId, takePendingRequest, person, ports);
+  if (!pending) return { outcome: 'refused' };
   const { request, shown } = pending;
-  const about = {
-    actor,
-    organization: request.serverPath.split('/')[0],
-    target: `${request.clientId} ${request.serverPath}`,
-  };
+  const about = aboutRequest(request, userId);
   if (!allow) {
     await note({ ...about, action: 'consent.deny', outcome: 'done' }, ports);
     const denied = new OAuthError('access_denied', 'the person denied access');
     return { outcome: 'redirect', location: errorUrl(request, denied, base) };
   }
-  let why: RightsChange | undefined;
-  try {
-    why = rightsChange(await consentTerms(request, person, ports), shown);
-  } catch (refusal) {
-    if (refusal instanceof OAuthError) {
-      await note({ ...about, action: 'consent.client-changed', outcome: 'refused' }, ports);
-    }
-    throw refusal;
-  }
+  const check = async () => rightsChange(await consentTerms(request, person, ports), shown);
+  const why = await checkedClient([about], check, ports);
   if (why !== undefined) {
     await note({ ...about, action: 'consent.rights-changed', outcome: 'refused' }, ports);
     const changed = `permissions changed during the consent: ${changeWords[why]}`;
     const location = errorUrl(request, new OAuthError('access_denied', changed), base);
     return { outcome: 'changed', why, target: request, location };
   }
-  const location = await transaction(db, async (tx) => {
-    if (!(await lockSession(tx, sessionId, clock.now()))) return undefined;
-    const within = { ...ports, db: tx };
-    const granted = { ...shown, scopes: scopesFor(tools, shown.scopes), tools };
+  return handedOver(person, ports, async (within) => {
+    const granted = { ...shown, scopes: limitedScopes(shown.scopes, [tools]), tools };
     await remember(request, userId, granted, within);
     await note({ ...about, action: 'consent.allow', outcome: 'done' }, within);
     return issueCode(request, { userId, ...granted }, within);
   });
-  return handedOver(location);
 }
 
-/** An application that may only read does not administer the server either. */
-function scopesFor({ type }: ToolSelection, shown: readonly Scope[]): readonly Scope[] {
-  return type === 'read-only' ? shown.filter((scope) => scope !== 'mcp:server:manage') : shown;
+/** Takes the question that a person answers. `undefined`, which is audited, if this session was not asked it or has answered it before. */
+export async function takeAsked<Pending extends Pick<PendingRequest, 'userId'>>(
+  requestId: string | undefined,
+  take: (
+    db: Db,
+    idHash: string,
+    sessionId: string,
+    now: EpochSeconds,
+  ) => Promise<Pending | undefined>,
+  { userId, sessionId }: AskedPerson,
+  ports: ConsentContext,
+): Promise<Pending | undefined> {
+  const { db, clock } = ports;
+  const pending =
+    requestId === undefined
+      ? undefined
+      : await take(db, hashSecret(requestId), sessionId, clock.now());
+  if (pending?.userId === userId) return pending;
+  await note({ actor: `user:${userId}`, action: 'consent.decide', outcome: 'refused' }, ports);
+  return undefined;
+}
+
+/** A decision about a server, as the audit log names it. */
+export interface DecidedAbout extends Pick<AuditEvent, 'actor'> {
+  readonly organization: string | undefined;
+  readonly target: string;
+}
+
+export function aboutRequest(
+  { clientId, serverPath }: Pick<AuthorizationRequest, 'clientId' | 'serverPath'>,
+  userId: string,
+): DecidedAbout {
+  const [organization] = serverPath.split('/');
+  return { actor: `user:${userId}`, organization, target: `${clientId} ${serverPath}` };
+}
+
+/** The result of `check`. If it finds that the client was removed or changed meanwhile, the audit log has an entry for each server. */
+export async function checkedClient<Result>(
+  decided: readonly DecidedAbout[],
+  check: () => Promise<Result>,
+  ports: ConsentContext,
+): Promise<Result> {
+  try {
+    return await check();
+  } catch (refusal) {
+    if (!(refusal instanceof OAuthError)) throw refusal;
+    for (const about of decided) {
+      await note({ ...about, action: 'consent.client-changed', outcome: 'refused' }, ports);
+    }
+    throw refusal;
+  }
 }
 
 /**
- * A code is issued only while its session cannot end: whoever ends sessions and then deletes the codes of the person waits for
- * the code, and deletes it.
+ * Issues a code, unless the session ended before. A transaction that ends sessions waits for one that issues a code, and then deletes that
+ * code.
  */
-export function handedOver(location: string | undefined) {
-  return location === undefined
-    ? ({ outcome: 'signed-out' } as const)
-    : ({ outcome: 'redirect', location } as const);
+export async function handedOver(
+  { sessionId }: Pick<AskedPerson, 'sessionId'>,
+  ports: ConsentContext,
+  issue: (within: ConsentContext) => Promise<string>,
+): Promise<
+  { readonly outcome: 'signed-out' } | { readonly outcome: 'redirect'; readonly location: string }
+> {
+  const { db, clock } = ports;
+  const location = await transaction(db, async (tx) =>
+    (await lockSession(tx, sessionId, clock.now())) ? issue({ ...ports, db: tx }) : undefined,
+  );
+  return location === undefined ? { outcome: 'signed-out' } : { outcome: 'redirect', location };
 }
 
 export function rightsChange(
@@ -258,7 +282,7 @@ export function rightsChange(
   return shown.scopes.every((scope) => found.terms.scopes.includes(scope)) ? undefined : 'less';
 }
 
-/** Only what is allowed without limits is remembered, so that no later grant is wider than what the person chose last. */
+/** Only consent without limits is remembered, so that no later grant is wider than what the person chose last. */
 async function remember(
   { clientId, redirectUri }: AuthorizationRequest,
   userId: string,
@@ -295,9 +319,10 @@ export async function issueCode(
     state,
     codeChallenge,
     assistant,
+    device,
   }: Pick<
     AuthorizationRequest,
-    'clientId' | 'redirectUri' | 'state' | 'codeChallenge' | 'assistant'
+    'clientId' | 'redirectUri' | 'state' | 'codeChallenge' | 'assistant' | 'device'
   >,
   {
     tools = everything,
@@ -322,10 +347,23 @@ export async function issueCode(
     redirectUri,
     codeChallenge,
     assistant,
+    deviceId: await deviceOf(granted.userId, device, { db, clock }),
     expiresAt: now + codeLifeSeconds,
   };
   await insertAuthorizationCode(db, kept, now);
   return answerUrl({ redirectUri, state }, { code }, base);
+}
+
+/** The id of the device that the person's proxy named; `undefined` if it named none. */
+export async function deviceOf(
+  userId: string,
+  device: ClaimedDevice | undefined,
+  { db, clock }: Pick<ClientContext, 'db' | 'clock'>,
+): Promise<string | undefined> {
+  if (!device) return undefined;
+  const { id: claimed, name, system } = device;
+  const named = { id: `device_${randomBase62(16)}`, claimHash: hashSecret(claimed), name, system };
+  return recordDevice(db, userId, named, clock.now());
 }
 
 /** Which of the requested scopes a person may grant. */

@@ -124,7 +124,7 @@ export function tokenEndpoint(
       throw new OAuthError('unauthorized_client', 'this client can act only on behalf of people');
     }
     if (from.client.isSuspended) {
-      // The proxy knows `invalid_grant` with these words, and keeps its refresh token.
+      // The proxy recognizes `invalid_grant` with this description, and keeps its refresh token.
       throw new OAuthError(
         grant.authenticated ? 'unauthorized_client' : 'invalid_grant',
         suspended('owner_left'),

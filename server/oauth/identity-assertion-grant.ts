@@ -12,8 +12,9 @@ import {
 } from '#accounts/organization-providers';
 import type { AdmissionStore } from '#db/admissions';
 import { putAssertedGrant } from '#db/assertion-grants';
-import { insertAuditEvent } from '#db/audit';
+import { type AuditEvent, insertAuditEvent } from '#db/audit';
 import type { OAuthClient } from '#db/clients';
+import type { NamedDevice } from '#db/devices';
 import { findMember } from '#db/people';
 import { isLoggedOutSince } from '#db/provider-sessions';
 import { findServer } from '#db/servers';
@@ -32,7 +33,7 @@ import { formatScopes, isScope, type Scope, scopeWords } from '#model/scopes';
 import { missingProof } from '#model/sign-in-proof';
 import { parseServerPath } from '#model/slug';
 import { suspended } from '#model/suspension';
-import { randomBase62 } from '#secrets/secrets';
+import { hashSecret, randomBase62 } from '#secrets/secrets';
 import {
   type AssertionLedger,
   assertionRefused,
@@ -41,6 +42,7 @@ import {
   type UnverifiedAssertion,
   verifyAssertion,
 } from './assertions.ts';
+import { claimedDevice } from './authorization-request.ts';
 import {
   claimedClient,
   identifyClient,
@@ -65,12 +67,16 @@ export const identityAssertionType = 'oauth-id-jag+jwt';
 /** How clients find out that this server takes identity assertions. draft-ietf-oauth-identity-assertion-authz-grant-04 §6 */
 export const identityAssertionProfile = 'urn:ietf:params:oauth:grant-profile:id-jag';
 
+type RepeatedRefusal = Omit<AuditEvent, 'at' | 'outcome' | 'times'>;
+
 /** What assertions need in addition to what other grants need. */
 export interface AssertionPorts {
   readonly issuerKeys: IssuerKeys;
   readonly ledger: Pick<AssertionLedger, 'spend'>;
   readonly admissions: Pick<AdmissionStore, 'byClient' | 'changeToken'>;
   readonly providerSetup: EntryPorts['providerSetup'];
+  /** Records refusals that can be repeated endlessly, after the answer. */
+  readonly refusals: { noteLater(refusal: RepeatedRefusal): void };
   /** Reads the document of a client again if necessary, on behalf of the provider whose organization allows it. */
   readonly resolveClient: (
     clientId: string,
@@ -142,14 +148,15 @@ function vouchingFor(
     const why = 'the organization does not let this client use identity assertions';
     throw new OAuthError('unauthorized_client', why);
   }
-  // What signs for workloads must not sign for people.
+  // An issuer for workloads must not vouch for people.
   if (provider.isOfWorkloads) throw assertionRefused('is of an issuer of workloads');
   return provider;
 }
 
 function termsOf(provider: VouchingProvider, { base }: GrantContext): AssertionTerms {
   return {
-    ...keyed(provider),
+    source: keySource(provider),
+    issuer: provider.issuer,
     audiences: [base, `${base}/`],
     longestLifeSeconds: identityAssertionLifeSeconds,
   };
@@ -173,13 +180,15 @@ async function newGrant(
   const asserted = { ...about, serverId: server.id };
   const serverPath = `${place.organization}/${place.server}`;
   const vouched = await vouchedPerson(asserted, { from, form, serverPath }, ports);
-  const grant = await grantOf(asserted, vouched, { from, serverPath }, ports);
+  const grant = await grantOf(asserted, vouched, { from, form, place }, ports);
   return { ...grantedToken(grant, { scopes: vouched.scopes }, ports), client };
 }
 
 interface Place {
   readonly organization: string;
   readonly server: string;
+  /** Whether the assertion is also for servers of another organization. */
+  readonly isOfSeveral: boolean;
 }
 
 /** The server that the tokens are for: the one of the assertion, or one of several that the request names. RFC 8707 §2 */
@@ -189,9 +198,14 @@ function requestedPlace(
   endpointUrl: GrantContext['endpointUrl'],
 ): Place | undefined {
   const resource = form.get('resource') ?? (typeof allowed === 'string' ? allowed : undefined);
-  if (resource === undefined || ![allowed].flat().includes(resource)) return undefined;
   const start = endpointUrl('');
-  return resource.startsWith(start) ? parseServerPath(resource.slice(start.length)) : undefined;
+  const parsed = (one: string) =>
+    one.startsWith(start) ? parseServerPath(one.slice(start.length)) : undefined;
+  if (resource === undefined || ![allowed].flat().includes(resource)) return undefined;
+  const place = parsed(resource);
+  if (!place || typeof allowed === 'string') return place && { ...place, isOfSeveral: false };
+  const organizations = new Set(allowed.flatMap((one) => parsed(one)?.organization ?? []));
+  return { ...place, isOfSeveral: organizations.size > 1 };
 }
 
 /** A client whose id is the URL of its document is read again, or for the first time, only if the organization allows it here. */
@@ -244,12 +258,14 @@ function renewedGrant(
   { assertion, claims, provider }: Omit<Asserted, 'serverId'>,
   place: Place,
   { client, form }: { client: OAuthClient; form: Form },
-  { db, clock, admissions, ledger }: GrantContext & AssertionPorts,
+  { db, base, clock, admissions, ledger }: GrantContext & AssertionPorts,
 ): Awaitable<{ grant: GrantOfToken; scopes: readonly Scope[] } | undefined> {
   const { sub: subject, exp } = assertion.claims;
   const issuedAt = Math.floor(claims.iat);
+  const device = claimedDevice(form, client, base);
+  const deviceHash = device ? hashSecret(device.id) : '';
   const at = { ...place, providerId: provider.id, subject, clientId: client.id, issuedAt };
-  return whenReady(findKnownGrant(db, at), (known) => {
+  return whenReady(findKnownGrant(db, { ...at, deviceHash }), (known) => {
     if (!known || !covers(provider, known.serverId)) return undefined;
     if (client.serverId !== undefined && client.serverId !== known.serverId) return undefined;
     const now = clock.now();
@@ -266,7 +282,7 @@ function renewedGrant(
         .reduce<readonly Scope[]>((left, words) => narrowed(left, words), found.scopes);
       if (scopes.length === 0 || formatScopes(scopes) !== formatScopes(known.scopes))
         return undefined;
-      return ledger.spend({ ...keyed(provider), id: claims.jti, exp }).then((isFirst) => {
+      return ledger.spend({ ...ledgerOf(provider, place), id: claims.jti, exp }).then((isFirst) => {
         if (!isFirst) throw assertionRefused('was used before');
         const serverPath = `${place.organization}/${place.server}`;
         return { grant: { id, userId, clientId: client.id, serverPath, expiresAt }, scopes };
@@ -304,9 +320,9 @@ async function vouchedPerson(
     { groupsClaim, isTrusted },
   );
   const entry = await entryOf(identity, provider, ports);
-  if (entry.outcome === 'refused') throw noEntry(entry.why);
-  // Who joins has to sign in once.
-  if (entry.outcome === 'joining') throw noEntry('no-member');
+  if (entry.outcome === 'refused') throw notLinked(entry.why, provider, ports);
+  // A person who joins the organization has to sign in once.
+  if (entry.outcome === 'joining') throw notLinked('no-member', provider, ports);
   const { userId } = entry;
   const member = await findMember(ports.db, provider.organizationId, userId);
   const rules = await findSettings(ports.db, provider.organization);
@@ -332,18 +348,21 @@ function narrowed(scopes: readonly Scope[], words: string): readonly Scope[] {
   return scopes.filter((scope) => wanted.has(scope));
 }
 
-/** Uses the assertion up, and makes or renews the grant: all of it or nothing. @throws {OAuthError} `invalid_grant` */
+/** Marks the assertion as used, and makes or renews the grant, in one transaction. @throws {OAuthError} `invalid_grant` */
 async function grantOf(
   { assertion, claims, provider, serverId }: Asserted,
   { identity, entry, scopes }: Vouched,
-  { from, serverPath }: { from: IdentifiedClient; serverPath: string },
-  { db, clock, source }: GrantContext,
+  { from, form, place }: { from: IdentifiedClient; form: Form; place: Place },
+  ports: GrantContext & AssertionPorts,
 ): Promise<GrantOfToken> {
+  const { base, db, clock, source } = ports;
   const { client, authenticated } = from;
   const { userId } = entry;
-  const { subject } = identity;
+  const { subject, authentication } = identity;
+  const device = namedDevice(form, client, base);
+  const serverPath = `${place.organization}/${place.server}`;
   const now = clock.now();
-  const spent = { ...keyed(provider), id: claims.jti, exp: assertion.claims.exp };
+  const spent = { ...ledgerOf(provider, place), id: claims.jti, exp: assertion.claims.exp };
   const expiresAt = now + grantLifeSeconds;
   const link = { providerId: provider.id, subject };
   return transaction(db, async (tx) => {
@@ -366,25 +385,51 @@ async function grantOf(
       });
     if (entry.outcome === 'linkable') {
       const linked = await linkedBy(entry, { identity, provider, at: now }, tx);
-      if ('why' in linked) throw noEntry(linked.why);
+      if ('why' in linked) throw notLinked(linked.why, provider, ports);
       await note('provider.link', `user:${userId}`, `provider:${provider.id}`);
     }
     if (!(await lockMemberLink(tx, link, userId, now))) throw noEntry('no-member');
     if (!(await spendAssertion(tx, spent, now))) throw assertionRefused('was used before');
     const id = `grant_${randomBase62(16)}`;
     const subjectOfGrant = { userId, clientId: client.id, serverId, providerId: provider.id };
-    const asked = { ...subjectOfGrant, id, scopes, authenticated, expiresAt };
+    const signedInAt = authentication.authTime;
+    const asked = { ...subjectOfGrant, id, scopes, authenticated, expiresAt, device, signedInAt };
     const made = await putAssertedGrant(tx, asked, now);
-    if (made.outcome === 'withdrawn') {
-      throw new OAuthError('invalid_grant', 'access of this client was withdrawn: allow it again');
-    }
+    if (made.outcome !== 'granted') throw new OAuthError('invalid_grant', refusals[made.outcome]);
     if (made.isNew) await note('grant.assert', `user:${userId}`, `${client.id} ${serverPath}`);
     return { id: made.id, userId, clientId: client.id, serverPath, expiresAt };
   });
 }
 
-function keyed(provider: OwnedProvider) {
-  return { source: keySource(provider), issuer: provider.issuer };
+const refusals = {
+  withdrawn: 'access of this client was withdrawn: allow it again',
+  // Our proxy knows how this begins, and lets the person sign in at the provider again.
+  'signed-out': 'signed out: this device was signed out after the person signed in',
+};
+
+/** The computer that our proxy says it runs on. It may be known under another id. */
+function namedDevice(form: Form, client: OAuthClient, base: string): NamedDevice | undefined {
+  const device = claimedDevice(form, client, base);
+  if (!device) return undefined;
+  const { id: claimed, name, system } = device;
+  return { id: `device_${randomBase62(16)}`, claimHash: hashSecret(claimed), name, system };
+}
+
+/** Where an assertion is used up: in the organization, and with the keys that verified it if it counts in others, too. */
+function ledgerOf(provider: OwnedProvider, { isOfSeveral }: Place) {
+  const { issuer, organizationId } = provider;
+  return { issuer, organizationId, ...(isOfSeveral && { source: keySource(provider) }) };
+}
+
+/** Refuses a person whom the provider vouches for, and tells the organization why, as a refused sign-in does. */
+function notLinked(
+  why: NoEntry,
+  { id, organization }: OwnedProvider,
+  { refusals: log, source }: GrantContext & AssertionPorts,
+): OAuthError {
+  const target = `provider:${id} ${why}`;
+  log.noteLater({ actor: 'anonymous', organization, action: 'provider.link', target, ...source });
+  return noEntry(why);
 }
 
 function noEntry(why: NoEntry): OAuthError {

@@ -3,7 +3,7 @@ import { z } from 'zod';
 
 import type { Clock, EpochSeconds } from '#model/clock';
 import { LimitedMap } from '#model/limited-map';
-import { hostAndPort, OutboundError, type OutboundGuard } from '#outbound/checked-addresses';
+import { isNamed, OutboundError, type OutboundGuard } from '#outbound/checked-addresses';
 import { fetchText } from '#outbound/guarded-fetch';
 
 /** Where the keys of an issuer are. */
@@ -33,7 +33,9 @@ export interface IssuerKeys {
   /** Returns the key of a token's header, for `jwtVerify`. Rejects with `OutboundError` when the keys cannot be read. */
   keyOf(source: KeySource): JWTVerifyGetKey;
 
-  /** Stands for the keys among which `keyOf` finds one without waiting. `undefined` if it reads them first. */
+  /**
+   * An object that identifies the cached keys, from which `keyOf` returns one without waiting. `undefined` if it has to read them first.
+   */
   current(source: KeySource): object | undefined;
 }
 
@@ -42,9 +44,9 @@ const mostSources = 1000;
 const mostKeys = 100;
 /** A key that its issuer removed is accepted for this long at most. */
 const keyLifeSeconds = 600;
-/** If the keys cannot be read again, those that were read before count for this long. */
+/** If the keys cannot be read again, the cached ones are used for this long. */
 const staleLifeSeconds = 3600;
-/** How often an unknown key, or a failure, lets the keys of a source be read again. */
+/** The shortest time between two reads of the same source because of an unknown key or a failure. */
 const pauseSeconds = 30;
 
 interface ReadKeys {
@@ -75,10 +77,7 @@ export function issuerKeys({
 
   const fetchJson = async (text: string): Promise<unknown> => {
     const url = URL.canParse(text) ? new URL(text) : undefined;
-    const { allowedHosts } = guard;
-    const isNamed =
-      url && (allowedHosts.includes(url.hostname) || allowedHosts.includes(hostAndPort(url)));
-    if (!url || (url.protocol !== 'https:' && !isNamed)) {
+    if (!url || (url.protocol !== 'https:' && !isNamed(url, guard.allowedHosts))) {
       throw new OutboundError('forbidden', 'keys are read over https only');
     }
     try {

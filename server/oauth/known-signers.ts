@@ -20,9 +20,9 @@ interface Signer {
 
 interface Algorithm {
   readonly hash: string | null;
-  /** Whether it takes so long that the process does other things meanwhile: a tenth of a millisecond, for RSA a fifth of that. */
+  /** Whether to verify on another thread, because it takes a tenth of a millisecond. RSA takes a fifth of that. */
   readonly isSlow?: boolean;
-  /** Node takes a while to tell a key with options from a key, so there are none where none are needed. */
+  /** Absent where none are needed, because Node takes longer for a key with options. */
   readonly options?: SigningOptions;
   /** The length of a signature in bytes. */
   readonly length?: number;
@@ -75,7 +75,7 @@ export function rememberSigner(keys: object, text: string, alg: string, key: Cry
   signers.set(keys, known);
 }
 
-/** Whether the signature is right. `false` also if it is unknown who signs: then `jose` decides. */
+/** Whether the signature is valid. Also `false` if the signer is unknown; then `jose` decides. */
 export function isSignedAsBefore(keys: object, text: string): Awaitable<boolean> {
   const signer = signers.get(keys)?.get(headerOf(text));
   if (!signer) return false;
@@ -84,7 +84,7 @@ export function isSignedAsBefore(keys: object, text: string): Awaitable<boolean>
   const written = text.slice(end + 1);
   const signature = Buffer.from(written, 'base64url');
   if (length !== undefined && signature.length !== length) return false;
-  // Of several spellings of the same bytes, only one.
+  // Of several base64url spellings of the same bytes, only the canonical one is accepted.
   if (signature.toString('base64url') !== written) return false;
   const signed = Buffer.from(text.slice(0, end));
   const key = options ? { key: signer.key, ...options } : signer.key;

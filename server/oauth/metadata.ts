@@ -39,7 +39,7 @@ export function authorizationServerMetadata(
     authorization_grant_profiles_supported: [identityAssertionProfile],
     code_challenge_methods_supported: ['S256'],
     authorization_response_iss_parameter_supported: true,
-    // Which servers there are, only people who signed in learn. RFC 9728 §4
+    // Only people who signed in may learn which servers exist. RFC 9728 §4
     protected_resources: [serverListUrl(base)],
     ...(announcesClientDocuments && { client_id_metadata_document_supported: true }),
   };

@@ -166,7 +166,7 @@ export async function withdrawGrant(
 }
 
 /**
- * Lets an identity provider give an application access again that was withdrawn.
+ * Allows an application whose access the person withdrew to get access through an identity provider again.
  *
  * @returns `false` when the person has no such withdrawn grant
  */

@@ -1,20 +1,29 @@
 import { findClient } from '#db/clients';
-import { findBundle, listBundledGrants, type BundledGrant } from '#db/grant-bundles';
+import {
+  findBundle,
+  listBundledGrants,
+  listBundleOrganizations,
+  type BundledGrant,
+} from '#db/grant-bundles';
 import { findUser } from '#db/people';
 import { findOrganization } from '#db/organizations';
 import { isAccessTokenRevoked } from '#db/revoked-tokens';
-import { listUsableServers } from '#db/server-access';
+import { mayUseServer } from '#db/server-access';
 import type { Db } from '#db/transaction';
-import { listMissingAccounts } from '#db/upstream-connections';
 import type { Clock } from '#model/clock';
 import { formatScopes } from '#model/scopes';
 import { serverListUrl } from '#model/server-list';
+import { parseServerPath } from '#model/slug';
 import type { AccessTokenClaims, AccessTokens } from './access-tokens.ts';
+import { catalogueOf, type AskableServer, type CataloguedServer } from './catalogue.ts';
+import { ownClientDocument } from './client-documents.ts';
 import { permittedScopes } from './permitted-scopes.ts';
 import { isOwnComputer } from './redirect-uris.ts';
 
-/** The most servers of an organization in the list. */
-const mostListed = 100;
+/** The most servers that a program may ask about by their URLs. */
+const mostKnown = 50;
+/** The most uses of a server in the list. */
+const mostUses = 20;
 
 export interface ServerListPorts {
   readonly base: string;
@@ -40,12 +49,46 @@ export interface ListedServer {
   readonly needs_account: boolean;
   /** The page on which they connect it. */
   readonly account_url?: string;
+  /** What uses it for the person now, on all their devices. */
+  readonly uses: readonly ListedUse[];
+}
+
+/** An application that acts for the person at a server. */
+interface ListedUse {
+  readonly application: string;
+  readonly assistant?: string;
+  /** `current`: the request came from there. */
+  readonly device?: { readonly name: string; readonly system: string; readonly current: boolean };
+}
+
+/** A server that a person cannot use, but may ask for. */
+interface ListedAskable {
+  readonly organization: string;
+  readonly organization_title: string;
+  readonly name: string;
+  readonly title: string;
+  readonly description: string;
+  /** The page on which they ask, or see the answer. */
+  readonly ask_url: string;
+  /** Their newest request, while it is open or if it was declined. */
+  readonly request?: {
+    readonly status: 'open' | 'declined';
+    readonly asked_at: number;
+    readonly answer: string;
+  };
 }
 
 export interface ServerList {
   /** The person's e-mail address, for a program on their own computer. */
   readonly signed_in_as?: string;
   readonly servers: readonly ListedServer[];
+  readonly askable: readonly ListedAskable[];
+  /**
+   * Those of the URLs that the request named which are withdrawn: the person has no access any more, or there is no such server, which
+   * are not distinguished. A server that is only disabled is not among them, nor one of an organization in which the person never chose any:
+   * their sign-in may not open that one.
+   */
+  readonly withdrawn: readonly string[];
 }
 
 /** Whether the list of servers would accept this token now. */
@@ -64,79 +107,143 @@ export async function isListAdmitted(
   return (await listBundledGrants(db, grantId)).length > 0;
 }
 
-/**
- * `GET /api/my/servers`: the servers that the person may use, in the organizations in which they chose at least one. An organization
- * may require a way of signing in, which the person proved only where they chose something. `undefined` unless a token for this list
- * was sent.
- */
-export async function serverList(
+/** A proxy that presented a token for the list, and the grants that its person gave together. */
+export interface ListReader {
+  readonly bundleId: string;
+  readonly userId: string;
+  readonly clientId: string;
+  readonly grants: readonly BundledGrant[];
+}
+
+/** `undefined` unless a valid token for the list was sent. */
+export async function listReader(
   authorization: string | undefined,
   ports: ServerListPorts,
-): Promise<ServerList | undefined> {
-  const { tokens, db } = ports;
+): Promise<ListReader | undefined> {
   const token = /^Bearer +(\S+)$/i.exec(authorization ?? '')?.[1];
   if (token === undefined) return undefined;
-  const verdict = await tokens.verify(token);
+  const verdict = await ports.tokens.verify(token);
   if (verdict.outcome === 'invalid' || !(await isListAdmitted(verdict.claims, ports))) {
     return undefined;
   }
   const { subject: userId, clientId, grantId = '' } = verdict.claims;
+  const grants = await listBundledGrants(ports.db, grantId);
+  return { bundleId: grantId, userId, clientId, grants };
+}
+
+/**
+ * `GET /api/my/servers`: the servers that the person may use, in the organizations in which they chose at least one. Other organizations
+ * are left out, because they may require another way of signing in than the person used. `undefined` unless a token for this list was sent.
+ * `known` are URLs of servers that the program knows: the answer says which of them are withdrawn. A server that is not in the list may
+ * not be.
+ */
+export async function serverList(
+  authorization: string | undefined,
+  known: readonly string[],
+  ports: ServerListPorts,
+): Promise<ServerList | undefined> {
+  const { db } = ports;
+  const reader = await listReader(authorization, ports);
+  if (!reader) return undefined;
+  const { userId, clientId, grants } = reader;
   const [client, user] = await Promise.all([findClient(db, clientId), findUser(db, userId)]);
-  const grants = await listBundledGrants(db, grantId);
   const [first] = grants;
   if (!client || !user || !first) return undefined;
-  const byPath = new Map(grants.map((grant) => [grant.serverPath, grant]));
-  const servers: ListedServer[] = [];
+  const of = { userId, client, grants };
+  const lists: Awaited<ReturnType<typeof listIn>>[] = [];
   for (const organization of new Set(grants.map(({ serverPath }) => pathParts(serverPath)[0]))) {
-    servers.push(...(await serversIn(organization, { userId, client, byPath }, ports)));
+    lists.push(await listIn(organization, of, ports));
   }
   return {
     ...(isOwnComputer(first.redirectHost) && { signed_in_as: user.email }),
-    servers,
+    servers: lists.flatMap(({ servers }) => servers),
+    askable: lists.flatMap(({ askable }) => askable),
+    withdrawn: await withdrawnOf(known, reader, ports),
   };
 }
 
-async function serversIn(
-  organization: string,
-  {
-    userId,
-    client,
-    byPath,
-  }: {
-    readonly userId: string;
-    readonly client: NonNullable<Awaited<ReturnType<typeof findClient>>>;
-    readonly byPath: ReadonlyMap<string, BundledGrant>;
-  },
+async function withdrawnOf(
+  known: readonly string[],
+  { userId, bundleId }: ListReader,
   { base, db }: ServerListPorts,
-): Promise<ListedServer[]> {
-  const title = (await findOrganization(db, organization))?.title ?? '';
-  const usable = await listUsableServers(db, userId, organization, mostListed);
-  const ids = usable.map(({ id }) => id);
-  const missing = new Set(await listMissingAccounts(db, userId, ids));
-  const listed: ListedServer[] = [];
-  for (const server of usable) {
-    const serverPath = `${organization}/${server.name}`;
-    const grant = byPath.get(serverPath);
+): Promise<readonly string[]> {
+  const endpoints = `${base}/mcp/`;
+  const chosenIn = known.length > 0 ? await listBundleOrganizations(db, bundleId) : new Set();
+  const withdrawn: string[] = [];
+  for (const url of new Set(known.slice(0, mostKnown))) {
+    if (!url.startsWith(endpoints)) continue;
+    const path = url.slice(endpoints.length);
+    const place = parseServerPath(path);
+    // Other paths on this origin are no servers, about which nothing is said.
+    if (!place || !chosenIn.has(place.organization)) continue;
+    if (!(await mayUseServer(db, userId, path))) withdrawn.push(url);
+  }
+  return withdrawn;
+}
+
+interface Reading extends Pick<ListReader, 'userId' | 'grants'> {
+  readonly client: NonNullable<Awaited<ReturnType<typeof findClient>>>;
+}
+
+async function listIn(
+  organization: string,
+  { userId, client, grants }: Reading,
+  { base, db, clock }: ServerListPorts,
+): Promise<{ servers: ListedServer[]; askable: ListedAskable[] }> {
+  const found = await findOrganization(db, organization);
+  if (!found) return { servers: [], askable: [] };
+  const at = { organization, organization_title: found.title ?? '' };
+  const catalogue = await catalogueOf(userId, found, { db, clock });
+  const device = grants[0]?.device?.id;
+  // Other applications are not told which ones the person uses besides.
+  const isOurs = client.id === ownClientDocument(base).client_id;
+  const servers: ListedServer[] = [];
+  for (const server of catalogue.servers) {
+    const grant = grants.find(({ serverPath }) => serverPath === server.path);
     const scopes = grant?.scopes ?? client.scopes;
-    const permitted = await permittedScopes(scopes, { userId, serverPath, client }, { db });
+    const of = { userId, serverPath: server.path, client };
+    const permitted = await permittedScopes(scopes, of, { db });
     if (permitted.outcome !== 'permitted') continue;
-    const needsAccount = missing.has(server.id);
-    listed.push({
-      resource: `${base}/mcp/${serverPath}`,
-      organization,
-      organization_title: title,
+    servers.push({
+      resource: `${base}/mcp/${server.path}`,
+      ...at,
       name: server.name,
       title: server.title,
       description: server.description,
       granted: grant !== undefined,
       ...(grant && { scope: formatScopes(permitted.scopes) }),
-      needs_account: needsAccount,
-      ...(needsAccount && {
+      needs_account: server.needsAccount,
+      ...(server.needsAccount && {
         account_url: `${base}/dashboard/${organization}/servers/${server.name}/account`,
       }),
+      uses: isOurs ? usesOf(server, device) : [],
     });
   }
-  return listed;
+  const askable = catalogue.askable.map((server) => {
+    const { name, title, description } = server;
+    const url = `${base}/dashboard/${organization}/my-servers`;
+    const listed = { name, title, description, ask_url: url };
+    return Object.assign(listed, at, requestOf(server));
+  });
+  return { servers, askable };
+}
+
+function requestOf({ request }: AskableServer): Pick<ListedAskable, 'request'> {
+  if (request?.status !== 'open' && request?.status !== 'declined') return {};
+  const { status, createdAt, answer } = request;
+  return { request: { status, asked_at: createdAt, answer } };
+}
+
+/** Each application once for each device. */
+function usesOf({ grants }: CataloguedServer, current: string | undefined): readonly ListedUse[] {
+  const uses = grants.map(({ clientName: application, assistant, device }) => ({
+    application,
+    ...(assistant !== undefined && { assistant }),
+    ...(device && {
+      device: { name: device.name, system: device.system, current: device.id === current },
+    }),
+  }));
+  return [...new Map(uses.map((use) => [JSON.stringify(use), use])).values()].slice(0, mostUses);
 }
 
 function pathParts(serverPath: string): [string, string] {

@@ -22,7 +22,7 @@ import { OAuthError } from './oauth-error.ts';
 import { requestedScopes } from './permitted-scopes.ts';
 import type { GrantContext, Issued, TokenRequest } from './token-response.ts';
 
-/** Platforms type their tokens so, if at all. A token of any other type is for something else. */
+/** The `typ` of platforms' tokens, if any. A token of another type is meant for something else. */
 const workloadTypes: ReadonlySet<string | undefined> = new Set([undefined, 'jwt', 'jose']);
 
 /**
@@ -62,7 +62,7 @@ export async function workloadGrant(
   const matching = (await listTrustRules(db, at)).filter((rule) => matches(rule, claims, own));
   const [rule, ...others] = matching;
   if (!rule || others.length > 0) throw noMatch();
-  // What signs for people must not sign for workloads.
+  // An issuer for people must not vouch for workloads.
   if (await isProviderIssuer(db, organization.id, claims.iss)) throw noMatch();
   const client = await findClient(db, rule.clientId);
   if (!client || client.revokedAt !== undefined || client.isSuspended) throw noMatch();
@@ -74,7 +74,8 @@ export async function workloadGrant(
   const scopes = requestedScopes(form.get('scope'), client.scopes);
   const now = clock.now();
   if (isSingleUse) {
-    const spent = { source, issuer, id: claims.jti ?? digestOf(assertion), exp: claims.exp };
+    const id = claims.jti ?? digestOf(assertion);
+    const spent = { issuer, organizationId: organization.id, source, id, exp: claims.exp };
     if (!(await ledger.spend(spent))) throw assertionRefused('was used before');
   }
   const accessToken = tokens.issue({

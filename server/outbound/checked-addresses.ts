@@ -1,6 +1,8 @@
 import type { LookupAddress } from 'node:dns';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
 
+import { isInRange, isLinkLocal } from './allowed-hosts.ts';
+
 /** Why a request to someone else's server failed. `cause` is the network's error. */
 export class OutboundError extends Error {
   override readonly name = 'OutboundError';
@@ -31,7 +33,10 @@ export function outboundErrorIn(error: unknown): OutboundError | undefined {
 }
 
 export interface OutboundGuard {
-  /** Hosts that the operator named and that may be in a private network: `host:port`, or `host` for all its ports. */
+  /**
+   * What the operator named and may be in a private network: `host:port`, `host` for all its ports, or a range of addresses,
+   * `10.20.0.0/16`. The list may change.
+   */
   readonly allowedHosts: readonly string[];
   /** Returns all addresses of a host name: `NameResolver` in a server. */
   readonly resolve: (host: string) => Promise<readonly LookupAddress[]>;
@@ -44,7 +49,7 @@ export function hostAndPort({ hostname, port, protocol }: URL): string {
 
 /**
  * Resolves the host of a URL that someone other than the operator chose. All its addresses must be on the public
- * internet, unless the operator named that host, or that port of it.
+ * internet or in ranges that the operator named, unless the operator named that host, or that port of it.
  *
  * @throws {OutboundError} `forbidden` for an address; `not_public` for a name, whether it is private or unknown; `unreachable` for
  * an unknown name that the operator named
@@ -59,7 +64,11 @@ export async function checkedAddresses(
   const isAllowed = isNamed(url, allowedHosts);
   const addresses =
     family === 0 ? await resolved(hostname, resolve, isAllowed) : [{ address: literal, family }];
-  const isReachable = ({ address }: LookupAddress) => isPublicAddress(address);
+  // Who may name a host must not reach the credentials of the machine by choosing what its name resolves to.
+  if (family === 0 && addresses.some((one) => isLinkLocal(one.address, one.family)))
+    throw notPublic(hostname);
+  const isReachable = ({ address }: LookupAddress) =>
+    isPublicAddress(address) || isInRange(address, allowedHosts);
   if (isAllowed || addresses.every(isReachable)) return addresses;
   if (family === 0) throw notPublic(hostname);
   throw new OutboundError('forbidden', `${hostname} is not on the public internet`);
@@ -101,8 +110,13 @@ function unbracketed(hostname: string): string {
   return hostname.replace(/^\[(.*)\]$/, '$1');
 }
 
-function isNamed(url: URL, allowedHosts: readonly string[]): boolean {
-  return allowedHosts.includes(url.hostname) || allowedHosts.includes(hostAndPort(url));
+/** Whether the operator named the host of a URL, or a range that its address is in. */
+export function isNamed(url: URL, allowedHosts: readonly string[]): boolean {
+  return (
+    allowedHosts.includes(url.hostname) ||
+    allowedHosts.includes(hostAndPort(url)) ||
+    isInRange(unbracketed(url.hostname), allowedHosts)
+  );
 }
 
 async function resolved(

@@ -1,4 +1,5 @@
 import { matches, parseFilter, type Filter } from './filter.ts';
+import { memberOf } from './patch.ts';
 import type { ResourceKind } from './schemas.ts';
 import { schemaIds } from './schemas.ts';
 import { badRequest } from './scim-error.ts';
@@ -38,6 +39,26 @@ export function readListQuery(query: Query): ListQuery {
     count: Math.min(mostResults, Math.max(0, numberIn(query, 'count') ?? usualResults)),
     projection: readProjection(query),
   };
+}
+
+/** The same of the body of a search. Names are compared as those of attributes are. RFC 7644 §3.4.3 @throws {ScimError} 400 */
+export function readSearch(body: Query): ListQuery {
+  const given = ['filter', 'startIndex', 'count', 'attributes', 'excludedAttributes'].map(
+    (name) => [name, parameterOf(name, memberOf(body, name))] as const,
+  );
+  return readListQuery(Object.fromEntries(given));
+}
+
+/** A member of a search as the parameter that it stands for. */
+function parameterOf(name: string, value: unknown): string | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (typeof value === 'string') return value;
+  if (typeof value === 'number') return String(value);
+  const texts: readonly unknown[] = Array.isArray(value) ? value : [undefined];
+  if (texts.every((one) => typeof one === 'string') && name.endsWith('ttributes')) {
+    return texts.join(',');
+  }
+  throw badRequest('invalidValue', `${name} has the wrong type`);
 }
 
 export function readProjection(query: Query): Projection {

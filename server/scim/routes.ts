@@ -5,7 +5,7 @@ import { databaseFault } from '#db/faults';
 import { noteScimFault, type ScimTenant, useScimToken } from '#db/scim-tokens';
 import { takeRawBodies } from '#http/body';
 import { frameworkStatus, frameworkWords } from '#http/error-answers';
-import { redact } from '#log/redact';
+import { redact } from 'latchkey-mcp/safe-text';
 import { membersOf } from 'latchkey-mcp/json-value';
 import { networkOf } from '#model/networks';
 import type { FailedAttempts } from '#oauth/failed-attempts';
@@ -14,9 +14,16 @@ import { OAuthError } from '#oauth/oauth-error';
 import { hashSecret, isWellFormedSecret } from '#secrets/secrets';
 import { type ScimPorts, type ScimRequest, unauthorized } from './context.ts';
 import * as groups from './groups.ts';
-import { listResponse, mostResults, readListQuery, readProjection } from './listing.ts';
+import {
+  type ListQuery,
+  listResponse,
+  mostResults,
+  readListQuery,
+  readProjection,
+  readSearch,
+} from './listing.ts';
 import { memberOf } from './patch.ts';
-import { RequestRate } from './request-rate.ts';
+import type { RequestRate } from './request-rate.ts';
 import {
   configurationResource,
   resourceTypeResources,
@@ -28,14 +35,13 @@ import * as users from './users.ts';
 
 const maxBodyBytes = 2 * 1024 * 1024;
 const mostSubject = 200;
-/** Microsoft Entra sends 25 requests a second and more. */
-const rate = { perSecond: 100, burst: 1000 };
 const contentType = 'application/scim+json; charset=utf-8';
 
 export interface ScimRoutesOptions {
   readonly base: string;
   readonly ports: ScimPorts;
   readonly failedAttempts: FailedAttempts;
+  readonly scimRate: Pick<RequestRate, 'take'>;
 }
 
 /** What is known of a request. */
@@ -53,13 +59,12 @@ interface Known {
  */
 export function scimRoutes(app: FastifyInstance, options: ScimRoutesOptions): void {
   const known = new WeakMap<FastifyRequest, Known>();
-  const requestRate = new RequestRate(rate);
   takeRawBodies(app, maxBodyBytes);
   app.addHook('onRequest', async (request, reply) => {
     void reply.header('Cache-Control', 'no-store');
     const tenant = await tenantOf(request, options);
     known.set(request, { tenant });
-    const seconds = requestRate.take(tenant.organizationId);
+    const seconds = options.scimRate.take(tenant.organizationId);
     if (seconds > 0) {
       throw new ScimError(429, 'too many requests', { retryAfterSeconds: seconds });
     }
@@ -135,6 +140,9 @@ function resourceRoutes(route: Route, ports: ScimPorts): void {
   route('POST', '/Users', async (at) =>
     made(await users.createUser(at.body(), at.request, ports), '/Users', at),
   );
+  route('POST', '/Users/.search', async ({ body, request }) => ({
+    resource: await users.listUsers(readSearch(body()), request, ports),
+  }));
   route('GET', '/Users/:id', async ({ id, query, request }) => ({
     resource: await users.getUser(id, readProjection(query), request, ports),
   }));
@@ -154,6 +162,12 @@ function resourceRoutes(route: Route, ports: ScimPorts): void {
   route('POST', '/Groups', async (at) =>
     made(await groups.createGroup(at.body(), at.request, ports), '/Groups', at),
   );
+  route('POST', '/Groups/.search', async ({ body, request }) => ({
+    resource: await groups.listGroups(readSearch(body()), request, ports),
+  }));
+  route('POST', '/.search', async ({ body, request }) => ({
+    resource: await searchAll(readSearch(body()), request, ports),
+  }));
   route('GET', '/Groups/:id', async ({ id, query, request }) => ({
     resource: await groups.getGroup(id, readProjection(query), request, ports),
   }));
@@ -168,6 +182,21 @@ function resourceRoutes(route: Route, ports: ScimPorts): void {
     await groups.removeGroup(id, request, ports);
     return none;
   });
+}
+
+/** Users and groups in one list, users first. RFC 7644 §3.4.2.1, §3.4.3 */
+async function searchAll(query: ListQuery, request: ScimRequest, ports: ScimPorts) {
+  const { startIndex, count } = query;
+  const ofUsers = await users.listUsers(query, request, ports);
+  const rest = {
+    ...query,
+    startIndex: Math.max(1, startIndex - ofUsers.totalResults),
+    count: count - ofUsers.Resources.length,
+  };
+  const ofGroups = await groups.listGroups(rest, request, ports);
+  const resources = [...ofUsers.Resources, ...ofGroups.Resources];
+  const total = ofUsers.totalResults + ofGroups.totalResults;
+  return listResponse(resources, { total, startIndex });
 }
 
 /** What the directory can find out about this server. RFC 7644 §4 */

@@ -47,9 +47,9 @@ interface DayCount {
   readonly reviews: number;
 }
 
-/** What comes of a page of a list. */
+/** The result of comparing a page of a list. */
 export interface PageOutcome {
-  /** Spans count as if the id of the answer had no bytes. */
+  /** Their spans are counted as if the id of the answer were empty. */
   readonly edits: readonly Edit[];
   readonly basis: ComparedDefinitions['basis'];
 }
@@ -64,7 +64,7 @@ export class DefinitionWatch {
   /** Recorded changes, oldest first. A server that shows different tools to different callers would cause them again and again. */
   readonly #recorded = new LimitedMap<string, true>(maxRecorded);
   readonly #ofDay = new LimitedMap<string, DayCount>(maxServers);
-  /** What came of pages that were listed before, by server and page. */
+  /** The results of pages that were listed before, by server and page. */
   readonly #pages = new LimitedMap<string, PageOutcome>(maxPages);
 
   constructor(ports: DefinitionWatchPorts) {
@@ -89,7 +89,7 @@ export class DefinitionWatch {
     return found;
   }
 
-  /** Compares what a server may have said some time ago. Nothing is stored or recorded. */
+  /** Compares an answer that may be old. Stores and records nothing. */
   compare({ id }: Target, listed: ListedDefinitions): Promise<ComparedDefinitions> {
     return compareDefinitions(this.#ports.db, id, listed, this.#ports.clock.now());
   }
@@ -101,7 +101,7 @@ export class DefinitionWatch {
     return isWhole ? accepted.text : undefined;
   }
 
-  /** What came of the same page before, if it would compare the same now. */
+  /** The earlier result of the same page, if a comparison now would have the same result. */
   async recall({ id }: Target, page: string): Promise<PageOutcome | undefined> {
     const known = this.#pages.get(`${id} ${page}`);
     if (!known?.basis || known.basis.until <= this.#ports.clock.now()) return undefined;

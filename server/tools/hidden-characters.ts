@@ -1,10 +1,10 @@
-/** What a text contains that no one sees. */
+/** Invisible characters in a text. */
 export interface HiddenCharacters {
   readonly code: 'invisible' | 'hidden-text' | 'bidirectional' | 'control';
   readonly detail: string;
 }
 
-/** Characters without a picture, except those that structure texts. Most texts contain none. */
+/** Characters without a glyph, except those that structure a text, such as line breaks. Most texts contain none. */
 const unseen = /[[\p{Cc}\p{Default_Ignorable_Code_Point}\uFFF9-\uFFFB]--[\t\n\r]]/v;
 
 const control = /\p{Cc}/u;
@@ -22,7 +22,7 @@ const joining =
   /[\p{Script=Arabic}\p{Script=Syriac}\p{Script=Mongolian}\p{Script=Devanagari}\p{Script=Bengali}\p{Script=Gurmukhi}\p{Script=Gujarati}\p{Script=Oriya}\p{Script=Tamil}\p{Script=Telugu}\p{Script=Kannada}\p{Script=Malayalam}\p{Script=Sinhala}\p{Script=Khmer}\p{Script=Myanmar}\p{Script=Tibetan}\p{Script=Lao}\p{Script=Thai}]/u;
 /** What precedes or follows a joiner within an emoji. */
 const emoji = /[\p{Extended_Pictographic}\p{Emoji_Modifier}\u20E3\uFE0F]/u;
-/** What has variants: emoji, symbols, ideographs and Mongolian letters; of ASCII the bases of keycaps. */
+/** Characters that have variants: emoji, symbols, ideographs, Mongolian letters and, in ASCII, the bases of keycaps. */
 const varying =
   /[\p{Extended_Pictographic}\p{Symbol}\p{Script=Han}\p{Script=Mongolian}\p{Script=Myanmar}\p{Script=Phags_Pa}\p{Punctuation}\d#*]/u;
 /** The flags of England, Scotland and Wales, the only emoji with tags. Unicode Emoji, RGI_Emoji_Tag_Sequence */
@@ -84,7 +84,7 @@ function isNeeded(
     const bases = ideographic.test(character) ? ideograph : varying;
     return bases.test(before) && !selector.test(before);
   }
-  // A hint where a word may be divided, which word processors leave behind.
+  // A soft hyphen, which word processors leave behind.
   if (character === '\u00AD') return before !== '\u00AD' && after !== '\u00AD';
   return false;
 }

@@ -45,10 +45,10 @@ export type PinDefinitions = (
 ) => Promise<UpstreamAnswer>;
 
 /**
- * Compares all that a model reads of a server with what was accepted before a caller gets it. Anything ambiguous is refused, because
- * a client might find definitions in it that were not checked. What is withheld is left out, what administrators corrected is corrected, and
- * instead of withheld instructions the accepted ones go out. If the server withholds changes and one could not be recorded, the list does not
- * pass at all.
+ * Compares all that a model reads of a server with what was accepted before a caller gets it. Anything ambiguous is refused, because a
+ * client might find definitions in it that were not checked. Withheld definitions are left out, corrections of administrators are applied,
+ * and withheld instructions are replaced by the accepted ones. If the server withholds changes and one could not be recorded, the list does
+ * not pass at all.
  *
  * Instructions are stored as they come from the upstream, and compared when they go to a caller, because adapters keep handshakes.
  */
@@ -179,7 +179,7 @@ export function pinnedDefinitions({ watch, failed }: PinningPorts): PinDefinitio
     target: Target,
   ): Promise<PageOutcome> {
     const { kind, definitions, spans } = read;
-    // No list is read to its end by instructions that are absent.
+    // An answer without instructions has nothing to compare.
     if (kind === 'instructions' && definitions.length === 0) return { edits: [], basis: undefined };
     try {
       const { withheld, corrections, basis } = await (kind === 'instructions'
@@ -237,8 +237,8 @@ function placeOfId(message: Buffer, id: string | undefined): IdPlace | undefined
 }
 
 /**
- * A digest of an answer without its id. A message whose digest is that of one that was read, with an id in the same place, says the
- * same: what is left out is a whole JSON value in both.
+ * A digest of an answer without its id. Two messages with the same digest and an id in the same place have the same content, because what
+ * is left out is a whole JSON value in both.
  */
 function pageOf(message: Buffer, { start, end }: IdPlace, method: string): string {
   return createHash('sha256')

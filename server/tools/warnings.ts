@@ -29,7 +29,7 @@ export type WarningCode =
   | 'name-characters'
   /** A definition that is too long to be shown whole. */
   | 'cut'
-  /** A phrase that known attacks use, and others, too. */
+  /** A phrase that known attacks use, but honest texts, too. */
   | 'phrase';
 
 export interface DefinitionWarning {

@@ -336,7 +336,7 @@ const answered: Inspection = {
 const lastCallFailed: Inspection = { outcome: 'error', reason: 'The last call failed.' };
 const personal: Inspection = {
   outcome: 'personal',
-  reason: 'Each person connects their own account.',
+  reason: 'Each person uses their own account or key.',
 };
 
 function health(status: ServerHealth['status'], reason?: string): ServerHealth {

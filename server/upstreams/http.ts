@@ -45,8 +45,10 @@ export class HttpPools {
   }
 
   upstream(url: string, publicOnly: boolean): Upstream {
-    const name = `${publicOnly ? 'public' : 'any'} ${url}`;
-    return { send: (request) => this.#poolOf(name, url, publicOnly).send(request) };
+    // Another list of allowed hosts is another pool, so that no kept connection leads where requests are no longer allowed.
+    const name = () =>
+      publicOnly ? `public ${this.#guard.allowedHosts.join(' ')} ${url}` : `any ${url}`;
+    return { send: (request) => this.#poolOf(name(), url, publicOnly).send(request) };
   }
 
   /** Uses a public URL once, for example to test it. Its pool is closed afterwards, because there may be any number of such URLs. */

@@ -82,6 +82,57 @@ export async function inspect(inspected: Inspected, links: PlainLinks): Promise<
   return isFinal ? inspection : (await inspectOnce(inspected, links)).inspection;
 }
 
+/** What became of trying a key. */
+export type KeyTrial =
+  /** The tool that was chosen for that answered. */
+  | { readonly outcome: 'proved' }
+  /** Its tools were listed, which many servers allow without a key. */
+  | { readonly outcome: 'listed' }
+  /** It answered 401 or 403, or the tool failed. */
+  | { readonly outcome: 'refused' }
+  /** As an inspection; the key was not tried. */
+  | { readonly outcome: 'failed'; readonly reason: string };
+
+/** Tries the credentials of an upstream: calls this tool without arguments, or lists the tools. Never rejects. */
+export async function tryCredentials(
+  {
+    timeoutMs,
+    name,
+    tool,
+    ...asked
+  }: Omit<Inspected, 'wantsTools'> & { readonly tool: string | undefined },
+  links: PlainLinks,
+): Promise<KeyTrial> {
+  const late = AbortSignal.timeout(timeoutMs);
+  const watched = new WatchedUpstream(asked.upstream, late);
+  const call = caller({ ...asked, upstream: watched }, late, links);
+  try {
+    if (tool === undefined) {
+      await listTools(call);
+      return { outcome: 'listed' };
+    }
+    const answer: unknown = JSON.parse(
+      (await call('tools/call', { name: tool, arguments: {} })).toString('utf8'),
+    );
+    const { result } = toolResultSchema.parse(answer);
+    if (result === undefined) {
+      return { outcome: 'failed', reason: `${name} answered the call of ${tool} with an error.` };
+    }
+    return { outcome: result.isError === true ? 'refused' : 'proved' };
+  } catch (error) {
+    const { status } = watched.last ?? {};
+    if (status === 401 || status === 403) return { outcome: 'refused' };
+    const problem = problemOf(error, { name, last: watched.last, isLate: late.aborted, timeoutMs });
+    return { outcome: 'failed', reason: 'reason' in problem ? problem.reason : name };
+  } finally {
+    watched.release();
+  }
+}
+
+const toolResultSchema = z.object({
+  result: z.looseObject({ isError: z.boolean().optional() }).optional(),
+});
+
 async function inspectOnce(
   { key, place, upstream, name, timeoutMs, wantsTools }: Inspected,
   links: PlainLinks,
@@ -90,14 +141,7 @@ async function inspectOnce(
   const late = AbortSignal.timeout(timeoutMs);
   const watched = new WatchedUpstream(upstream, late);
   const asked = { key, place, upstream: watched };
-  const call = async (method: string, params?: object) => {
-    const text = JSON.stringify({ jsonrpc: '2.0', id: 1, method, ...(params && { params }) });
-    const message = readMessage(Buffer.from(text));
-    if (!message) throw new Error(`${method} cannot be written`);
-    const { body, envelope } = message;
-    const request = { ...asked, body, envelope, signal: late, trace: {} };
-    return answerTo(await forwardPlain(request, links));
-  };
+  const call = caller(asked, late, links);
   try {
     const link = await links.link(asked);
     // A link that was kept says nothing about now.
@@ -113,6 +157,18 @@ async function inspectOnce(
   } finally {
     watched.release();
   }
+}
+
+/** Returns a function that sends a request and reads its answer. */
+function caller(asked: LinkAsked, signal: AbortSignal, links: PlainLinks) {
+  return async (method: string, params?: object): Promise<Buffer> => {
+    const text = JSON.stringify({ jsonrpc: '2.0', id: 1, method, ...(params && { params }) });
+    const message = readMessage(Buffer.from(text));
+    if (!message) throw new Error(`${method} cannot be written`);
+    const { body, envelope } = message;
+    const request = { ...asked, body, envelope, signal, trace: {} };
+    return answerTo(await forwardPlain(request, links));
+  };
 }
 
 /** Remembers the last answer, and ends requests that are late until it is released. */
@@ -215,6 +271,13 @@ function problemOf(error: unknown, context: ProblemContext): Inspection {
     return { outcome: 'forbidden', reason: `${name} is not on the public internet.` };
   }
   const code = refusal?.code;
+  if (code === 'key_missing') {
+    return { outcome: 'personal', reason: `${name} requires each person to enter a key.` };
+  }
+  if (code === 'key_refused') {
+    const reason = `${name} refuses your key.`;
+    return { outcome: 'sign-in-required', isOAuth: false, reason };
+  }
   if (code === 'no_person' || code === 'not_connected') {
     return { outcome: 'personal', reason: `${name} requires each person to connect an account.` };
   }

@@ -1,31 +1,44 @@
 import { type Upstream, type UpstreamAnswer, UpstreamError } from '#gateway/upstream';
 import type { Target } from '#model/endpoints';
 import { discardAnswer } from '#gateway/answers';
+import type { Admission } from '#gateway/admission';
 
 /** What the drivers need to open upstreams. */
 export interface UpstreamResources {
   readonly http: (url: string, publicOnly: boolean) => Upstream;
   readonly agent: (agentId: string, server: string, owner: string) => Upstream;
   readonly demo: Upstream;
+  /** Needs a caller, because it calls the members as that caller. */
+  readonly collection: (
+    target: Target,
+    owner: string,
+    admission: Admission | undefined,
+  ) => Upstream;
   /** `path` is `organization/server`. */
   readonly stdio: (path: string, owner: string) => Upstream;
 }
 
-/** Opens a target for one session owner, who shares no session or process with another. */
+/**
+ * Opens a target for one session owner, who shares no session or process with another. `admission` is that of the caller;
+ * absent for a probe.
+ */
 export function openUpstream(
   target: Target,
   owner: string,
   resources: UpstreamResources,
+  admission?: Admission,
 ): Upstream {
-  const opened = upstreamOf(target, owner, resources);
+  const opened = upstreamOf(target, owner, resources, admission);
   return { send: (request) => opened.send(request).then(withShortSessionId) };
 }
 
 function upstreamOf(
-  { organization, name, upstream }: Target,
+  target: Target,
   owner: string,
   resources: UpstreamResources,
+  admission: Admission | undefined,
 ): Upstream {
+  const { organization, name, upstream } = target;
   switch (upstream.kind) {
     case 'demo':
       return resources.demo;
@@ -35,6 +48,8 @@ function upstreamOf(
       return resources.agent(upstream.agentId, name, owner);
     case 'stdio':
       return resources.stdio(`${organization}/${name}`, owner);
+    case 'collection':
+      return resources.collection(target, owner, admission);
   }
 }
 

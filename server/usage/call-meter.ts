@@ -11,7 +11,7 @@ import type { NamedKind } from '#db/rollups';
 import type { Clock, EpochSeconds } from '#model/clock';
 import type { MeteredCall } from '#gateway/metering';
 import { LimitedMap } from '#model/limited-map';
-import { redact } from '#log/redact';
+import { redact } from 'latchkey-mcp/safe-text';
 import { latencyBucket } from './latencies.ts';
 
 const flushEveryMs = 5000;

@@ -6,12 +6,14 @@ import type {
   BundleProblem,
   BundleQuestion,
   BundleRefusal,
+  ChosenServers,
 } from '#oauth/bundle-consent';
 import type { Form } from '#oauth/forms';
-import { checkboxes, errorSummary, hiddenField, postForm } from './forms.ts';
+import { errorSummary, errorText, hiddenField, postForm } from './forms.ts';
 import { displayName, html, type Html } from './html.ts';
 import { companySignInPath, isLongHeading, layout, type Frame } from './layout.ts';
 import { titleText } from './titles.ts';
+import { readingWords, type UsableTools } from './usable-tools.ts';
 
 export interface BundlePageData {
   /** The application, and through which other one it asks. */
@@ -22,6 +24,8 @@ export interface BundlePageData {
   /** Where the answer goes. */
   readonly destination: Html;
   readonly question: BundleQuestion;
+  /** What can be limited to reading, by the ids of servers. */
+  readonly usable: ReadonlyMap<string, UsableTools>;
   readonly email: string;
   /** The path of the request, for people who sign in with a different account. */
   readonly back: string;
@@ -29,11 +33,16 @@ export interface BundlePageData {
 
 const field = 'server';
 
-/** The servers that are ticked on a page that was sent. */
-export function chosenServers(form: Form): ReadonlySet<string> {
-  const start = `${field}.`;
-  const ids = [...form.keys()].filter((name) => name.startsWith(start));
-  return new Set(ids.map((name) => name.slice(start.length)));
+const readOnlyField = 'read-only';
+
+/** What is ticked on a page that was sent. */
+export function chosenServers(form: Form): ChosenServers {
+  const idsOf = (start: string) =>
+    [...form.keys()].flatMap((name) => (name.startsWith(start) ? [name.slice(start.length)] : []));
+  return {
+    chosen: new Set(idsOf(`${field}.`)),
+    readOnly: new Set(idsOf(`${readOnlyField}.`)),
+  };
 }
 
 /** Asks a person which servers an application may use. */
@@ -44,12 +53,13 @@ export function bundleConsentPage(data: BundlePageData, frame: Frame): Html {
   const until = new Date(question.until * 1000);
   const scopes = scopesAnywhere(choices);
   const errors = problem === undefined ? [] : [{ field, message: problems[problem] }];
-  const legend = 'Servers that it may use';
-  const options = choices.map((choice) => optionOf(choice, scopes));
   const form = html`${hiddenField('request', requestId)}
 ${hiddenField('back', back)}
 ${errorSummary(errors)}
-${checkboxes({ name: field, legend, options, ...(errors[0] && { error: errors[0].message }) })}
+${serverBoxes(
+  choices.map((choice) => optionOf(choice, scopes, data.usable)),
+  errors[0]?.message,
+)}
 ${question.isCut && html`<p class="help">Not all servers that you may use fit on this page. An application can ask for another one by its own address.</p>`}
 ${refused.length > 0 && notNow(refused, back)}
 ${scopeList(scopes)}
@@ -77,10 +87,49 @@ function scopesAnywhere(choices: readonly BundleChoice[]): Scope[] {
   return [...new Set(choices.flatMap(({ terms }) => terms.scopes))];
 }
 
+interface ServerOption {
+  readonly id: string;
+  readonly text: string;
+  readonly help: string;
+  readonly isChosen: boolean;
+  /** What the application can use if it is limited to reading; absent where nothing can be limited. */
+  readonly reading: string | undefined;
+  readonly isReadOnly: boolean;
+}
+
+/** A box for each server, and below it one that limits the application there. */
+function serverBoxes(options: readonly ServerOption[], error: string | undefined): Html {
+  const limit = ({ id, text, reading, isReadOnly }: ServerOption) =>
+    html`<div class="option">
+<input type="checkbox" name="${readOnlyField}.${id}" id="${readOnlyField}-${id}" aria-describedby="${readOnlyField}-${id}-help"${isReadOnly && html` checked`}>
+<div>
+<label for="${readOnlyField}-${id}">Allow only reading<span class="unseen"> at ${text}</span></label>
+<p class="help" id="${readOnlyField}-${id}-help">${reading}</p>
+</div>
+</div>`;
+  const isAnyLimited = options.some(({ reading }) => reading !== undefined);
+  return html`<fieldset class="options${error && ' wrong'}" id="${field}" tabindex="-1"${error && html` aria-describedby="${field}-error"`}>
+<legend>Servers that it may use</legend>
+${errorText(field, error)}
+${options.map(
+  (option) => html`<div class="option">
+<input type="checkbox" name="${field}.${option.id}" id="${field}-${option.id}" value="${option.id}" aria-describedby="${field}-${option.id}-help"${option.isChosen && html` checked`}>
+<div>
+<label for="${field}-${option.id}">${option.text}</label>
+<p class="help" id="${field}-${option.id}-help">${option.help}</p>
+${option.reading !== undefined && limit(option)}
+</div>
+</div>`,
+)}
+${isAnyLimited && html`<p class="help">You can change later, for each server, what the application can use: on your account page.</p>`}
+</fieldset>`;
+}
+
 function optionOf(
-  { serverPath, terms, description, needsAccount, isTicked }: BundleChoice,
+  { serverPath, terms, description, needsAccount, isTicked, isReadOnly }: BundleChoice,
   anywhere: readonly Scope[],
-) {
+  usable: ReadonlyMap<string, UsableTools>,
+): ServerOption {
   const [organization = '', server = ''] = serverPath.split('/');
   const organizationTitle = titleText({ name: organization, title: terms.titles.organization });
   const here = terms.scopes.map((scope) => lowered(scopeSentence(scope).text));
@@ -92,11 +141,14 @@ function optionOf(
     terms.scopes.length < anywhere.length && `Your role allows here only: ${here.join('; ')}.`,
     storedSentence(organizationTitle, terms.contents),
   ];
+  const limited = usable.get(terms.serverId);
   return {
-    value: terms.serverId,
+    id: terms.serverId,
     text: titleText({ name: server, title: terms.titles.server }),
     help: sentences.filter(Boolean).join(' '),
     isChosen: isTicked,
+    reading: limited && readingWords(limited),
+    isReadOnly,
   };
 }
 

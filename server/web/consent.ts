@@ -4,7 +4,6 @@ import { storedSentence } from '#model/call-contents';
 import type { EpochSeconds } from '#model/clock';
 import type { Form } from '#oauth/forms';
 import { listOpenMemberships } from '#db/people';
-import type { AuthorizationRequest } from '#model/authorization-request';
 import { authorizationRequest } from '#oauth/authorization-request';
 import {
   askBundle,
@@ -21,6 +20,7 @@ import {
 import { OAuthError } from '#oauth/oauth-error';
 import { isPrivateScheme, isSourceHost } from '#oauth/redirect-uris';
 import { scopeSentence, type ScopeSentence } from '#model/scopes';
+import { isSlug } from '#model/slug';
 import { bundleConsentPage, type BundlePageData, chosenServers } from './bundle-consent.ts';
 import {
   decidedPage,
@@ -188,17 +188,18 @@ async function showConsent(
   }
   const back = encodeURIComponent(here);
   const context = { ...ports, source: visitOf(request) };
-  if (asked.outcome === 'bundle' && person) {
+  const named = new URLSearchParams(query).get('organization') ?? '';
+  if (asked.outcome === 'bundle' && person && !(await isElsewhere(person, named, ports))) {
     const outcome = await askBundle(asked.request, sessionOf(person), context);
-    return showBundle(reply, { outcome, person, back: here });
+    return showBundle(reply, { outcome, person, back: here, ports });
   }
   if (
     asked.outcome === 'sign-in' ||
     asked.outcome === 'bundle' ||
     !person ||
-    (await isElsewhere(person, asked, ports))
+    (await isElsewhere(person, asked.request.serverPath.split('/')[0] ?? '', ports))
   ) {
-    return reply.redirect(`/sign-in?next=${back}`, 303);
+    return reply.redirect(signInFor(named, back), 303);
   }
   const consent = await askConsent(asked.request, sessionOf(person), context);
   const forbidden = (page: ErrorPageData) =>
@@ -229,14 +230,23 @@ async function showConsent(
   }
 }
 
+/**
+ * Where a person signs in. `organization` is a parameter of our own, which names the organization whose provider they want to use. Nothing
+ * is looked up, so unknown organizations are answered like known ones.
+ */
+function signInFor(organization: string, back: string): string {
+  return isSlug(organization)
+    ? `${companySignInPath}?organization=${organization}&next=${back}`
+    : `/sign-in?next=${back}`;
+}
+
 /** Whether the session was opened through another organization than the one that is asked for: its member must sign in here. */
 async function isElsewhere(
   { session }: CurrentMember,
-  { request: { serverPath } }: { readonly request: Pick<AuthorizationRequest, 'serverPath'> },
+  organization: string,
   { db }: ConsentRoutesOptions['ports'],
 ): Promise<boolean> {
-  if (!session.through) return false;
-  const [organization] = serverPath.split('/');
+  if (!session.through || !isSlug(organization)) return false;
   return (await listOpenMemberships(db, session)).every(
     (open) => open.organization !== organization,
   );
@@ -272,21 +282,24 @@ async function carryOutDecision(
 }
 
 /** Shows the page on which a person chooses servers, or why there is nothing to choose. */
-function showBundle(
+async function showBundle(
   reply: FastifyReply,
   {
     outcome: asked,
     person,
     back,
+    ports,
   }: {
     readonly outcome: BundleConsentOutcome;
     readonly person: CurrentMember;
     readonly back: string;
+    readonly ports: ConsentRoutesOptions['ports'];
   },
-): FastifyReply {
+): Promise<FastifyReply> {
   if (asked.outcome === 'ask') {
     const { question } = asked;
-    const data = bundlePageData(question, person, back);
+    const usable = await usableAtEach(question, person, ports);
+    const data = { ...bundlePageData(question, person, back), usable };
     const formAction = formActionOf(question.request.redirectUri);
     const status = question.problem === undefined ? 200 : 422;
     return sendPage(reply, bundleConsentPage, data, { person, formAction, status });
@@ -321,7 +334,7 @@ async function carryOutChoice(
   const decision = {
     requestId: form.get('request'),
     allow: form.get('decision') === 'allow',
-    chosen: chosenServers(form),
+    ...chosenServers(form),
   };
   const context = { ...ports, source: visitOf(request) };
   const decided = await decideBundle(decision, sessionOf(person), context);
@@ -336,6 +349,7 @@ async function carryOutChoice(
         outcome: decided,
         person,
         back: form.get('back') ?? '/',
+        ports,
       });
     case 'refused':
       return sendPage(reply, errorPage, decidedPage(), { status: 403, person });
@@ -351,7 +365,7 @@ function bundlePageData(
   question: BundleQuestion,
   { user }: CurrentMember,
   back: string,
-): BundlePageData {
+): Omit<BundlePageData, 'usable'> {
   const { request, place } = question;
   const names = namesToShow(request);
   return {
@@ -381,6 +395,20 @@ async function handOver(
 function sessionOf({ user, session }: CurrentMember) {
   const { id: sessionId, factors, through } = session;
   return { userId: user.id, sessionId, factors, through };
+}
+
+/** The same for each server of a bundle. */
+async function usableAtEach(
+  { request: { clientId }, choices }: BundleQuestion,
+  { user: { id: userId } }: CurrentMember,
+  ports: ConsentRoutesOptions['ports'],
+): Promise<BundlePageData['usable']> {
+  const all = new Map<string, UsableTools>();
+  for (const { serverPath, terms } of choices) {
+    if (!terms.scopes.includes('mcp:tools:execute')) continue;
+    all.set(terms.serverId, await usableTools({ userId, clientId, serverPath }, ports));
+  }
+  return all;
 }
 
 /** What the person can limit. An application that may only list tools has none to limit. */

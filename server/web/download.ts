@@ -13,10 +13,11 @@ import { isSlug, parseServerPath } from '#model/slug';
 import { pageAssets } from './assets.ts';
 import { errorSummary, textField } from './forms.ts';
 import { html, type Html } from './html.ts';
+import { ProgramAnswers, programSections } from './download-programs.ts';
 import { bundleNote, codeBlock } from './instructions.ts';
 import { type Frame, layout, type Link } from './layout.ts';
 import { errorPage } from './messages.ts';
-import { queryText, seeOther, sendPage } from './page-request.ts';
+import { isCached, queryText, seeOther, sendPage } from './page-request.ts';
 import { copyButton } from './tables.ts';
 
 /** The path that the form for a bundle leads to. */
@@ -55,8 +56,8 @@ function downloadPageData(
     commands: [
       {
         heading: 'Set up your assistants with one command',
-        help: 'It needs Node.js 22.19 or newer. Replace ORGANIZATION and SERVER: your administrator or the page of the server shows the URL. The command signs you in, adds the server to the assistants you choose, and lists its tools.',
-        text: `${typedStart(proxy)} setup ${base}/mcp/ORGANIZATION/SERVER`,
+        help: 'It needs Node.js 22.19 or newer. The command signs you in, lists the servers that you may use, and adds those that you choose to the assistants that you choose.',
+        text: `${typedStart(proxy)} setup ${base}`,
       },
       {
         heading: 'Install the command latchkey',
@@ -75,7 +76,7 @@ function downloadPageData(
 /** The download page of the proxy that matches this server, for people who want to see what their assistant runs. */
 function downloadPage(data: DownloadPageData, frame: Frame): Html {
   const { proxy, kilobytes, commands, typed } = data;
-  const [setup, ...others] = commands.map(
+  const [setup, install, check] = commands.map(
     ({ heading, help, text }) =>
       html`<section class="section">
 <h2>${heading}</h2>
@@ -90,6 +91,8 @@ ${codeBlock({ text, name: `the command: ${heading}`, label: heading })}
 ${errorSummary(typed.error === '' ? [] : [{ field: 'url', message: typed.error }])}
 ${setup}
 ${bundleForm(data)}
+${programSections(proxy.programs, data.base)}
+${install}
 <section class="section">
 <h2>The npm package</h2>
 <dl class="facts">
@@ -109,7 +112,7 @@ ${bundleForm(data)}
 </div>
 </dl>
 </section>
-${others}
+${check}
 <section class="section">
 <h2>When npm does not trust this server’s certificate</h2>
 <p class="help">Your company may use its own certificate authority. Save the certificate of that authority in a file, and set the environment variable NODE_EXTRA_CA_CERTS to the path of the file: in the terminal, and under env in the configuration of an assistant. npm, npx and the proxy read it.</p>
@@ -143,7 +146,10 @@ ${bundleNote(proxy.bundles, false)}
 export interface DownloadRoutesOptions {
   /** The public URL. */
   readonly base: string;
-  readonly proxyDownload: Pick<ProxyDownload, 'fileName' | 'copy' | 'reference' | 'bundle'>;
+  readonly proxyDownload: Pick<
+    ProxyDownload,
+    'fileName' | 'copy' | 'reference' | 'bundle' | 'programs' | 'program'
+  >;
 }
 
 /**
@@ -154,6 +160,7 @@ export function downloadRoutes(app: FastifyInstance, options: DownloadRoutesOpti
   const { base, proxyDownload } = options;
   const { fileName } = proxyDownload;
   const address = `${base}${downloadPath}${fileName}`;
+  const programs = new ProgramAnswers(proxyDownload);
 
   const page = async (
     request: FastifyRequest,
@@ -178,7 +185,10 @@ export function downloadRoutes(app: FastifyInstance, options: DownloadRoutesOpti
   app.get<{ Params: { file: string } }>(`${downloadPath}:file`, async (request, reply) => {
     const { file } = request.params;
     if (file !== fileName && file !== `${fileName}.sha256`) {
-      return refuse(request, reply, notFound(`the proxy for this server is at ${address}`));
+      const answer = await programs.answer(request, reply, file);
+      if (answer === 'busy') return refuse(request, reply, busy);
+      const where = `the proxy for this server is at ${address}`;
+      return answer ?? refuse(request, reply, notFound(where));
     }
     const copy = await proxyDownload.copy();
     if (!copy) return refuse(request, reply, noPackage);
@@ -193,7 +203,7 @@ export function downloadRoutes(app: FastifyInstance, options: DownloadRoutesOpti
       ETag: `"${sha256}"`,
       'Cache-Control': isSettled ? 'public, max-age=31536000, immutable' : 'no-cache',
     });
-    if (isKnown(request, sha256)) return reply.code(304).send();
+    if (isCached(request, sha256)) return reply.code(304).send();
     return reply.header('Content-Type', 'application/gzip').send(bytes);
   });
 
@@ -237,7 +247,7 @@ function bundleRoute(app: FastifyInstance, { base, proxyDownload }: DownloadRout
       'Cache-Control': 'no-cache',
       'X-Content-Type-Options': 'nosniff',
     });
-    if (isKnown(request, tag)) return reply.code(304).send();
+    if (isCached(request, tag)) return reply.code(304).send();
     void reply.headers({
       // Safari would unpack a zip file after the download.
       'Content-Type': 'application/octet-stream',
@@ -246,12 +256,6 @@ function bundleRoute(app: FastifyInstance, { base, proxyDownload }: DownloadRout
     });
     return reply.send(Readable.from(parts, { objectMode: false }));
   });
-}
-
-/** Whether the caller has this content cached. RFC 9110 §13.1.2 */
-function isKnown({ headers }: FastifyRequest, tag: string): boolean {
-  const tags = headers['if-none-match']?.split(',').map((one) => one.trim().replace(/^W\//, ''));
-  return tags?.some((one) => one === '*' || one === `"${tag}"`) ?? false;
 }
 
 /** Why there is no file. */
@@ -293,6 +297,15 @@ const noBundle: Refusal = {
     'the bundle of the proxy has not been built: try again in a minute. In a source tree, npm run bundle builds it',
   heading: 'The one-click bundle has not been built',
   text: 'Use the command on the page of the MCP server instead, or try again in a minute.',
+  next: { text: 'Download the proxy', href: downloadPath },
+};
+
+const busy: Refusal = {
+  status: 503,
+  error: 'unavailable',
+  description: 'too many files are being downloaded: try again in a minute',
+  heading: 'Too many files are being downloaded',
+  text: 'Try again in a minute.',
   next: { text: 'Download the proxy', href: downloadPath },
 };
 

@@ -1,7 +1,9 @@
 import type { Scope } from '#model/scopes';
+import type { ProgramFile } from '#download/program-files';
 import {
   bundlePath,
   type BundleOffer,
+  downloadPath,
   startWords,
   typedInstallation,
   typedStart,
@@ -211,6 +213,7 @@ ${codeBlock({ text, name: `the command: ${heading}`, label: heading })}
 <p class="help">If latchkey is installed: <code>${unbrokenWords(short)}</code></p>
 </div>`,
 )}
+${executablesNote(proxy)}
 ${bundle !== undefined && bundleLink(bundle, proxy.bundles, isForAdministrators)}
 <details class="other">
 <summary>Other</summary>
@@ -228,6 +231,21 @@ const systems: Readonly<Record<string, string>> = {
   win32: 'Windows',
   linux: 'Linux',
 };
+
+/** `Linux x64`, `macOS arm64` */
+export function systemName({ platform, arch }: Pick<ProgramFile, 'platform' | 'arch'>): string {
+  return `${systems[platform] ?? platform} ${arch}`;
+}
+
+/** The id of the heading above the executables on the download page. */
+export const executablesId = 'executables';
+
+/** Where to get the proxy for a computer without Node.js, if this server offers that. */
+export function executablesNote({ programs }: Pick<ProxyReference, 'programs'>): Html | undefined {
+  const executables = programs.filter(({ kind }) => kind === 'executable');
+  if (executables.length === 0) return undefined;
+  return html`<p class="help">Without Node.js: <a href="${downloadPath}#${executablesId}">download latchkey as one file</a> for ${executables.map(systemName).join(', ')}.</p>`;
+}
 
 /** What to know about the bundles of this server beside a link to one; instead of the link, where there are none. */
 export function bundleNote(bundles: BundleOffer, isForAdministrators: boolean): Html | undefined {

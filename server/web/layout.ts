@@ -82,8 +82,9 @@ ${frame.scripts.map((path) => html`<script type="module" src="${path}" integrity
 <body${dashboard && html` class="dashboard"`}${live && html` data-live="${live}"`}>
 <a class="skip" href="#main">Skip to the content</a>
 <header class="top">
-<a class="brand" href="/">${mark}Latchkey</a>
+<a class="brand" href="/">${mark}<span>Latchkey</span></a>
 ${dashboard && switcher(dashboard)}
+${dashboard && searchLink(dashboard)}
 ${frame.email !== undefined && personNavigation(frame.email, frame)}
 </header>
 ${dashboard && sideNavigation(dashboard)}
@@ -101,12 +102,16 @@ function integrityOf(script: string): string {
   return Object.values(pageAssets()).find(({ path }) => path === script)?.integrity ?? '';
 }
 
+/** Shown instead of the words on a phone, so that the header has one row. */
+const figure = html`<svg class="icon" viewBox="0 0 16 16" width="20" height="20" fill="none" stroke="currentColor" stroke-width="1.5" stroke-linecap="round" aria-hidden="true"><circle cx="8" cy="5.5" r="2.75"/><path d="M2.75 14a5.25 5.25 0 0 1 10.5 0"/></svg>`;
+const door = html`<svg class="icon" viewBox="0 0 16 16" width="20" height="20" fill="none" stroke="currentColor" stroke-width="1.5" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true"><path d="M6 2.5H3v11h3M7 8h6.5M11 5.5 13.5 8 11 10.5"/></svg>`;
+
 function personNavigation(email: string, frame: Frame): Html {
   return html`<nav class="person" aria-label="You">
-<a href="/account" dir="auto">${email}</a>
+<a href="/account" dir="auto">${figure}<span>${email}</span></a>
 <form method="post" action="/sign-out">
 ${csrfField(frame)}
-<button class="quiet">Sign out</button>
+<button class="quiet">${door}<span>Sign out</span></button>
 </form>
 </nav>`;
 }
@@ -120,6 +125,13 @@ ${others.map((other) => html`<li><a href="${dashboardPath(other.name)}">${titleM
 ${mayCreate && html`<li><a href="/new-organization">Create organization</a></li>`}
 </ul>
 </details>`;
+}
+
+const magnifier = html`<svg viewBox="0 0 16 16" width="16" height="16" fill="none" stroke="currentColor" stroke-width="1.5" stroke-linecap="round" aria-hidden="true"><circle cx="7" cy="7" r="4.5"/><path d="M10.5 10.5 14 14"/></svg>`;
+
+/** The page that searches; scripts open it as a dialog, also with the keyboard. */
+function searchLink({ organization }: DashboardFrame): Html {
+  return html`<a class="find-link" href="${dashboardPath(organization.name)}/search" data-find>${magnifier}<span>Search</span> <kbd hidden></kbd></a>`;
 }
 
 function sideNavigation({ organization, navigation }: DashboardFrame): Html {

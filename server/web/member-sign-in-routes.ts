@@ -118,7 +118,7 @@ const finish: SignInPage = async (request, reply, options) => {
   const callback = new URL(request.url, base);
   const state = queryText(request, 'state');
   if (upstreamPurpose(state) === 'member-test') {
-    // The page checks session, role and state. The organization is not verified yet, so nothing else follows it.
+    // Only redirects, because the organization is not verified yet. The page checks session, role and state.
     const organization = upstreamNext(state);
     if (!isSlug(organization)) throw new AccountRefusal('state_unknown', 'no organization');
     return seeOther(
@@ -136,7 +136,7 @@ const finish: SignInPage = async (request, reply, options) => {
   return sendOnward(reply, next === '/' ? dashboardPath(provider.organization) : next, base);
 };
 
-/** Completes a sign-in, and records one that proves nothing. */
+/** Completes a sign-in. Records an answer of the provider that is invalid. */
 async function entered(
   request: FastifyRequest,
   {

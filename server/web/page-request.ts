@@ -215,3 +215,9 @@ function pageHeaders(formAction: string | undefined): Record<string, string> {
     'Cache-Control': 'no-store',
   };
 }
+
+/** Whether the caller has this content cached. RFC 9110 §13.1.2 */
+export function isCached({ headers }: Pick<FastifyRequest, 'headers'>, tag: string): boolean {
+  const tags = headers['if-none-match']?.split(',').map((one) => one.trim().replace(/^W\//, ''));
+  return tags?.some((one) => one === '*' || one === `"${tag}"`) ?? false;
+}

@@ -27,6 +27,8 @@ interface BarPlot<Point extends { readonly at: EpochSeconds }> extends TimeAxis 
   readonly step: (point: Point | undefined) => PlottedStep;
   /** The names of the bars of a step, if it has several. */
   readonly names?: readonly string[];
+  /** Their classes in the style sheet; `part-1` and so on unless given. */
+  readonly classes?: readonly string[];
   /** A value as the axis shows it; '' for one that it leaves out. */
   readonly format: (value: number) => string;
   /** The page behind the bar of the step that begins at this time. */
@@ -45,6 +47,7 @@ const [top, bottom] = [readoutHeight + 8, height - 24];
  */
 export function barPlot<Point extends { readonly at: EpochSeconds }>(plot: BarPlot<Point>): Html {
   const { title, summary, from, until, stepSeconds, points, step, names, format, href } = plot;
+  const classOf = (part: number) => plot.classes?.[part] ?? `part-${part + 1}`;
   const found = new Map(points.map((point) => [point.at, point]));
   const count = Math.round((until - from) / stepSeconds);
   const steps = Array.from({ length: count }, (_, index) => {
@@ -61,7 +64,8 @@ export function barPlot<Point extends { readonly at: EpochSeconds }>(plot: BarPl
     const soFar = isCurrent ? ', until now' : '';
     const rects = values.map((value, part) => {
       const barHeight = Math.max(bottom - y(value), value > 0 ? 2 : 1);
-      const className = value === 0 ? 'zero' : `part-${part + 1}`;
+      if (value === 0 && part > 0) return undefined;
+      const className = value === 0 ? 'zero' : classOf(part);
       return html`<rect class="${className}" x="${round(index * width + width * 0.12)}%" width="${round(width * 0.76)}%" y="${round(bottom - barHeight)}" height="${round(barHeight)}"/>`;
     });
     const target = values.some((value) => value > 0) ? href?.(at) : undefined;
@@ -78,7 +82,7 @@ ${content}
 </a>`;
   });
   return html`<figure class="plot">
-<figcaption>${title}${names && plotKey(names)}</figcaption>
+<figcaption>${title}${names && plotKey(names, classOf)}</figcaption>
 <div class="plot-frame">
 <svg class="plot-values" height="${height}" aria-hidden="true">${ticks.map((tick) => label('100%', y(tick) + 4, format(tick), 'end'))}</svg>
 <svg class="plot-area" height="${height}" role="group" aria-label="${summary}">
@@ -91,10 +95,10 @@ ${bars}
 }
 
 /** The legend of a plot that has several bars for each step. */
-function plotKey(names: readonly string[]): Html {
+function plotKey(names: readonly string[], classOf: (part: number) => string): Html {
   const square = (part: number) =>
-    html`<svg width="10" height="10" aria-hidden="true"><rect class="part-${part}" width="10" height="10"/></svg>`;
-  return html` <span class="plot-key">${names.map((name, index) => html`<span>${square(index + 1)} ${name}</span>`)}</span>`;
+    html`<svg width="10" height="10" aria-hidden="true"><rect class="${classOf(part)}" width="10" height="10"/></svg>`;
+  return html` <span class="plot-key">${names.map((name, index) => html`<span>${square(index)} ${name}</span>`)}</span>`;
 }
 
 /** The time span of a step. Days are always UTC days, because calls are counted that way. */
@@ -178,26 +182,29 @@ export function usagePlots(usage: PlottedUsage, hrefOf: CallsHref): readonly Htm
   return [...callPlots(usage, hrefOf), latencyPlot];
 }
 
-/** Only the plots of calls and errors. */
+/** Only the plot of calls, with the errors as a part of each bar. */
 export function callPlots(usage: PlottedUsage, hrefOf: CallsHref): readonly Html[] {
   const { total, stepSeconds } = usage;
-  const counts = (title: string, [one, many]: [string, string], of: 'calls' | 'errors') =>
+  const words = ({ calls, errors }: PlottedCalls) =>
+    `${countWords(calls, 'call', 'calls')}${errors === 0 ? '' : `, ${countWords(errors, 'error', 'errors')}`}`;
+  return [
     barPlot({
       ...usage,
-      title: `${title} per ${stepWords(stepSeconds)}`,
-      summary: `${title} per ${stepWords(stepSeconds)}: ${countWords(total[of], one, many)} in total`,
-      step: (point) => {
-        const count = point?.[of] ?? 0;
-        return { values: [count], words: countWords(count, one, many) };
-      },
+      title: `Calls per ${stepWords(stepSeconds)}`,
+      summary: `Calls per ${stepWords(stepSeconds)}: ${words(total)} in total`,
+      names: ['calls', 'errors'],
+      classes: ['part-1', 'errors'],
+      step: (point = { at: 0, ...none }) => ({
+        values: [point.calls, point.errors],
+        words: words(point),
+      }),
       format: (value) => (Number.isInteger(value) ? callWords(value) : ''),
-      href: (at) => hrefOf(at, of),
-    });
-  return [
-    counts('Calls', ['call', 'calls'], 'calls'),
-    counts('Errors', ['error', 'errors'], 'errors'),
+      href: (at) => hrefOf(at, 'calls'),
+    }),
   ];
 }
+
+const none = { calls: 0, errors: 0, p50: undefined, p90: undefined, p99: undefined };
 
 function countWords(count: number, one: string, many: string): string {
   return `${callWords(count)} ${count === 1 ? one : many}`;
@@ -214,13 +221,17 @@ function stepWords(seconds: number): string {
 }
 
 /** The numbers behind the plots, in a table that opens below them: the newest step first. Steps without calls may be missing. */
-export function usageNumbers({ points, stepSeconds }: PlottedUsage): Html {
+export function usageNumbers({ points, stepSeconds }: PlottedUsage, hrefOf: CallsHref): Html {
   const form = stepSeconds >= daySeconds ? 'day' : 'moment';
   const isTimed = points.some(({ p50 }) => p50 !== undefined);
   const columns = ['From', 'Calls', 'Errors', ...(isTimed ? ['Median', 'p90', 'p99'] : [])];
-  const rows = points.toReversed().map(({ at, calls, errors, p50, p90, p99 }) => {
+  // An hour without calls has nothing to say.
+  const busy = points.filter(({ calls }) => calls > 0);
+  const rows = busy.toReversed().map(({ at, calls, errors, p50, p90, p99 }) => {
     const latencies = isTimed ? [p50, p90, p99].map(msWords) : [];
-    const values = [callWords(calls), callWords(errors), ...latencies];
+    const linked = (count: number, of: 'calls' | 'errors') =>
+      count === 0 ? '0' : html`<a href="${hrefOf(at, of)}">${callWords(count)}</a>`;
+    const values = [linked(calls, 'calls'), linked(errors, 'errors'), ...latencies];
     return html`<tr>
 <th scope="row">${form === 'day' ? timeIn('day', at) : localTime(form, at)}</th>
 ${values.map((value) => html`<td>${value}</td>`)}

@@ -2,6 +2,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { AccountRefusal } from '#accounts/account-refusal';
 import { rememberBrowser } from '#accounts/guess-limit';
 import { knownBrowserLifeSeconds, sessionLifeSeconds } from '#model/lifetimes';
+import { serverListUrl } from '#model/server-list';
+import { parseServerPath } from '#model/slug';
 import type { IdentityProvider } from '#accounts/openid-provider';
 import type { ProviderSetup } from '#accounts/provider-setup';
 import { passkeyDomain } from '#accounts/passkeys';
@@ -134,13 +136,27 @@ async function sendSignIn(
   const errors = message === undefined ? [] : [{ field: 'password', message }];
   const provider = people.identityProvider?.name;
   const company = await hasProviders(people.db);
-  const data = { email, next, errors, notice, passkeys, provider, company };
+  const organization = organizationOf(next, base);
+  const data = { email, next, errors, notice, passkeys, provider, company, organization };
   const scripts = passkeys ? [pageAssets().passkeys.path] : [];
   return sendPage(reply, signInPage, data, {
     status,
     csrfToken: browserCsrfToken(request, reply, base),
     scripts,
   });
+}
+
+/** The organization of all servers that an application asks for, if the person comes from its request. */
+function organizationOf(next: string, base: string): string | undefined {
+  const { pathname, searchParams } = new URL(next, base);
+  if (pathname !== '/oauth/consent') return undefined;
+  const named = searchParams.getAll('resource').filter((one) => one !== serverListUrl(base));
+  const start = `${base}/mcp/`;
+  const places = named.map((one) =>
+    one.startsWith(start) ? parseServerPath(one.slice(start.length))?.organization : undefined,
+  );
+  const [only, ...others] = new Set(places);
+  return others.length === 0 ? only : undefined;
 }
 
 async function signOut(

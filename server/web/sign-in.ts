@@ -25,11 +25,14 @@ interface SignInPageData {
   readonly provider: string | undefined;
   /** Whether an organization has an identity provider of its own. */
   readonly company: boolean;
+  /** The organization that the person wants to go to, if that is known. */
+  readonly organization: string | undefined;
 }
 
 /** Signs in by password, passkey or the identity provider. */
 export function signInPage(data: SignInPageData, frame: Frame): Html {
-  const { email, next, errors, passkeys, provider, company } = data;
+  const { email, next, errors, passkeys, provider, company, organization } = data;
+  const place = organization === undefined ? '' : `organization=${organization}&`;
   const title = errors.length > 0 ? 'Not signed in' : 'Sign in';
   const passwordFields = html`${hiddenField('next', next)}
 ${textField({ name: 'email', label: 'E-mail', type: 'email', value: email, autocomplete: 'username webauthn', focus: errors.length === 0 })}
@@ -56,7 +59,7 @@ ${
     html`${hiddenField('next', next)} <button>Sign in with ${provider}</button>`,
   )
 }
-${company && html`<a class="button" href="${companySignInPath}?next=${encodeURIComponent(next)}">Sign in with your work account</a>`}
+${company && html`<a class="button" href="${companySignInPath}?${place}next=${encodeURIComponent(next)}">Sign in with your work account</a>`}
 </div>`
 }
 <p class="help">Forgot your password? The operator of this server can create a link to set a new one.</p>`;

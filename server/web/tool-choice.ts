@@ -44,7 +44,12 @@ export function sentNames(form: Form, name: string): string[] {
   const checked = [...form.keys()].flatMap((field) => {
     const [at, kind = '', ...rest] = field.split('.');
     if (at !== name || !isListed(kind)) return [];
-    return `${kind}:${decodeURIComponent(rest.join('.'))}`;
+    try {
+      return `${kind}:${decodeURIComponent(rest.join('.'))}`;
+    } catch {
+      // No box of ours.
+      return [];
+    }
   });
   const typed = listedKinds.flatMap((kind) =>
     (form.get(`${name}-${kind}`) ?? '')
@@ -68,19 +73,22 @@ export function selectionOf([type, ...names]: EnteredTools): ToolSelection {
   return { type: 'chosen', tools: of('tool'), prompts: of('prompt'), resources: of('resource') };
 }
 
-/** What a selection limits to, in a few words for a fact or a column. */
-export function selectionWords(selection: ToolSelection): string {
+/** What a selection limits to, in a few words for a fact or a column. `others` is how many of it are not shown to the reader. */
+export function selectionWords(
+  selection: ToolSelection & { readonly others?: number | undefined },
+): string {
   switch (selection.type) {
     case 'all':
       return 'All tools';
     case 'read-only':
       return 'Only tools that read';
     case 'chosen': {
-      const { tools, prompts, resources } = selection;
+      const { tools, prompts, resources, others = 0 } = selection;
       const counts = [
         ...countWords(tools.length, 'tool'),
         ...countWords(prompts.length, 'prompt'),
         ...countWords(resources.length, 'resource'),
+        ...(others === 0 ? [] : [`${others} that you cannot use`]),
       ];
       return counts.length === 0 ? 'Nothing' : `Only ${counts.join(', ')}`;
     }

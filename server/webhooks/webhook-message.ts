@@ -1,4 +1,4 @@
-import { hostAndPort } from '#outbound/checked-addresses';
+import { isNamed } from '#outbound/checked-addresses';
 import { createHmac, randomBytes } from 'node:crypto';
 import type { Sealing } from '#secrets/master-key';
 import { eventDocument } from '#audit/export-audit';
@@ -78,6 +78,7 @@ export function webhookUrlProblem(
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') return 'is not an https URL';
   if (url.username || url.password || url.hash)
     return 'must not contain a user, a password or a fragment';
-  const isNamed = allowedHosts.includes(url.hostname) || allowedHosts.includes(hostAndPort(url));
-  return url.protocol === 'https:' || isNamed ? undefined : 'is not an https URL';
+  return url.protocol === 'https:' || isNamed(url, allowedHosts)
+    ? undefined
+    : 'is not an https URL';
 }

@@ -31,6 +31,14 @@ export const gatewayRows: readonly GatewayRow[] = [
     ours: async (setting, name) => atOneProcess(setting, name, 'http', plain('json')),
   },
   {
+    name: 'collection-key',
+    title: 'JSON, key, a collection over its member',
+    unit: 'µs',
+    aims: { cpu: 1.15 },
+    floor: async (setting) => atOneProcess(setting, 'ours', 'http', plain('json')),
+    ours: async (setting, name) => atOneProcess(setting, name, 'collection', plain('json')),
+  },
+  {
     ...called('json-token', 'JSON, token', { cpu: 1.4 }),
     async ours(setting, name) {
       const server = await setting.sqlite(name);
@@ -171,7 +179,7 @@ export function called(
 async function atOneProcess(
   setting: Setting,
   name: string,
-  server: 'http' | 'session' | 'modern',
+  server: 'http' | 'session' | 'modern' | 'collection',
   call: Pick<Shot, 'body'> & Partial<Shot>,
 ): Promise<Slot> {
   const running = await setting.sqlite(name);

@@ -5,6 +5,7 @@
 import { benchActivity } from './activity.ts';
 import { benchAdmissions } from './admissions.ts';
 import { benchAgents } from './agents.ts';
+import { benchCollections } from './collections.ts';
 import { benchDashboard } from './dashboard.ts';
 import { benchGateway } from './gateway.ts';
 import { benchNodes } from './nodes.ts';
@@ -23,6 +24,7 @@ const benches = {
   gateway: [() => benchGatewayRows(options, log), () => benchGateway(log)],
   dashboard: [() => benchDashboard(log)],
   agents: [() => benchAgents(log)],
+  collections: [() => benchCollections(log)],
   admissions: [() => benchAdmissions(log)],
   activity: [() => benchActivity(log)],
   recording: [() => benchRecording(options, log)],

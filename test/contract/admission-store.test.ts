@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { lockAdmissions } from '#server/db/admissions';
 import { active } from '#server/gateway/admission';
+import { insertCollection, removeMember } from '#server/db/collections';
 import { insertClient, revokeClient } from '#server/db/clients';
 import { revokeAccessToken } from '#server/db/revoked-tokens';
 import { insertAgent } from '#server/db/agents';
@@ -226,6 +227,47 @@ await onEachDatabase('admission', ({ open }) => {
     await db.deleteFrom('membership').execute();
 
     expect(await admissions.byPerson(at)).toBeUndefined();
+  });
+
+  test('195: admits callers of a collection to its members, and a person only to those that they may use', async () => {
+    await using database = await open();
+    await prepared(database);
+    const { db, admissions } = await database.connectAgain();
+    const dana = { id: 'user_dana', email: 'dana@example.com', email_key: 'dana@example.com' };
+    await db
+      .insertInto('person')
+      .values({ ...dana, created_at: now })
+      .execute();
+    const membership = { person_id: 'user_dana', organization_id: 'org_acme', role: 'member' };
+    await db.insertInto('membership').values(membership).execute();
+    const ids = { id: 'srv_both', targetId: 'target_both', organizationId: 'org_acme' };
+    const chosen = { type: 'chosen', tools: ['find'], prompts: [], resources: [] } as const;
+    const both = { ...ids, name: 'both', createdAt: madeAt };
+    await insertCollection(db, both, [{ id: 'srv_sales', selection: chosen }]);
+    const ofNone = { ...place, collectionId: 'srv_both', userId: undefined };
+    const ofDana = { ...ofNone, userId: 'user_dana' };
+
+    expect(await admissions.byMember(ofNone)).toMatchObject({
+      endpoint: { id: 'srv_sales' },
+      toolCaller: { groups: undefined, selections: [chosen] },
+    });
+    expect(await admissions.byMember(ofDana)).toMatchObject({ endpoint: { id: 'srv_sales' } });
+    expect(await admissions.byMember({ ...ofDana, userId: 'user_eve' })).toBeUndefined();
+    expect(await admissions.byMember({ ...ofNone, server: 'support' })).toBeUndefined();
+    expect(await admissions.byMember({ ...ofNone, collectionId: 'srv_support' })).toBeUndefined();
+
+    await db
+      .updateTable('endpoint')
+      .set({ access: 'groups' })
+      .where('id', '=', 'srv_sales')
+      .execute();
+
+    expect(await admissions.byMember(ofDana)).toBeUndefined();
+    expect(await admissions.byMember(ofNone)).toMatchObject({ endpoint: { id: 'srv_sales' } });
+
+    await removeMember(db, 'srv_both', 'srv_sales');
+
+    expect(await admissions.byMember(ofNone)).toBeUndefined();
   });
 
   test('returns the tools that the server currently hides', async () => {

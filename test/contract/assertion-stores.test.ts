@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 
 import { allowAssertedGrant, putAssertedGrant } from '#server/db/assertion-grants';
+import { listDevices, signOutDevice } from '#server/db/devices';
 import { findClient, insertClient, listClients, revokeClient } from '#server/db/clients';
 import {
   findGrant,
@@ -25,6 +26,7 @@ import {
   updateTrustRule,
 } from '#server/db/trust-rules';
 import {
+  findKnownGrant,
   findVouchingProvider,
   isProviderIssuer,
   lockMemberLink,
@@ -81,6 +83,9 @@ await onEachDatabase('assertions', ({ open }) => {
       secretHash: undefined,
       secretHint: undefined,
     });
+  const device = (name: string) => {
+    return { id: `device_${name}_${dana}`, claimHash: name, name, system: 'Linux' };
+  };
   const asserted = (but: { serverId?: string; providerId?: string; scopes?: [] } = {}) => ({
     id: `grant_${randomUUID()}`,
     userId: dana,
@@ -140,6 +145,114 @@ await onEachDatabase('assertions', ({ open }) => {
     expect(await put()).toMatchObject({ outcome: 'granted', isNew: true });
   });
 
+  test('188: grant by an assertion: each device has its own, and a device that is signed out is refused until the person has signed in again', async () => {
+    const [here, there] = [
+      await put({ device: device('laptop') }),
+      await put({ device: device('desk') }),
+    ];
+    const idOf = (one: typeof here) => (one.outcome === 'granted' ? one.id : '');
+    const devices = (await listDevices(stores.db, { userId: dana }, now)).map(({ name }) => name);
+    const ended = await signOutDevice(stores.db, device('laptop').id, { userId: dana }, now);
+    const after = [await admits(idOf(here)), await admits(idOf(there))];
+
+    expect(devices.toSorted()).toEqual(['desk', 'laptop']);
+    expect([...ended]).toEqual([['acme', 1]]);
+    expect(after).toEqual([false, true]);
+    expect(await put({ device: device('laptop') })).toEqual({ outcome: 'signed-out' });
+    // Nor does it get into another server of the organization, where it never was.
+    expect(await put({ device: device('laptop'), serverId: 'srv_wiki' })).toEqual({
+      outcome: 'signed-out',
+    });
+    expect(await put({ device: device('laptop'), signedInAt: now })).toEqual({
+      outcome: 'signed-out',
+    });
+    expect(await put({ device: device('desk') })).toMatchObject({
+      outcome: 'granted',
+      isNew: false,
+    });
+    const again = await put({ device: device('laptop'), signedInAt: now + 1 });
+    expect(again).toMatchObject({ outcome: 'granted', isNew: true });
+    expect(await admits(idOf(again))).toBe(true);
+  });
+
+  test('188: grant by an assertion: one that is withdrawn refuses all devices, also new ones, however the person signed in', async () => {
+    const [here, there] = [
+      await put({ device: device('laptop') }),
+      await put({ device: device('desk') }),
+    ];
+    const idOf = (one: typeof here) => (one.outcome === 'granted' ? one.id : '');
+    await put();
+    await revokeGrant(stores.db, idOf(here), now);
+    const refused = [
+      await put({ device: device('laptop'), signedInAt: now + 1 }),
+      await put({ device: device('desk'), signedInAt: now + 1 }),
+      await put({ signedInAt: now + 1 }),
+      await put({ device: device('new'), signedInAt: now + 1 }),
+    ];
+
+    expect(new Set(refused.map(({ outcome }) => outcome))).toEqual(new Set(['withdrawn']));
+    expect([await admits(idOf(here)), await admits(idOf(there))]).toEqual([false, false]);
+    expect(await listDecisionsOfPerson(stores.db, dana, now)).toHaveLength(1);
+    expect(await allowAssertedGrant(stores.db, idOf(here))).toBe(true);
+    expect(await put({ device: device('desk') })).toMatchObject({
+      outcome: 'granted',
+      isNew: true,
+    });
+  });
+
+  test('grant by an assertion: to allow what was signed out with a device allows all of that device', async () => {
+    const laptop = device('laptop');
+    const first = await put({ device: laptop });
+    await put({ device: laptop, serverId: 'srv_wiki' });
+    await signOutDevice(stores.db, laptop.id, { userId: dana }, now);
+
+    expect(await put({ device: laptop })).toEqual({ outcome: 'signed-out' });
+    expect(await allowAssertedGrant(stores.db, first.outcome === 'granted' ? first.id : '')).toBe(
+      true,
+    );
+    expect(await put({ device: laptop })).toMatchObject({ outcome: 'granted', isNew: true });
+    expect(await put({ device: laptop, serverId: 'srv_wiki' })).toMatchObject({ isNew: true });
+  });
+
+  test('grant by an assertion: what an account was granted is found for its device alone', async () => {
+    const [here, without] = [await put({ device: device('laptop') }), await put()];
+    const found = async (deviceHash: string) => {
+      const at = { providerId: provider, subject: dana, clientId, organization: 'acme' };
+      return findKnownGrant(stores.db, { ...at, server: 'sales', issuedAt: now, deviceHash });
+    };
+
+    expect([await found('laptop'), await found(''), await found('desk')]).toMatchObject([
+      { id: here.outcome === 'granted' ? here.id : '' },
+      { id: without.outcome === 'granted' ? without.id : '' },
+      undefined,
+    ]);
+  });
+
+  test('grant by an assertion: deleting a person whose devices were signed out deletes their grants', async () => {
+    for (const one of [device('laptop'), device('desk')]) {
+      await put({ device: one });
+      await signOutDevice(stores.db, one.id, { userId: dana }, now);
+    }
+    await stores.db.deleteFrom('person').where('id', '=', dana).execute();
+    const left = stores.db.selectFrom('oauth_grant').select('id').where('person_id', '=', dana);
+
+    expect(await left.execute()).toEqual([]);
+  });
+
+  test('grant by an assertion: forgetting devices that were signed out refuses no other one', async () => {
+    for (const one of [device('laptop'), device('desk')]) {
+      await put({ device: one });
+      await signOutDevice(stores.db, one.id, { userId: dana }, now);
+    }
+    await stores.db.deleteFrom('device').where('person_id', '=', dana).execute();
+
+    expect(await put()).toMatchObject({ outcome: 'granted', isNew: true });
+    expect(await put({ device: device('laptop') })).toMatchObject({
+      outcome: 'granted',
+      isNew: true,
+    });
+  });
+
   test('grant by an assertion: only one that was revoked can be allowed again', async () => {
     const first = await put();
     const id = first.outcome === 'granted' ? first.id : '';
@@ -156,7 +269,7 @@ await onEachDatabase('assertions', ({ open }) => {
       ...Array.from({ length: 5 }, (_, at) => put({ expiresAt: now + 1e6 * (at + 1) })),
     ]);
 
-    expect(puts.every((one) => one.outcome === 'withdrawn' || one.id === id)).toBe(true);
+    expect(puts.every((one) => one.outcome !== 'granted' || one.id === id)).toBe(true);
     expect(await admits(id)).toBe(false);
     expect(await put()).toEqual({ outcome: 'withdrawn' });
   });

@@ -1,10 +1,15 @@
 import { expect, test } from 'vitest';
 
+import { CallLog } from '#server/activity/call-log';
 import { CallRetention } from '#server/activity/call-retention';
+import { missingCalls } from '#server/admin/missing-calls';
 import { addGaps, findGaps, type NodeGap } from '#server/db/call-gaps';
+import { callsATransaction, writeCalls } from '#server/db/calls';
+import { findCall } from '#server/db/find-calls';
 import { insertOrganization } from '#server/db/organizations';
 import { updateSettings } from '#server/db/settings';
 import type { Db } from '#server/db/transaction';
+import { madeCall } from '#support/made-calls';
 import { onEachDatabase } from '#support/databases';
 import { stillClock } from '#support/still-clock';
 
@@ -67,6 +72,36 @@ await onEachDatabase('gaps of recorded calls', ({ open }) => {
     expect(await counts(startMs + 3 * minuteMs, undefined)).toBe(1);
     expect(await counts(startMs + 3 * minuteMs + 1, undefined)).toBe(0);
     expect(await counts(0, startMs)).toBe(0);
+  });
+
+  test('gaps: an end that is dropped while the database cannot be written to is one, and its call stays unknown', async () => {
+    await using stores = await open();
+    const { db } = stores;
+    let isFull = false;
+    const log = new CallLog({
+      async write(writes) {
+        if (isFull) throw new Error('disk full');
+        await writeCalls(db, writes);
+      },
+      rowsATransaction: callsATransaction(db),
+      namesOf: async (_, ids) => new Map(ids.map((id) => [id, `id of ${id}`])),
+      node: 'node-1',
+      nowMs: () => startMs,
+      failed: () => undefined,
+    });
+    const ended = await log.begin(madeCall());
+    const dropped = await log.begin(madeCall());
+    isFull = true;
+    while (log.dropped === 0) log.note(madeCall(), log.pending < 20_000 ? ended : dropped);
+    isFull = false;
+    await log.close();
+
+    const endOf = async ({ id }: { readonly id: string }) =>
+      (await findCall(db, 'id of acme', id))?.end;
+    expect([await endOf(ended), await endOf(dropped)]).toEqual(['ok', 'unknown']);
+    expect(await missingCalls(db, 'id of acme', {}, false)).toEqual([
+      { from: startMs / 1000, until: startMs / 1000, calls: 1, reason: 'ends_dropped' },
+    ]);
   });
 
   test('gaps: they are kept as long as calls, and those of deleted organizations are deleted', async () => {

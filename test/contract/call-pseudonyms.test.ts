@@ -71,12 +71,14 @@ await onEachDatabase('pseudonyms in recorded calls', ({ open }) => {
     await using stores = await open();
     const { db } = stores;
     await withCalls(db);
+    const onDevice = { device_id: 'device_9f' };
+    await db.updateTable('call_record').set(onDevice).where('person_id', '=', dana).execute();
     const others = await stored(db, 'org_other');
     const changed = await replacePerson(db, await request(db));
 
     const own = await stored(db, 'org_acme');
     expect(changed).toBe(2);
-    expect(own).not.toMatch(/user_dana|dana@/i);
+    expect(own).not.toMatch(/user_dana|dana@|device_9f/i);
     expect(own).toContain('eli@example.com');
     expect(await stored(db, 'org_other')).toBe(others);
     const rows = await db

@@ -122,6 +122,22 @@ await onEachDatabase('recorded calls', ({ open }) => {
     expect(calls.map(({ times }) => times)).toEqual([1, 7]);
   });
 
+  test('equal refusals of two people through one application are a row for each', async () => {
+    const log = logTo('shared application');
+    const credential = { type: 'client', id: 'shared' } as const;
+    const refused = { credential, end: 'refused', error: 'closed_tool' } as const;
+    for (const userId of ['user_ada', 'user_bo', 'user_ada'])
+      log.note(call({ ...refused, userId }));
+    await log.close();
+
+    const { calls } = await search({ credential: 'shared' }, { watermarkMs: nowMs + 1 });
+
+    expect(calls.map(({ person, times }) => [person?.id, times])).toEqual([
+      ['user_bo', 1],
+      ['user_ada', 2],
+    ]);
+  });
+
   test('patterns find tools and applications in upper and lower case', async () => {
     const log = logTo('patterns');
     const names = ['Refund_order', 'refund_list', 'refund[1]', 'refund%', 'refund\\x'];
@@ -340,4 +356,21 @@ await onEachDatabase('recorded calls', ({ open }) => {
   });
 
   const organization = () => ({ organizationId });
+
+  test('calls are found by the device of the grant that they were made with', async () => {
+    const log = logTo('devices');
+    log.note(call({ subject: 'read', userId: 'gil', grantId: 'grant_1' }));
+    log.note(call({ subject: 'write', userId: 'gil', grantId: 'grant_2' }));
+    log.note(call({ subject: 'list', userId: 'gil' }));
+    await log.flush();
+    nowMs += 400_000;
+
+    const all = await search({ person: 'gil' });
+    const onOne = await search({ person: 'gil', device: 'name of grant_1' });
+    expect(new Set(all.calls.map(({ deviceId }) => deviceId))).toEqual(
+      new Set(['name of grant_1', 'name of grant_2', undefined]),
+    );
+    expect(subjects(onOne)).toEqual(['read']);
+    expect(subjects(await search({ person: 'gil', device: 'another' }))).toEqual([]);
+  });
 });

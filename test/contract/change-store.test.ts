@@ -11,6 +11,7 @@ import { queryCache } from '#server/web/dashboard/live';
 import { madeAt, makeServer, newClient, newKey } from '#support/made-records';
 import { type Connection, onEachDatabase, type TestDatabase } from '#support/databases';
 import { openDatabase } from '#support/open-database';
+import { patient } from '#support/patient';
 
 const now = madeAt + 60;
 const agent = { id: 'agent_a', organizationId: 'org_acme', name: 'berlin', createdAt: madeAt };
@@ -168,7 +169,7 @@ await onEachDatabase('change tokens', ({ open }) => {
 
     await revokeKey(other.db, 'key_a', now);
 
-    await expect.poll(() => changes.changeToken()).not.toBe(before);
+    await expect.poll(() => changes.changeToken(), patient).not.toBe(before);
   });
 });
 

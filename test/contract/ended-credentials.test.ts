@@ -1,10 +1,13 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { type Actor, organizationOperation, perform, tokenActor } from '#server/admin/operation';
+import { organizationList, organizationRead } from '#server/admin/organizations';
+import { outboundList } from '#server/admin/outbound';
 import { everyRefusal } from '#server/audit/counted-refusals';
-import { insertUser } from '#server/db/people';
+import { insertUser, removeMember } from '#server/db/people';
 import { insertPersonalToken, revokePersonalToken } from '#server/db/personal-tokens';
 import { endSession } from '#server/db/sessions';
+import { updateSettings } from '#server/db/settings';
 import type { Db } from '#server/db/transaction';
 import { hashSecret, mintSecret } from '#server/secrets/secrets';
 import { type Connection, onEachDatabase, postgres } from '#support/databases';
@@ -55,7 +58,7 @@ async function acting(database: Connection, kind: (typeof kinds)[number]) {
   const dana = { id: userId, email: 'dana@example.com', createdAt: madeAt };
   await insertUser(db, dana, { organizationId: 'org_acme', role: 'owner' });
   const actor = await credentials[kind](db);
-  if (!actor) throw new Error('no actor');
+  if (actor?.type !== 'person') throw new Error('no actor');
   const ports = {
     db,
     clock,
@@ -68,6 +71,7 @@ async function acting(database: Connection, kind: (typeof kinds)[number]) {
   };
   return {
     actor,
+    ports,
     change: (during: { ahead?: () => Promise<void>; run?: (tx: Db) => Promise<void> }) => {
       const operation = organizationOperation({
         name: 'organization.update',
@@ -126,5 +130,59 @@ await suite('postgres', 'an administrative change in PostgreSQL', () => {
     await ending;
 
     expect(order).toEqual(['changed', 'ended']);
+  });
+});
+
+await onEachDatabase('a personal token', ({ open }) => {
+  /** Dana, by a token, in acme and other; she owns both, and so all. */
+  async function holder(database: Connection, factors: 1 | 2 = 1) {
+    const { actor, ports } = await acting(database, 'token');
+    await makeOrganization(database, 'other');
+    const dana = { id: userId, email: 'dana@example.com', createdAt: madeAt };
+    const join = (organizationId: string) =>
+      insertUser(database.db, dana, { organizationId, role: 'owner' });
+    await join('org_other');
+    const by = { ...actor, factors };
+    return {
+      /** Leaves acme, of which somebody else becomes an owner, and comes back. */
+      async returnsToAcme() {
+        const lee = { id: 'user_lee', email: 'lee@example.com', createdAt: madeAt };
+        await insertUser(database.db, lee, { organizationId: 'org_acme', role: 'owner' });
+        await removeMember(database.db, 'org_acme', userId, 'owner');
+        await join('org_acme');
+      },
+      async listed() {
+        const { items } = await perform(organizationList, {}, by, ports);
+        return items.map(({ name }) => name);
+      },
+      hosts: () => perform(outboundList, {}, by, ports),
+      found: (organization: string) => perform(organizationRead, { organization }, by, ports),
+    };
+  }
+
+  test('225: personal token: it neither lists nor opens an organization that its owner left since, nor what only an owner of all sees', async () => {
+    await using database = await open();
+    const token = await holder(database);
+    const before = await token.listed();
+    const hosts = await token.hosts();
+    await token.returnsToAcme();
+
+    expect([before, hosts.items]).toEqual([['acme', 'other'], []]);
+    expect(await token.listed()).toEqual(['other']);
+    await expect(token.found('acme')).rejects.toMatchObject({ code: 'not_found' });
+    await expect(token.hosts()).rejects.toMatchObject({ code: 'not_found' });
+  });
+
+  test('225: personal token: it does not list an organization that requires more than was proved for it', async () => {
+    await using database = await open();
+    const token = await holder(database);
+    await updateSettings(database.db, 'org_acme', { secondFactorRequired: true });
+    const withOne = await token.listed();
+    await using again = await open();
+    const strong = await holder(again, 2);
+    await updateSettings(again.db, 'org_acme', { secondFactorRequired: true });
+
+    expect(withOne).toEqual(['other']);
+    expect(await strong.listed()).toEqual(['acme', 'other']);
   });
 });

@@ -519,6 +519,7 @@ await onEachDatabase('grants', ({ open }) => {
 
     test('with the scopes that its client and role currently have', async () => {
       const { begun } = await grant();
+      await setGrantTools(stores.db, begun.id, { type: 'all' });
       const before = await admitted(begun);
       await stores.db
         .updateTable('membership')
@@ -527,6 +528,16 @@ await onEachDatabase('grants', ({ open }) => {
         .execute();
 
       expect(before?.scopes).toEqual(scopes);
+      expect((await admitted(begun))?.scopes).toEqual(['mcp:tools:read']);
+    });
+
+    test('without the scope to administer the server while it is limited to reading', async () => {
+      const { begun } = await grant();
+      await setGrantTools(stores.db, begun.id, { type: 'all' });
+      const whole = await admitted(begun);
+      await setGrantTools(stores.db, begun.id, { type: 'read-only' });
+
+      expect(whole?.scopes).toEqual(scopes);
       expect((await admitted(begun))?.scopes).toEqual(['mcp:tools:read']);
     });
 

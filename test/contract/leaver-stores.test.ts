@@ -194,7 +194,7 @@ await onEachDatabase('what a person who leaves answered for', ({ open }) => {
     expect(await byKey('hash of a')).toMatchObject({ suspension: 'owner_left' });
   });
 
-  test('does not come back by itself with the person', async () => {
+  test('does not come back with the person', async () => {
     await leave();
     await insertUser(database.db, dana, { organizationId: org, role: 'admin' });
 

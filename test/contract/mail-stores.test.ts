@@ -63,12 +63,16 @@ await onEachDatabase('mail', ({ open }) => {
     const mail = { id, kind, recipient, invitationId, sealedContent: 'sealed' };
     return (await insertMails(stores.db, org, [mail], { now: at, most })) ? id : undefined;
   };
+  const claimed = async (at = claim) => {
+    const current = present(await findMailServer(stores.db, org));
+    return claimMail(stores.db, current, at);
+  };
   const listed = async () =>
     (await listMails(stores.db, org, { status: undefined, limit: 9, offset: 0 })).items;
-  const invitation = async () => {
+  const invitation = async (createdBy = 'operator') => {
     const id = `invitation_${randomUUID()}`;
     const made = { id, organizationId: org, role: 'viewer', groupIds: [], note: '' } as const;
-    const rest = { createdBy: 'operator', createdAt: now, expiresAt: now + day };
+    const rest = { createdBy, createdAt: now, expiresAt: now + day };
     await insertInvitation(stores.db, { ...made, ...rest, tokenHash: randomUUID() });
     return id;
   };
@@ -109,9 +113,7 @@ await onEachDatabase('mail', ({ open }) => {
   test('of several processes, one claims a mail', async () => {
     const id = await add('zoe@example.com');
 
-    const claims = await Promise.all(
-      Array.from({ length: 8 }, () => claimMail(stores.db, org, claim)),
-    );
+    const claims = await Promise.all(Array.from({ length: 8 }, async () => claimed()));
 
     expect(claims.filter((one) => one !== undefined)).toMatchObject([{ id }]);
     expect(await due()).toBe(now + 60);
@@ -119,8 +121,8 @@ await onEachDatabase('mail', ({ open }) => {
 
   test('a claim that ran out is taken by the next process, and the one before can no longer end the mail', async () => {
     await add('zoe@example.com');
-    const first = present(await claimMail(stores.db, org, claim));
-    const second = await claimMail(stores.db, org, { now: now + 60, until: now + 120 });
+    const first = present(await claimed());
+    const second = await claimed({ now: now + 60, until: now + 120 });
 
     const late = await endMail(stores.db, first, 'refused', 'answered', now + 61);
     await releaseMail(stores.db, first, { nextAttemptAt: now, counts: true });
@@ -132,12 +134,12 @@ await onEachDatabase('mail', ({ open }) => {
 
   test('a released mail waits until its next attempt, and the mail server pauses all', async () => {
     await add('zoe@example.com');
-    const first = present(await claimMail(stores.db, org, claim));
+    const first = present(await claimed());
     const after = { nextAttemptAt: now + 30, answer: 'answered “451”', counts: true };
     await releaseMail(stores.db, first, after);
     const found = present(await findMailServer(stores.db, org));
 
-    expect(await claimMail(stores.db, org, claim)).toBeUndefined();
+    expect(await claimed()).toBeUndefined();
     expect(await due()).toBe(now + 30);
     expect(await listed()).toMatchObject([{ attempts: 1, answer: 'answered “451”' }]);
     await noteMailServer(stores.db, found, { failed: now, why: 'x', nextAttemptAt: now + 99 });
@@ -154,22 +156,37 @@ await onEachDatabase('mail', ({ open }) => {
     const before = await listed();
     await revokeInvitation(stores.db, org, other);
 
-    const first = await claimMail(stores.db, org, claim);
-    const none = await claimMail(stores.db, org, claim);
+    const first = await claimed();
+    const none = await claimed();
 
     expect(before).toHaveLength(2);
     expect([first?.id, none]).toEqual([second, undefined]);
     expect((await findMailsAbout(stores.db, [one, other])).size).toBe(1);
   });
 
+  test('a mail whose author may no longer invite is not sent', async () => {
+    await add('zoe@example.com', { invitationId: await invitation('user:person_gone') });
+
+    expect([await claimed(), await listed()]).toEqual([undefined, []]);
+  });
+
+  test('no mail is sent through a server that was replaced meanwhile', async () => {
+    await add('zoe@example.com');
+    const before = present(await findMailServer(stores.db, org));
+    await replaceMailServer(stores.db, org, { ...server, host: 'other.example.com' }, now);
+
+    expect(await claimMail(stores.db, before, claim)).toBeUndefined();
+    expect(await claimed()).toMatchObject({ recipient: 'zoe@example.com' });
+  });
+
   test('an invitation that expired is not sent, nor is an old notice', async () => {
-    const late = { now: now + 3 * day, until: now + 3 * day + 60 };
+    const at = { now: now + 3 * day, until: now + 3 * day + 60 };
     await add('zoe@example.com', { invitationId: await invitation() });
     await add('ann@example.com', { kind: 'notice' });
 
-    const claimed = await claimMail(stores.db, org, late);
+    const late = await claimed(at);
 
-    expect(claimed).toBeUndefined();
+    expect(late).toBeUndefined();
     expect(await countMails(stores.db, org)).toEqual({ waiting: 0, sent: 0, refused: 2 });
   });
 
@@ -182,8 +199,8 @@ await onEachDatabase('mail', ({ open }) => {
 
   test('the content of a mail is deleted once it was sent, and the mail after thirty days', async () => {
     const id = (await add('zoe@example.com')) ?? '';
-    const claimed = present(await claimMail(stores.db, org, claim));
-    await endMail(stores.db, claimed, 'sent', 'answered “250”', now);
+    const sent = present(await claimed());
+    await endMail(stores.db, sent, 'sent', 'answered “250”', now);
     const row = await stores.db
       .selectFrom('mail')
       .select('sealed_content')
@@ -215,6 +232,6 @@ await onEachDatabase('mail', ({ open }) => {
       .where('id', '=', org)
       .execute();
 
-    expect(await due()).toBeUndefined();
+    expect([await due(), await claimed()]).toEqual([undefined, undefined]);
   });
 });

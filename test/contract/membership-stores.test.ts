@@ -197,7 +197,11 @@ await onEachDatabase('memberships and groups', ({ open }) => {
 
     await setServerAccess(stores.db, id, { access: 'groups', groupIds: [] });
 
-    expect(await findServerAccess(stores.db, id)).toEqual({ access: 'groups', groups: [] });
+    expect(await findServerAccess(stores.db, id)).toEqual({
+      access: 'groups',
+      groups: [],
+      isRequestable: false,
+    });
     expect(await mayUseServer(stores.db, owner, path)).toBe(false);
     expect(await listUsableServers(stores.db, owner, org.replace('_', '-'), 9)).toEqual([]);
   });

@@ -98,57 +98,53 @@ async function tablesOf(db: Db): Promise<number> {
 }
 
 await suite('postgres', 'migrate', () => {
-  test(
-    'migrate: after it, keys, sessions and sign-in work on PostgreSQL',
-    { timeout: 120_000 },
-    async () => {
-      await using target = await postgres.openEmpty();
-      await using old = await runningServer({ launcher: serverSources });
-      const link = /http:\S+(\/set-up\/\S+)/.exec(old.program.stdout)?.[1] ?? '';
-      const olga = visitor(old.base);
-      const made = await olga.submit(link, {
-        organization: 'acme',
-        email,
-        password,
-        repeated: password,
-      });
-      await old.command('server', 'create', 'acme/library', '--demo');
-      const { key } = keySchema.parse(
-        await old.command('key', 'create', 'acme/library', '--name', 'k'),
-      );
-      await old.program.end();
-      const copied = copiedSchema.parse(JSON.parse(await migrateTo(old.dataDir, target.url)));
-      const masterKeyFile = join(old.dataDir, 'master.key');
-      await using folder = await temporaryFolder('node');
+  test('migrate: after it, keys, sessions and sign-in work on PostgreSQL', async () => {
+    await using target = await postgres.openEmpty();
+    await using old = await runningServer({ launcher: serverSources });
+    const link = /http:\S+(\/set-up\/\S+)/.exec(old.program.stdout)?.[1] ?? '';
+    const olga = visitor(old.base);
+    const made = await olga.submit(link, {
+      organization: 'acme',
+      email,
+      password,
+      repeated: password,
+    });
+    await old.command('server', 'create', 'acme/library', '--demo');
+    const { key } = keySchema.parse(
+      await old.command('key', 'create', 'acme/library', '--name', 'k'),
+    );
+    await old.program.end();
+    const copied = copiedSchema.parse(JSON.parse(await migrateTo(old.dataDir, target.url)));
+    const masterKeyFile = join(old.dataDir, 'master.key');
+    await using folder = await temporaryFolder('node');
 
-      await using node = await runningServer({
-        launcher: serverSources,
-        dataDir: folder.path,
-        args: [
-          '--database-url',
-          target.url,
-          '--allow-async-standby',
-          '--master-key-file',
-          masterKeyFile,
-        ],
-      });
-      const call = await node.request('/mcp/acme/library', {
-        method: 'POST',
-        headers: { 'Content-Type': 'application/json', ...bearer(key) },
-        body: '{"jsonrpc":"2.0","id":1,"method":"tools/list"}',
-      });
-      const again = visitor(node.base);
-      for (const [name, value] of olga.cookies) again.cookies.set(name, value);
+    await using node = await runningServer({
+      launcher: serverSources,
+      dataDir: folder.path,
+      args: [
+        '--database-url',
+        target.url,
+        '--allow-async-standby',
+        '--master-key-file',
+        masterKeyFile,
+      ],
+    });
+    const call = await node.request('/mcp/acme/library', {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', ...bearer(key) },
+      body: '{"jsonrpc":"2.0","id":1,"method":"tools/list"}',
+    });
+    const again = visitor(node.base);
+    for (const [name, value] of olga.cookies) again.cookies.set(name, value);
 
-      expect(made.status).toBe(303);
-      expect(copied.find(({ table }) => table === 'api_key')?.rows).toBe(1);
-      expect([call.status, call.text]).toEqual([200, expect.stringContaining('"tools"')]);
-      expect((await again.get('/dashboard/acme')).status).toBe(200);
-      const returning = visitor(node.base);
-      expect((await returning.signIn(email, password)).status).toBe(303);
-      expect((await returning.get('/dashboard/acme')).status).toBe(200);
-    },
-  );
+    expect(made.status).toBe(303);
+    expect(copied.find(({ table }) => table === 'api_key')?.rows).toBe(1);
+    expect([call.status, call.text]).toEqual([200, expect.stringContaining('"tools"')]);
+    expect((await again.get('/dashboard/acme')).status).toBe(200);
+    const returning = visitor(node.base);
+    expect((await returning.signIn(email, password)).status).toBe(303);
+    expect((await returning.get('/dashboard/acme')).status).toBe(200);
+  });
 
   test('migrate: every value arrives as it was, and the source file is not changed', async () => {
     await using source = await furnished(1200);

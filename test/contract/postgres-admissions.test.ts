@@ -23,7 +23,7 @@ import { updateLastUses } from '#server/db/last-uses';
 import { migrate } from '#server/db/migrate';
 import { insertOrganization } from '#server/db/organizations';
 import { AdmissionsUnavailable } from '#server/db/postgres/admission-reader';
-import { targetColumns } from '#server/db/servers';
+import { targetColumns } from '#server/db/server-rows';
 import { openPostgresStores } from '#server/app/stores';
 import { postgres, type Connection, type TestDatabase } from '#support/databases';
 import { madeAt, makeServer, newClient, newKey } from '#support/made-records';
@@ -281,59 +281,55 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
     expect(first.found.filter((one) => second.found.includes(one))).toEqual([]);
   });
 
-  test(
-    'an admission reads a few rows, however many credentials there are',
-    { timeout: 90_000 },
-    async () => {
-      // Tables of its own: counts of connections that ended in an earlier test arrive late.
-      await using database = await postgres.openEmpty();
-      const db = database.connect();
-      await migrate(db);
-      await insertOrganization(db, { id: 'org_acme', name: 'acme', createdAt: 1 });
-      await sql`insert into endpoint (id, organization_id, name, created_at)
+  test('an admission reads a few rows, however many credentials there are', async () => {
+    // Tables of its own: counts of connections that ended in an earlier test arrive late.
+    await using database = await postgres.openEmpty();
+    const db = database.connect();
+    await migrate(db);
+    await insertOrganization(db, { id: 'org_acme', name: 'acme', createdAt: 1 });
+    await sql`insert into endpoint (id, organization_id, name, created_at)
       select 'srv_' || n, 'org_acme', 's' || n, 1 from generate_series(1, 3000) n`.execute(db);
-      await sql`insert into target (id, endpoint_id, upstream_kind, upstream_settings)
+    await sql`insert into target (id, endpoint_id, upstream_kind, upstream_settings)
       select 'target_' || n, 'srv_' || n, 'demo', '{}' from generate_series(1, 3000) n`.execute(db);
-      await sql`insert into api_key (id, hash, hint, name, endpoint_id, scopes, created_at)
+    await sql`insert into api_key (id, hash, hint, name, endpoint_id, scopes, created_at)
       select 'key_' || n, 'hash ' || n, '', '', 'srv_' || n, '[]', 1 from generate_series(1, 3000) n`.execute(
-        db,
-      );
-      await sql`analyze`.execute(db);
-      // Counts what was read so far, the checks of references above all. Otherwise PostgreSQL may wait for a second.
-      await sql`select pg_stat_force_next_flush()`.execute(db);
-      // Other tests have tables of this name in schemas of their own.
-      const read = async () => {
-        const { rows } = await sql<{ fetched: number; scans: number }>`
+      db,
+    );
+    await sql`analyze`.execute(db);
+    // Counts what was read so far, the checks of references above all. Otherwise PostgreSQL may wait for a second.
+    await sql`select pg_stat_force_next_flush()`.execute(db);
+    // Other tests have tables of this name in schemas of their own.
+    const read = async () => {
+      const { rows } = await sql<{ fetched: number; scans: number }>`
         select sum(idx_tup_fetch + seq_tup_read) as fetched, min(idx_scan) as scans from pg_stat_user_tables
         where relid in ('api_key'::regclass, 'endpoint'::regclass, 'target'::regclass)`.execute(db);
-        return rows[0] ?? { fetched: 0, scans: 0 };
+      return rows[0] ?? { fetched: 0, scans: 0 };
+    };
+    const before = await read();
+    const ports = { mayAdmit: () => true, failed: () => undefined };
+    const stores = await openPostgresStores({ url: database.url, mayLoseWrites: true }, ports);
+
+    for (let n = 1; n <= 50; n += 1) {
+      const at = { organization: 'acme', server: `s${n}`, now };
+      // On a machine that is busy, an answer may take longer than its deadline.
+      const admitted = async () => {
+        try {
+          return await stores.admissions.byKey({ ...at, keyHash: `hash ${n}` });
+        } catch (error) {
+          if (!(error instanceof AdmissionsUnavailable)) throw error;
+          return undefined;
+        }
       };
-      const before = await read();
-      const ports = { mayAdmit: () => true, failed: () => undefined };
-      const stores = await openPostgresStores({ url: database.url, mayLoseWrites: true }, ports);
+      await expect.poll(admitted, patient).toBeDefined();
+    }
 
-      for (let n = 1; n <= 50; n += 1) {
-        const at = { organization: 'acme', server: `s${n}`, now };
-        // On a machine that is busy, an answer may take longer than its deadline.
-        const admitted = async () => {
-          try {
-            return await stores.admissions.byKey({ ...at, keyHash: `hash ${n}` });
-          } catch (error) {
-            if (!(error instanceof AdmissionsUnavailable)) throw error;
-            return undefined;
-          }
-        };
-        await expect.poll(admitted, patient).toBeDefined();
-      }
-
-      // PostgreSQL counts what a connection has read when it ends, which is after it was closed here.
-      await stores.close();
-      const looked = async () => (await read()).scans - before.scans;
-      await expect.poll(looked, patient).toBeGreaterThanOrEqual(50);
-      // Each reads a row or two of each table. A single one that reads the table would add 3,000.
-      expect((await read()).fetched - before.fetched).toBeLessThanOrEqual(1000);
-    },
-  );
+    // PostgreSQL counts what a connection has read when it ends, which is after it was closed here.
+    await stores.close();
+    const looked = async () => (await read()).scans - before.scans;
+    await expect.poll(looked, patient).toBeGreaterThanOrEqual(50);
+    // Each reads a row or two of each table. A single one that reads the table would add 3,000.
+    expect((await read()).fetched - before.fetched).toBeLessThanOrEqual(1000);
+  });
 
   test('a metadata document changes the epoch only if it says something else', async () => {
     await using database = await opened();

@@ -10,7 +10,13 @@ import { previewToolRules, type RightsPreview } from '#server/db/rights-preview'
 import { setServerAccess } from '#server/db/server-access';
 import { findServer, updateServer } from '#server/db/servers';
 import { noteTools } from '#support/listed-tools';
-import { changeToolRules, mostToolRules, type ToolRulesChange } from '#server/db/tool-rules';
+import {
+  changeToolRules,
+  mostToolRules,
+  noToolRules,
+  rulesSeen,
+  type ToolRulesChange,
+} from '#server/db/tool-rules';
 import type { Db } from '#server/db/transaction';
 import type { AccessRules } from '#server/model/tool-rights';
 import { toolDefinition } from '#server/tools/definition';
@@ -108,6 +114,23 @@ await onEachDatabase('tool rules', ({ open }) => {
     expect(second).toBe(first + 1);
     expect(await salesServer(db)).toMatchObject({ revision: first + 2 });
     expect(await rulesNow(db)).toBeUndefined();
+  });
+
+  test('of two administrators who saw the same rules, one changes them, and the other is told', async () => {
+    await using database = await open();
+    const { db } = database;
+    await prepared(db);
+    const seen = rulesSeen(noToolRules);
+
+    const outcomes = await Promise.all([
+      changeToolRules(db, target, forTool('transfer', finance), seen),
+      changeToolRules(db, target, { others: { tool: finance } }, seen),
+    ]);
+    const after = (await rulesNow(db)) ?? noToolRules;
+    const again = await changeToolRules(db, target, forTool('other', finance), rulesSeen(after));
+
+    expect(outcomes.toSorted()).toEqual(['done', 'stale']);
+    expect(again).toBe('done');
   });
 
   test('a group of another organization, a missing one and a missing server are refused', async () => {
@@ -463,6 +486,41 @@ await onEachDatabase('a preview of tool rules', ({ open }) => {
 
     expect(loses.people.callers.map(({ name, items }) => [name, items])).toEqual([
       ['erin@acme.example', [{ kind: 'resource', name: '' }]],
+    ]);
+  });
+
+  test('names a resource that a template decides about once its own rule is removed', async () => {
+    await using database = await open();
+    const { db } = database;
+    await prepared(db);
+    await changeToolRules(db, target, {
+      named: [
+        { kind: 'template', name: 'memo://{id}', audience: finance },
+        { kind: 'resource', name: 'memo://1', audience: 'everyone' },
+      ],
+    });
+
+    const named = [{ kind: 'resource' as const, name: 'memo://1', audience: undefined }];
+    const preview = await previewToolRules(db, await salesServer(db), { named }, now, mostShown);
+
+    expect(namesIn(preview)).toEqual({ gains: [], loses: ['people: erin@acme.example: memo://1'] });
+  });
+
+  test('names a chosen resource that a rule for a template closes', async () => {
+    await using database = await open();
+    const { db } = database;
+    await prepared(db);
+    await insertGrant(db, 'erin');
+    const chosen = { type: 'chosen', tools: [], prompts: [], resources: ['memo://1'] } as const;
+    await setGrantTools(db, 'grant_erin_client_a', chosen);
+
+    const named = [{ kind: 'template' as const, name: 'memo://{id}', audience: finance }];
+    const preview = await previewToolRules(db, await salesServer(db), { named }, now, mostShown);
+
+    expect(namesIn(preview).loses).toEqual([
+      'people: erin@acme.example: memo://{id}',
+      'clients: Claude: memo://{id}',
+      'grants: Claude: memo://1',
     ]);
   });
 

@@ -69,6 +69,8 @@ const gatewayCodes = {
   node_unreachable: true,
   node_lost: true,
   not_connected: true,
+  key_missing: true,
+  key_refused: true,
   no_person: true,
   upstream_scope: true,
   upstream_token: true,

@@ -13,31 +13,34 @@ export type Names = Readonly<Record<string, string>>;
 export function normalize(text: string, names: Names): string {
   const version = manifest.version.replaceAll('.', String.raw`\.`);
   // The longest first: a folder may lie in another one.
-  return Object.entries(names)
-    .toSorted(([one], [other]) => other.length - one.length)
-    .reduce((named, [value, name]) => named.replaceAll(value, name), text)
-    .replaceAll(new RegExp(String.raw`(?<![\d.])${version}(?![\d.])`, 'g'), '<version>')
-    .replaceAll(/\b(secret|pk_live|mcp|code|rt|pat|scim)_[0-9A-Za-z]{36}\b/g, '$1_<secret>')
-    .replaceAll(/\b(secret|pk_live|mcp|code|rt|pat|scim)_…[0-9A-Za-z]{4}/g, '$1_…<end>')
-    .replaceAll(/\bwhsec_[\w+/]{43}=/g, 'whsec_<secret>')
-    .replaceAll(/\bv1,[\w+/]{43}=/g, 'v1,<signature>')
-    .replaceAll(/\beyJ[\w-]+\.[\w-]+\.[\w-]+/g, '<jwt>')
-    .replaceAll(/\/(invitation|reset|set-up)\/[\w-]{20,}/g, '/$1/<token>')
-    .replaceAll(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, '<uuid>')
-    .replaceAll(/\b([a-z]+)_(?=[a-z]*[0-9A-Z])(?:[0-9A-Za-z]{16}|[0-9A-Za-z]{24})\b/g, '$1_<id>')
-    .replaceAll(/\b(signing-key:|kid"?:?\s+"?)[0-9A-Za-z]{16}\b/g, '$1<kid>')
-    .replaceAll(/("x": ")[\w-]{43}"/g, '$1<public key>"')
-    .replaceAll(/("jti": ")[0-9A-Za-z]{22}"/g, '$1<id>"')
-    .replaceAll(/\b[0-9a-f]{34}\b/g, '<event id>')
-    .replaceAll(/(\/assets\/\w+)\.[0-9a-f]{16}\./g, '$1.<digest>.')
-    .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z/g, (iso, thousandths?: string) => {
-      const time = relativeTime(Date.parse(iso) / 1000);
-      return thousandths === undefined ? `<${time}>` : `<${time}, .000>`;
-    })
-    .replaceAll(/(?<![\w.-])\d{10}(?![\w.-])/g, (digits) => {
-      const isTime = Math.abs(Number(digits) - Date.now() / 1000) < longestSeconds;
-      return isTime ? `<${relativeTime(Number(digits))}>` : digits;
-    });
+  return (
+    Object.entries(names)
+      .toSorted(([one], [other]) => other.length - one.length)
+      .reduce((named, [value, name]) => named.replaceAll(value, name), text)
+      .replaceAll(new RegExp(String.raw`(?<![\d.])${version}(?![\d.])`, 'g'), '<version>')
+      // Before ids, which any text like this may contain.
+      .replaceAll(/("x": ")[\w-]{43}"/g, '$1<public key>"')
+      .replaceAll(/\b(secret|pk_live|mcp|code|rt|pat|scim)_[0-9A-Za-z]{36}\b/g, '$1_<secret>')
+      .replaceAll(/\b(secret|pk_live|mcp|code|rt|pat|scim)_…[0-9A-Za-z]{4}/g, '$1_…<end>')
+      .replaceAll(/\bwhsec_[\w+/]{43}=/g, 'whsec_<secret>')
+      .replaceAll(/\bv1,[\w+/]{43}=/g, 'v1,<signature>')
+      .replaceAll(/\beyJ[\w-]+\.[\w-]+\.[\w-]+/g, '<jwt>')
+      .replaceAll(/\/(invitation|reset|set-up)\/[\w-]{20,}/g, '/$1/<token>')
+      .replaceAll(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, '<uuid>')
+      .replaceAll(/\b([a-z]+)_(?=[a-z]*[0-9A-Z])(?:[0-9A-Za-z]{16}|[0-9A-Za-z]{24})\b/g, '$1_<id>')
+      .replaceAll(/\b(signing-key:|kid"?:?\s+"?)[0-9A-Za-z]{16}\b/g, '$1<kid>')
+      .replaceAll(/("jti": ")[0-9A-Za-z]{22}"/g, '$1<id>"')
+      .replaceAll(/\b[0-9a-f]{34}\b/g, '<event id>')
+      .replaceAll(/(\/assets\/\w+)\.[0-9a-f]{16}\./g, '$1.<digest>.')
+      .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z/g, (iso, thousandths?: string) => {
+        const time = relativeTime(Date.parse(iso) / 1000);
+        return thousandths === undefined ? `<${time}>` : `<${time}, .000>`;
+      })
+      .replaceAll(/(?<![\w.-])\d{10}(?![\w.-])/g, (digits) => {
+        const isTime = Math.abs(Number(digits) - Date.now() / 1000) < longestSeconds;
+        return isTime ? `<${relativeTime(Number(digits))}>` : digits;
+      })
+  );
 }
 
 /** `now`, `now + 1 h` or `now + 90 d`: a run takes minutes, so that the hour nearest to a time stays the same. */

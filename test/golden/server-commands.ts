@@ -222,6 +222,21 @@ export async function fillServer(
   await run(`token revoke dana@example.com ${found(id('token'), old)}`);
   await run('token list dana@example.com');
 
+  await run('scim show acme');
+  await run('scim create-token acme --expires-in-days 365');
+  await run('scim create-token acme');
+  const scimToken = await run('scim rotate-token acme');
+  await run('scim rotate-token acme');
+  await run('scim show acme');
+  await run('scim errors acme');
+  await run(`scim revoke-token acme ${found(id('scimtoken'), scimToken)}`);
+  await run('scim revoke-token acme scimtoken_0000000000000000');
+  await run('scim show nowhere');
+  await run('leaver list acme');
+  await run('leaver hand-over acme key_0000000000000000 dana@example.com');
+  await run('leaver hand-over acme key_0000000000000000 oscar@example.com');
+  await run('organization update acme --leaver-resources keep');
+
   const second = await run(
     `webhook create acme --url ${webhookUrl}/second --action key. ${inside}`,
   );

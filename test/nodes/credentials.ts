@@ -3,6 +3,7 @@ import { systemClock } from '#server/model/clock';
 import { insertGroup } from '#server/db/groups';
 import { insertOrganization } from '#server/db/organizations';
 import { insertUser } from '#server/db/people';
+import { insertCollection } from '#server/db/collections';
 import { insertServer } from '#server/db/servers';
 import type { Db } from '#server/db/transaction';
 import { createClient, createKey } from '#server/admin/create-credentials';
@@ -118,6 +119,21 @@ export async function createServer(
   return id;
 }
 
+/** Creates a collection of servers. */
+export async function createCollection(
+  { db, now }: Records,
+  name: string,
+  members: readonly string[],
+): Promise<string> {
+  const id = `srv_${name}`;
+  await insertCollection(
+    db,
+    { id, targetId: `target_${name}`, organizationId, name, createdAt: now },
+    members.map((member) => ({ id: member, selection: { type: 'all' } as const })),
+  );
+  return id;
+}
+
 export async function createServerKey({ db, now }: Records, serverId: string, name: string) {
   const owner = { type: 'server', serverId } as const;
   const chosen = { name, owner, scopes, expiresAt: undefined };
@@ -132,13 +148,16 @@ export async function createServerClient({ db, now }: Records, serverId: string,
 const tool = 'echo';
 const toolCallBody = rpc('tools/call', { name: tool, arguments: {} });
 
-/** Creates `count` credentials of servers at `url`, mixed as `shares` says. */
+/**
+ * Creates `count` credentials of servers at `url`, mixed as `shares` says. `isCollection` says that callers call collections of those
+ * servers instead; access to a server, or to its tools, is taken away at the server.
+ */
 export async function createRevocables(
-  { records, url }: { records: Records; url: string },
+  { records, url, isCollection }: { records: Records; url: string; isCollection: boolean },
   count: number,
 ): Promise<Revocable[]> {
-  const setup = { ...records, upstream: { kind: 'http', url } as const };
-  await createServer(setup, 'library', setup.upstream);
+  const setup = { ...records, upstream: { kind: 'http', url } as const, isCollection };
+  await createCalled(setup, 'library');
   const group = { id: emptyGroup, organizationId, name: 'empty', createdAt: records.now };
   await insertGroup(records.db, group);
   const order = kinds.flatMap((kind) =>
@@ -155,28 +174,47 @@ export async function createRevocables(
 }
 
 type Made = Pick<Revocable, 'call' | 'revoke'>;
-type Setup = Records & { readonly upstream: { readonly kind: 'http'; readonly url: string } };
+type Setup = Records & {
+  readonly upstream: { readonly kind: 'http'; readonly url: string };
+  readonly isCollection: boolean;
+};
+
+/** Creates a server. Returns the name of what callers call: the server, or a collection of it. */
+async function createCalled(setup: Setup, name: string): Promise<string> {
+  const id = await createServer(setup, name, setup.upstream);
+  if (!setup.isCollection) return name;
+  const called = calledName(setup, name);
+  await createCollection(setup, called, [id]);
+  return called;
+}
+
+function calledName({ isCollection }: Pick<Setup, 'isCollection'>, name: string): string {
+  return isCollection ? `of-${name}` : name;
+}
 
 const makers: Record<RevocationKind, (records: Setup, n: number) => Promise<Made>> = {
   async key(records, n) {
-    const { id, key } = await createServerKey(records, 'srv_library', `key ${n}`);
-    return { call: keyCall('library', key), revoke: admin(records, 'DELETE', `/keys/${id}`) };
+    const called = calledName(records, 'library');
+    const { id, key } = await createServerKey(records, `srv_${called}`, `key ${n}`);
+    return { call: keyCall(called, key), revoke: admin(records, 'DELETE', `/keys/${id}`) };
   },
   async client(records, n) {
-    const { id } = await createServerClient(records, 'srv_library', `client ${n}`);
-    const token = records.token('library', { clientId: id });
+    const called = calledName(records, 'library');
+    const { id } = await createServerClient(records, `srv_${called}`, `client ${n}`);
+    const token = records.token(called, { clientId: id });
     return {
-      call: tokenCall('library', token),
+      call: tokenCall(called, token),
       revoke: admin(records, 'DELETE', `/clients/${id}`),
     };
   },
   async token(records, n) {
-    const { id, secret } = await createServerClient(records, 'srv_library', `client ${n}`);
-    const token = records.token('library', { clientId: id });
+    const called = calledName(records, 'library');
+    const { id, secret } = await createServerClient(records, `srv_${called}`, `client ${n}`);
+    const token = records.token(called, { clientId: id });
     const form = new URLSearchParams({ token, client_id: id, client_secret: secret });
     const headers = { 'content-type': 'application/x-www-form-urlencoded' };
     return {
-      call: tokenCall('library', token),
+      call: tokenCall(called, token),
       revoke: { method: 'POST', path: '/api/oauth/revoke', headers, body: form.toString() },
     };
   },
@@ -190,39 +228,32 @@ const makers: Record<RevocationKind, (records: Setup, n: number) => Promise<Made
   },
   async group(records, n) {
     const name = `server-${n}`;
-    await createServer(records, name, records.upstream);
-    const { call } = await personCall(records, n, name);
+    const { call } = await personCall(records, n, await createCalled(records, name));
     const only = { access: 'groups', group_ids: [emptyGroup] };
     return { call, revoke: admin(records, 'PATCH', `/servers/${name}/groups`, only) };
   },
   async server(records, n) {
     const name = `server-${n}`;
-    const { key } = await createServerKey(
-      records,
-      await createServer(records, name, records.upstream),
-      'only',
-    );
+    const called = await createCalled(records, name);
+    const { key } = await createServerKey(records, `srv_${called}`, 'only');
     return {
-      call: keyCall(name, key),
+      call: keyCall(called, key),
       revoke: admin(records, 'POST', `/servers/${name}/disable`, {}),
     };
   },
   async tool(records, n) {
     const name = `server-${n}`;
-    const { key } = await createServerKey(
-      records,
-      await createServer(records, name, records.upstream),
-      'only',
-    );
+    const called = await createCalled(records, name);
+    const { key } = await createServerKey(records, `srv_${called}`, 'only');
     const hidden = { hidden_tools: [tool] };
     return {
-      call: keyCall(name, key),
+      call: keyCall(called, key),
       revoke: admin(records, 'PATCH', `/servers/${name}`, hidden),
     };
   },
 };
 
-async function personCall(records: Records, n: number, server = 'library') {
+async function personCall(records: Setup, n: number, server = calledName(records, 'library')) {
   const { db, now } = records;
   const userId = `user_${n}`;
   const grantId = `grant_${n}`;

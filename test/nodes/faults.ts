@@ -34,15 +34,18 @@ const nodes = 3;
 /** Kills and stops each part of an installation in turn, while calls of all kinds and writes are made. */
 export async function faults({
   rounds,
+  isCollection = false,
   log,
 }: {
   readonly rounds: number;
+  /** Whether a collection is called. */
+  readonly isCollection?: boolean;
   readonly log: (line: string) => void;
 }): Promise<FaultsReport> {
   await using installation = await Installation.create({ size: nodes });
   await using records = await openRecords(installation);
   await using upstream = await countingUpstream();
-  const targets = await createTargets(installation, records, upstream.url);
+  const targets = await createTargets(installation, records, { url: upstream.url, isCollection });
   await using _agent = await installation.startAgent(targets.connectKey, { behind: upstream.url });
   const load = new MixedLoad({ installation, records, targets, upstream }, { paceMs: 10 });
   await load.start();

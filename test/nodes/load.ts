@@ -52,9 +52,12 @@ const explainedMs = 5000;
 /** Mixed load for `minutes`, while a node and an agent come and go. Two nodes stay; their memory and descriptors must not grow. */
 export async function steadyLoad({
   minutes,
+  isCollection = false,
   log,
 }: {
   readonly minutes: number;
+  /** Whether a collection is called. */
+  readonly isCollection?: boolean;
   readonly log: (line: string) => void;
 }): Promise<LoadReport> {
   await using installation = await Installation.create({
@@ -63,7 +66,7 @@ export async function steadyLoad({
   });
   await using records = await openRecords(installation);
   await using upstream = await countingUpstream();
-  const targets = await createTargets(installation, records, upstream.url);
+  const targets = await createTargets(installation, records, { url: upstream.url, isCollection });
   const startAgent = () => installation.startAgent(targets.connectKey, { behind: upstream.url });
   let agent: Program = await startAgent();
   const load = new MixedLoad({ installation, records, targets, upstream }, { paceMs: 5 });

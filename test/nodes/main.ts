@@ -18,6 +18,7 @@ const { positionals, values } = parseArgs({
   options: {
     calls: { type: 'string' },
     revocations: { type: 'string' },
+    collection: { type: 'boolean', default: false },
     faults: { type: 'boolean', default: false },
     minutes: { type: 'string' },
     rounds: { type: 'string' },
@@ -29,19 +30,23 @@ interface Report {
   readonly violations: readonly string[];
 }
 
+/** Whether callers call collections. */
+const isCollection = values.collection;
+
 const scenarios: Record<string, () => Promise<Report>> = {
   storm: () =>
     storm({
       calls: count('calls', 1_000_000),
       revocations: count('revocations', 3000),
+      isCollection,
       ...(values.faults && { faults: processFaults }),
       log,
     }),
-  faults: () => faults({ rounds: count('rounds', 1), log }),
+  faults: () => faults({ rounds: count('rounds', 1), isCollection, log }),
   failover: () => failover(log),
   upgrade: () => upgrade(log),
-  load: () => steadyLoad({ minutes: count('minutes', 10), log }),
-  partition: () => partition({ rounds: count('rounds', 1), log }),
+  load: () => steadyLoad({ minutes: count('minutes', 10), isCollection, log }),
+  partition: () => partition({ rounds: count('rounds', 1), isCollection, log }),
 };
 
 // Every child is killed as this process exits, so it must exit by itself, and in time.

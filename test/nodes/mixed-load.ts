@@ -2,11 +2,13 @@ import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
+import { decideCollectionName, noteNames } from '#server/db/collections';
 import { listen } from '#support/loopback';
 import { rpc, toolsList } from '#support/mcp-call';
 import { bodyOf } from '#support/counted-server';
 import {
   admin,
+  createCollection,
   createServer as insertMcpServer,
   createServerClient,
   createServerKey,
@@ -103,8 +105,16 @@ export async function countingUpstream(
   };
 }
 
+/** A server that the load calls, and the name of the tool there that notes calls. */
+interface CalledTool {
+  readonly server: string;
+  readonly tool: string;
+}
+
 /** What the load calls. */
 export interface MixedTargets {
+  readonly http: CalledTool;
+  readonly behind: CalledTool;
   readonly httpKey: string;
   readonly httpToken: string;
   readonly agentKey: string;
@@ -112,11 +122,14 @@ export interface MixedTargets {
   readonly connectKey: string;
 }
 
-/** Creates an HTTP server and a server behind an agent, with credentials. `url` is how nodes reach the upstream. */
+/**
+ * Creates an HTTP server and a server behind an agent, with credentials. `url` is how nodes reach the upstream. `isCollection` says that
+ * the load calls a collection of the two instead.
+ */
 export async function createTargets(
   installation: Installation,
   records: Records,
-  url: string,
+  { url, isCollection = false }: { readonly url: string; readonly isCollection?: boolean },
 ): Promise<MixedTargets> {
   await installation.command('server', 'create', 'acme/http', '--http-url', url);
   const created = await installation.command('agent', 'create', 'acme/near', '--json');
@@ -126,13 +139,39 @@ export async function createTargets(
     rows: await records.db.selectFrom('endpoint').select(['id', 'name']).execute(),
   };
   const idOf = (name: string) => rows.find((row) => row.name === name)?.id ?? '';
-  const { id: clientId } = await createServerClient(records, idOf('http'), 'load');
-  return {
-    httpKey: (await createServerKey(records, idOf('http'), 'load')).key,
-    httpToken: records.token('http', { clientId }),
-    agentKey: (await createServerKey(records, idOf('behind'), 'load')).key,
+  const [httpId, behindId] = [idOf('http'), idOf('behind')];
+  const all = isCollection && (await createCollection(records, 'all', [httpId, behindId]));
+  const http = { server: all ? 'all' : 'http', tool: 'note' };
+  const behind = all ? { server: 'all', tool: renamed } : { server: 'behind', tool: 'note' };
+  const { id: clientId } = await createServerClient(records, all || httpId, 'load');
+  const targets = {
+    http,
+    behind,
+    httpKey: (await createServerKey(records, all || httpId, 'load')).key,
+    httpToken: records.token(http.server, { clientId }),
+    agentKey: (await createServerKey(records, all || behindId, 'load')).key,
     connectKey: JSON.parse(created).key,
   };
+  if (all) await nameTools(records, all, { httpId, behindId });
+  return targets;
+}
+
+const renamed = 'note_behind';
+
+/** Decides, as an administrator does, under which names a collection shows what both of its members call `note`. */
+async function nameTools(
+  { db, now }: Records,
+  collectionId: string,
+  { httpId, behindId }: { readonly httpId: string; readonly behindId: string },
+): Promise<void> {
+  const lists = [httpId, behindId].map((member) => ({
+    kind: 'tool' as const,
+    member,
+    names: ['note'],
+  }));
+  await noteNames(db, collectionId, { lists, withApps: [] }, now);
+  const pair = { kind: 'tool', member: behindId, name: 'note' } as const;
+  await decideCollectionName(db, collectionId, pair, { decision: 'rename', as: renamed });
 }
 
 /** A key that a write created, and what is known of it. */
@@ -195,16 +234,17 @@ export class MixedLoad {
 
   /** Resolves when one call of each kind was served. */
   async start(): Promise<void> {
-    const { httpKey, httpToken, agentKey } = this.#targets;
+    const { http, behind, httpKey, httpToken, agentKey } = this.#targets;
     const shots: Record<CallKind, (body: string) => Shot> = {
-      key: (body) => keyCall('http', httpKey, body),
-      token: (body) => tokenCall('http', httpToken, body),
-      session: (body) => keyCall('http', httpKey, body),
-      agent: (body) => keyCall('behind', agentKey, body),
+      key: (body) => keyCall(http.server, httpKey, body),
+      token: (body) => tokenCall(http.server, httpToken, body),
+      session: (body) => keyCall(http.server, httpKey, body),
+      agent: (body) => keyCall(behind.server, agentKey, body),
     };
     for (const kind of callKinds) {
       const deadline = performance.now() + 20_000;
-      const ask = () => send(this.#installation, shots[kind](rpc('tools/call', { name: 'note' })));
+      const ask = () =>
+        send(this.#installation, shots[kind](rpc('tools/call', { name: this.#toolOf(kind) })));
       for (let reply = await ask(); !isAccepted(reply); reply = await ask()) {
         if (performance.now() > deadline) throw new Error(`${kind}: ${JSON.stringify(reply)}`);
         await pause(100);
@@ -219,6 +259,11 @@ export class MixedLoad {
     this.#lanes = Promise.all([...lanes, this.#writes()]);
     // It is awaited in `stop`; a failure before that must not end the process.
     this.#lanes.catch(() => undefined);
+  }
+
+  #toolOf(kind: CallKind): string {
+    const { http, behind } = this.#targets;
+    return kind === 'agent' ? behind.tool : http.tool;
   }
 
   get failures(): readonly Failure[] {
@@ -266,7 +311,8 @@ export class MixedLoad {
     this.#number += 1;
     const nonce = `${kind} ${this.#number}`;
     const startedAtMs = performance.now();
-    const body = rpc('tools/call', { name: 'note', arguments: { nonce } }, this.#number);
+    const params = { name: this.#toolOf(kind), arguments: { nonce } };
+    const body = rpc('tools/call', params, this.#number);
     const reply = await send(this.#installation, shot(body));
     this.#calls[kind] += 1;
     if (isAccepted(reply)) {
@@ -370,9 +416,24 @@ export class MixedLoad {
     for (const { id, key, isRevoked, isUnknown } of this.#written) {
       if (isUnknown) continue;
       const reply = await this.#certain(keyCall('keys', key, toolsList));
-      if (isAccepted(reply) === isRevoked) lost.push(`${id}: ${wordFor(reply)}`);
+      if (isAccepted(reply) === isRevoked)
+        lost.push(await this.#lossOf({ id, key, isRevoked }, reply));
     }
     return lost;
+  }
+
+  /** What is needed to find out whether the write is lost, or one node answers wrongly. */
+  async #lossOf(
+    { id, key, isRevoked }: Pick<WrittenKey, 'id' | 'key' | 'isRevoked'>,
+    reply: Reply,
+  ): Promise<string> {
+    const again = this.#installation.nodes.map(async (node) => {
+      const asked = await sendTo(node, this.#installation, keyCall('keys', key, toolsList));
+      return `${node.name} ${wordFor(asked)}`;
+    });
+    const text = reply.outcome === 'answer' ? reply.text.slice(0, 300) : '';
+    const written = isRevoked ? 'revoked' : 'created';
+    return `${id}, ${written}: ${wordFor(reply)} ${text}; then ${(await Promise.all(again)).join(', ')}`;
   }
 
   /** Asks until there is an answer that is not about a part that is away. */

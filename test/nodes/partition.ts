@@ -14,9 +14,12 @@ const nodes = 3;
  */
 export async function partition({
   rounds,
+  isCollection = false,
   log,
 }: {
   readonly rounds: number;
+  /** Whether a collection is called. */
+  readonly isCollection?: boolean;
   readonly log: (line: string) => void;
 }): Promise<FaultsReport> {
   await using networks = await Networks.create(nodes);
@@ -28,7 +31,7 @@ export async function partition({
   }
   await using records = await openRecords(installation);
   await using upstream = await countingUpstream(upstreamAddress);
-  const targets = await createTargets(installation, records, upstream.url);
+  const targets = await createTargets(installation, records, { url: upstream.url, isCollection });
   await using _agent = await installation.startAgent(targets.connectKey, { behind: upstream.url });
   const load = new MixedLoad({ installation, records, targets, upstream }, { paceMs: 10 });
   await load.start();

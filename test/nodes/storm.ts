@@ -10,6 +10,8 @@ import { isAccepted, percentile, type Reply, send, sendTo, Tally, wordFor } from
 export interface StormOptions {
   readonly calls: number;
   readonly revocations: number;
+  /** Whether callers call collections of the servers. */
+  readonly isCollection?: boolean;
   /** Faults that are done one after another while it lasts. */
   readonly faults?: (installation: Installation) => readonly Fault[];
   readonly log: (line: string) => void;
@@ -52,6 +54,7 @@ const mostFirstCalls = 20;
 export async function storm({
   calls,
   revocations,
+  isCollection = false,
   faults,
   log,
 }: StormOptions): Promise<StormReport> {
@@ -60,7 +63,10 @@ export async function storm({
   log(`creating ${revocations} credentials`);
   await using target = startProgram(process.execPath, { args: [targetFile] });
   const [, origin = ''] = await target.line(/listening on (\S+)/);
-  const revocables = await createRevocables({ records, url: `${origin}/mcp` }, revocations);
+  const revocables = await createRevocables(
+    { records, url: `${origin}/mcp`, isCollection },
+    revocations,
+  );
   const run = new Storm(installation, revocables, { calls });
   log(`${calls} calls at ${nodes} nodes`);
   const ending = new AbortController();

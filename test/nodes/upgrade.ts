@@ -48,7 +48,7 @@ export async function upgrade(log: (line: string) => void): Promise<UpgradeRepor
   for (let at = 0; at < nodes; at += 1) await installation.addNode({ launcher: launchers.older });
   await using records = await openRecords(installation);
   await using upstream = await countingUpstream();
-  const targets = await createTargets(installation, records, upstream.url);
+  const targets = await createTargets(installation, records, upstream);
   await using _agent = await installation.startAgent(targets.connectKey, { behind: upstream.url });
   const load = new MixedLoad({ installation, records, targets, upstream }, { paceMs: 10 });
   await load.start();

@@ -62,12 +62,27 @@ export const dashboardScenes: Scene = async ({ dana, furnished, album }) => {
     'sign-in-settings': '/sign-in',
     'sign-in-new-provider': '/sign-in/new-provider',
     settings: '/settings',
+    notices: '/settings/notices',
+    mail: '/settings/mail',
+    search: '/search?q=li',
+    'search-none': '/search?q=nothing+of+that+name',
+    'your-servers': '/my-servers',
   };
   for (const [name, path] of Object.entries(pages)) {
     await open(path);
     await album.take(page, name);
   }
+  await page.goto(`${furnished.server.base}/outbound`);
+  await album.take(page, 'outbound');
+  await page.getByRole('textbox', { name: 'Host or range' }).fill('169.254.169.254');
+  await press('Allow');
+  await album.take(page, 'outbound-wrong');
   await open('');
+  await page.keyboard.press('Control+k');
+  await page.getByRole('dialog').getByRole('searchbox').fill('library');
+  await page.getByRole('dialog').getByRole('link').first().waitFor();
+  await album.take(page, 'search-open');
+  await page.keyboard.press('Escape');
   await page.getByText('Organization', { exact: true }).click();
   await album.take(page, 'switcher-open');
   await open(`${servers}/new-key`);

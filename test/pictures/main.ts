@@ -8,12 +8,14 @@ import { dirname, join } from 'node:path';
 import { chromium } from '#support/chromium';
 import { runProgram } from '#support/processes';
 import { dashboardVisitor, email, signInAs } from '#support/dashboard-visitor';
+import { accessScenes } from './access-scenes.ts';
 import { activityScenes } from './activity-scenes.ts';
 import { arrivalScenes } from './arrival-scenes.ts';
 import { accountScenes } from './account-scenes.ts';
 import { album as newAlbum, folder } from './album.ts';
 import { consentScenes } from './consent-scenes.ts';
 import { dashboardScenes } from './dashboard-scenes.ts';
+import { deployScenes } from './deploy-scenes.ts';
 import { errorScenes } from './error-scenes.ts';
 import { furnishedServer } from './furnished-server.ts';
 import { nodeScenes } from './node-scenes.ts';
@@ -37,11 +39,13 @@ const scenes = {
   secrets: secretScenes,
   questions: questionScenes,
   settings: settingsScenes,
+  deploy: deployScenes,
   tokens: tokenScenes,
   tools: toolScenes,
   webhooks: webhookScenes,
   upstream: upstreamScenes,
   errors: errorScenes,
+  access: accessScenes,
   provisioning: provisioningScenes,
   account: accountScenes,
   arrival: arrivalScenes,

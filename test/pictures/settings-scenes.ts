@@ -5,8 +5,8 @@ const limits = {
   'Calls per minute': '120',
   'Concurrent calls': '8',
   Timeout: '30',
-  'Max request size': '65536',
-  'Max response size': '1048576',
+  'Max request size': '0.5',
+  'Max response size': '1',
 };
 
 /** The settings of a server: its limits, what is wrong with them, somebody who was quicker; and one that is disabled. */
@@ -22,7 +22,7 @@ export const settingsScenes: Scene = async ({ dana, album }) => {
   await album.take(page, 'settings-limits');
   const other = await context.newPage();
   await open(settings, other);
-  await fill({ 'Calls per minute': '0', Timeout: 'long', 'Max request size': '1' });
+  await fill({ 'Calls per minute': '0', Timeout: 'long', 'Max request size': '4 GB' });
   await press('Save');
   await album.take(page, 'settings-limits-wrong');
   await fill(limits);

@@ -1,4 +1,5 @@
 import { findServer, noteHeadersRefused } from '#server/db/servers';
+import { keyedUpstream } from '#support/upstreams/keyed-upstream';
 import { tokenUpstream } from '#support/token-upstream';
 import type { Scene } from './scene.ts';
 
@@ -48,8 +49,9 @@ export const upstreamScenes: Scene = async ({ dana, furnished, album }) => {
   await page.getByRole('dialog').waitFor();
   await album.take(page, 'question-account-of-somebody');
   await page.keyboard.press('Escape');
-
   await page.getByRole('dialog').waitFor({ state: 'hidden' });
+  await ownKeys(dana, furnished, album);
+  await open(`${crm}/upstream`);
   await fill({ Header: 'Host', Value: 'a value' });
   await press('Save header');
   await page.getByRole('alert').waitFor();
@@ -88,3 +90,55 @@ export const upstreamScenes: Scene = async ({ dana, furnished, album }) => {
     await page.getByRole('dialog').waitFor({ state: 'hidden' });
   }
 };
+
+/** A server that requires a key of each person, and what becomes of one. */
+async function ownKeys(
+  { page, open, press, fill }: Parameters<Scene>[0]['dana'],
+  { server }: Parameters<Scene>[0]['furnished'],
+  album: Parameters<Scene>[0]['album'],
+): Promise<void> {
+  const [first, second] = ['first-key-of-dana-at-the-upstream', 'second-key-of-dana-there'];
+  await using upstream = await keyedUpstream();
+  upstream.keys.set(first, 'dana');
+  await server.command(['server', 'create', 'acme/helpdesk', '--http-url', upstream.url]);
+  await open('/servers/helpdesk/upstream');
+  await page.getByLabel('Each person’s own key').check();
+  await fill({
+    'Name of the key': 'Personal access token',
+    'Where people get it (optional)': 'https://tickets.example.com/settings/tokens',
+    'Header of the key': 'X-Their-Key',
+  });
+  await album.take(page, 'upstream-key-form');
+  await press('Save');
+  await page.waitForURL('**/upstream?done=saved');
+  await album.take(page, 'upstream-key-saved');
+  await open('/servers/helpdesk/account');
+  await album.take(page, 'own-key-none');
+  await fill({ 'Personal access token': 'short' });
+  await press('Try and save');
+  await page.getByRole('alert').waitFor();
+  await album.take(page, 'own-key-wrong');
+  for (const key of [first, second]) {
+    await fill({ 'Personal access token': key });
+    await press('Try and save');
+    await page.waitForURL('**/account?done=listed');
+  }
+  await album.take(page, 'own-key-unproved');
+  await open('/servers/helpdesk/upstream');
+  await fill({ 'Tool to try a key with (optional)': 'whoami' });
+  await press('Save');
+  await page.waitForURL('**/upstream?done=saved');
+  await open('/servers/helpdesk/account');
+  await press('Try it again');
+  await page.getByText('The MCP server refuses this key').waitFor();
+  await album.take(page, 'own-key-refused');
+  await fill({ 'Personal access token': first });
+  await press('Try and save');
+  await page.waitForURL('**/account?done=proved');
+  await album.take(page, 'own-key-proved');
+  await page.locator('main a[data-question]').click();
+  await page.getByRole('dialog').waitFor();
+  await album.take(page, 'question-own-key');
+  await open('/servers/helpdesk/upstream');
+  await album.take(page, 'upstream-keys-of-people');
+}

@@ -1,6 +1,9 @@
 import { loopbackProviders } from './provider-setup.ts';
 import { domainAdd } from '#server/admin/domains';
 import { providerCreate } from '#server/admin/identity-providers';
+import { serverGroupsSet } from '#server/admin/server-access';
+import { insertAccessRequest } from '#server/db/access-requests';
+import { recordDevice } from '#server/db/devices';
 import { linkMember } from '#server/db/member-identities';
 import { z } from 'zod';
 import type { Role } from '#server/model/roles';
@@ -14,8 +17,11 @@ import { mailServerSet } from '#server/admin/mail';
 import { fieldsInPath, filledPath } from '#server/admin/openapi';
 import { type Actor, type Operation, operator, perform } from '#server/admin/operation';
 import { organizationCreate } from '#server/admin/organizations';
+import { collectionCreate } from '#server/admin/collections';
+import { listMembers, noteNames } from '#server/db/collections';
 import { serverCreate } from '#server/admin/servers';
 import { tokenCreate } from '#server/admin/tokens';
+import { deploymentPublish } from '#server/admin/deployment';
 import { headerSet } from '#server/admin/upstream-headers';
 import { webhookCreate, webhookList, webhookRemove } from '#server/admin/webhooks';
 import { toWire, wireName } from '#server/admin/wire-names';
@@ -79,6 +85,8 @@ export async function adminApi(): Promise<AdminApi> {
     const at = { organization, server: name };
     const upstream = { kind: 'http', url: 'https://mcp.example/mcp' };
     await perform(serverCreate, { organization, name, upstream }, operator, ports);
+    await perform(deploymentPublish, { ...at, description: 'A thing' }, operator, ports);
+    const collection = await collectionOf(organization, name);
     const header = `x-of-${name}`;
     for (const value of ['first', 'second']) {
       await perform(headerSet, { ...at, name: header, value }, operator, ports);
@@ -95,18 +103,49 @@ export async function adminApi(): Promise<AdminApi> {
     const { userId } = people;
     const sso = await signInOf(organization, { name, userId });
     const directory = await directoryOf(organization, { name, server: name });
+    const request = await requestOf(organization, { name, userId });
     const things = {
       server: name,
+      collection,
       clientId,
       secretId,
       keyId,
       agent: name,
       webhookId,
       header,
+      ...request,
       ...directory,
       ...sso,
     };
     return { organization, ...things, ...people };
+  }
+
+  /** A collection of this server, which has listed a tool. */
+  async function collectionOf(organization: string, server: string): Promise<string> {
+    const name = `${server}-desk`;
+    const made = { organization, name, members: [{ server }] };
+    const { id } = await perform(collectionCreate, made, operator, ports);
+    const [member] = await listMembers(stores.db, id);
+    const lists = [{ kind: 'tool' as const, member: member?.id ?? '', names: ['echo'] }];
+    await noteNames(stores.db, id, { lists, withApps: [] }, clock.now());
+    return name;
+  }
+
+  /** A server for a group that no one is in, and the request of a member for it. */
+  async function requestOf(organization: string, at: { name: string; userId: string }) {
+    const closed = `${at.name}-closed`;
+    const upstream = { kind: 'demo' };
+    await perform(serverCreate, { organization, name: closed, upstream }, operator, ports);
+    const group = { organization, name: closed };
+    const { id: openingGroup } = await perform(groupCreate, group, operator, ports);
+    const choice = { access: 'groups', groupIds: [openingGroup], accessRequests: true };
+    const of = { organization, server: closed };
+    await perform(serverGroupsSet, { ...of, ...choice }, operator, ports);
+    const organizationId = (await findOrganization(stores.db, organization))?.id ?? '';
+    const requestId = `request_of_${at.name}`;
+    const asked = { id: requestId, organizationId, server: closed, reason: 'the quarter ends' };
+    await insertAccessRequest(stores.db, { ...asked, userId: at.userId }, clock.now());
+    return { closed, openingGroup, requestId };
   }
 
   /** A token of a directory, the only one, and a key that needs an owner. */
@@ -167,8 +206,8 @@ export async function adminApi(): Promise<AdminApi> {
     const userId = `user_of_${at.name}`;
     const user = { id: userId, email: `${userId}@example.com`, createdAt: clock.now() };
     await insertUser(stores.db, user, { organizationId: place.id, role: 'member' });
-    const named = { organization, name: at.name };
-    const { id: groupId } = await perform(groupCreate, named, operator, ports);
+    const group = { organization, name: at.name };
+    const { id: groupId } = await perform(groupCreate, group, operator, ports);
     await perform(groupAddMember, { organization, groupId, userId }, operator, ports);
     await perform(groupMap, { organization, groupId, externalName: 'mapped' }, operator, ports);
     const invited = { organization, role: 'viewer' };
@@ -182,9 +221,12 @@ export async function adminApi(): Promise<AdminApi> {
     };
     const rest = { scopes: '[]', redirect_host: 'x', authenticated: 0, revoked_at: null };
     const times = { created_at: clock.now(), expires_at: clock.now() + 3600 };
+    const named = { claimHash: `of ${at.name}`, name: 'laptop', system: 'Linux' };
+    const device = { id: `device_of_${at.name}`, ...named };
+    const deviceId = (await recordDevice(stores.db, userId, device, clock.now())) ?? '';
     await stores.db
       .insertInto('oauth_grant')
-      .values({ ...grant, ...rest, ...times })
+      .values({ ...grant, ...rest, ...times, device_id: deviceId })
       .execute();
     await connect(place.id, server, userId);
     for (const digest of ['accepted', 'another'])
@@ -194,7 +236,7 @@ export async function adminApi(): Promise<AdminApi> {
         [{ name: 'echo', digest, text: '{}' }],
         clock.now(),
       );
-    return { userId, groupId, invitationId, grantId };
+    return { userId, groupId, invitationId, grantId, deviceId };
   }
 
   /** A person's account at the upstream of a server. */
@@ -265,7 +307,10 @@ export async function adminApi(): Promise<AdminApi> {
 
 /** Names of the fields of an operation's path, but for the organization. */
 export function idsOf({ route }: Operation): string[] {
-  return fieldsInPath(route?.path ?? '').filter((name) => name !== 'organization');
+  // A file has the same name everywhere.
+  return fieldsInPath(route?.path ?? '').filter(
+    (name) => name !== 'organization' && name !== 'file',
+  );
 }
 
 /** A route as fastify spells it. */

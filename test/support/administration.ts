@@ -2,14 +2,14 @@ import type { ProviderSetup } from '#server/accounts/provider-setup';
 import { checkPositionals, findCommand } from '#server/cli/find-command';
 import { readOptions } from '#server/config/read-options';
 import { passwordHashing } from '#server/accounts/passwords';
-import { openStores, type OpenStores } from '#server/app/stores';
+import type { OpenStores } from '#server/app/stores';
+import { openDatabase } from './open-database.ts';
 import type { UpstreamSetup } from '#server/upstreams/credentials/setup';
 import type { MailSetup } from '#server/mail/mail-setup';
 import type { WebhookSetup } from '#server/webhooks/webhook-setup';
 import { masterKey, type MasterKey } from '#server/secrets/master-key';
 import { stillClock, type StillClock } from './still-clock.ts';
 import { loopbackSetup } from './upstream-setup.ts';
-import { temporaryFolder } from './temporary-folder.ts';
 import { loopbackProviders } from './provider-setup.ts';
 import { loopbackMail } from './mail-setup.ts';
 import { loopbackWebhooks } from './webhook-setup.ts';
@@ -36,7 +36,6 @@ export interface Administration extends AsyncDisposable {
 const typed = 'correct horse battery staple';
 
 export async function administration(): Promise<Administration> {
-  const folder = await temporaryFolder();
   const clock = stillClock();
   const setup = {
     upstreamSetup: loopbackSetup(),
@@ -45,7 +44,7 @@ export async function administration(): Promise<Administration> {
     providerSetup: loopbackProviders(clock),
     contentKey: masterKey(new Uint8Array(32)),
   };
-  const stores = { ...(await openStores(folder.path)), ...setup };
+  const stores = { ...(await openDatabase()), ...setup };
 
   let told: string[] = [];
   async function run(...argv: string[]): Promise<string[]> {
@@ -77,7 +76,6 @@ export async function administration(): Promise<Administration> {
     json: async (...argv) => JSON.parse((await run(...argv, '--json')).join('\n')),
     async [Symbol.asyncDispose]() {
       await stores.close();
-      await folder[Symbol.asyncDispose]();
     },
   };
 }

@@ -1,3 +1,4 @@
+import type { UpstreamRequest } from '#server/gateway/upstream';
 import type { Tunnel } from '#server/upstreams/tunnel/tunnel';
 import { AgentTunnels, type AgentTunnelsOptions } from '#server/upstreams/tunnel/agent-tunnels';
 import type { AdmittedAgent, AgentDirectory } from '#server/db/agent-directory';
@@ -118,10 +119,14 @@ export function handTunnels(installation: Pick<AgentTunnelsOptions, 'nodes'> = {
     /** One request through whatever tunnel. */
     send(but: SendOptions = {}) {
       const { server = 'sales', caller = 'dana', headers = {}, method = 'POST', body = '{}' } = but;
-      const { signal = new AbortController().signal } = but;
-      return tunnels
-        .upstreamOf('agent_a', server, caller)
-        .send({ method, headers, signal, ...(method === 'POST' && { body: Buffer.from(body) }) });
+      const { signal = new AbortController().signal, key } = but;
+      return tunnels.upstreamOf('agent_a', server, caller).send({
+        method,
+        headers,
+        key,
+        signal,
+        ...(method === 'POST' && { body: Buffer.from(body) }),
+      });
     },
     [Symbol.dispose]: () => tunnels.close(),
   };
@@ -139,6 +144,7 @@ export interface SendOptions {
   readonly method?: 'POST' | 'GET' | 'DELETE';
   readonly body?: string | Uint8Array;
   readonly signal?: AbortSignal;
+  readonly key?: UpstreamRequest['key'];
 }
 
 function isThere(

@@ -1,3 +1,4 @@
+import { insertAuditEvent } from '#server/db/audit';
 import type { Clock } from '#server/model/clock';
 import type { Db } from '#server/db/transaction';
 import { AssertionLedger } from '#server/oauth/assertions';
@@ -18,6 +19,10 @@ export function assertionPorts(
   return {
     issuerKeys: issuerKeys({ guard, clock }),
     ledger: new AssertionLedger({ db, clock }),
+    refusals: {
+      noteLater: (refusal) =>
+        void insertAuditEvent(db, { ...refusal, at: clock.now(), outcome: 'refused' }),
+    },
     providerSetup: loopbackProviders(clock, records),
     resolveClient: () => Promise.reject(new Error('no test reads a document')),
   };

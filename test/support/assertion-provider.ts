@@ -96,6 +96,7 @@ export async function assertionProvider({
         grant_types: grants,
         response_types: ['code'],
         token_endpoint_auth_method: 'client_secret_post',
+        require_auth_time: true,
       },
       {
         client_id: nativeClientId,
@@ -104,6 +105,7 @@ export async function assertionProvider({
         grant_types: grants,
         response_types: ['code'],
         token_endpoint_auth_method: 'none',
+        require_auth_time: true,
       },
     ],
     jwks: { keys: [{ ...(await exportJWK(privateKey)), ...named }] },
@@ -124,15 +126,16 @@ export async function assertionProvider({
   const sign = (claims: JWTPayload, typ = 'oauth-id-jag+jwt') =>
     new SignJWT(claims).setProtectedHeader({ alg: 'RS256', kid: named.kid, typ }).sign(privateKey);
 
-  const subjectOf = async (token: string, type: string, client: string): Promise<string> => {
+  const subjectOf = async (token: string, type: string, client: string) => {
     if (type === refreshTokenType) {
       const found = await provider.RefreshToken.find(token);
       if (found?.clientId !== client) throw new errors.InvalidGrant('unknown refresh token');
-      return found.accountId;
+      return { sub: found.accountId };
     }
     // The provider must not take the ID token of another client. RFC 8693 §2.1
     const { payload } = await jwtVerify(token, published, { issuer, audience: client });
-    return payload.sub ?? '';
+    const { sub = '', auth_time: authTime } = payload;
+    return { sub, ...(authTime !== undefined && { auth_time: authTime }) };
   };
 
   const exchange = async (context: ProviderContext): Promise<void> => {
@@ -148,16 +151,16 @@ export async function assertionProvider({
       return;
     }
     const { clientId: asking } = context.oidc.client;
-    const sub = await subjectOf(asked.subject_token, subjectTokenType, asking).catch(() => {
+    const subject = await subjectOf(asked.subject_token, subjectTokenType, asking).catch(() => {
       note();
       throw new errors.InvalidGrant('the subject token is not valid');
     });
     const now = Math.floor(Date.now() / 1000);
     const assertion = await sign(
       change({
-        ...told(sub),
+        ...told(subject.sub),
         iss: issuer,
-        sub,
+        ...subject,
         aud: audience ?? '',
         client_id: there,
         jti: randomUUID(),

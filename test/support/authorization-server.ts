@@ -13,12 +13,12 @@ import type { OAuthError } from '#server/oauth/oauth-error';
 import { tokenEndpoint } from '#server/oauth/grants';
 import type { TokenResponse } from '#server/oauth/token-response';
 import { sqliteAdmissions } from '#server/db/sqlite/admission-store';
-import { openStores, type OpenStores } from '#server/app/stores';
+import type { OpenStores } from '#server/app/stores';
+import { openDatabase, openDatabaseIn } from './open-database.ts';
 import { insertUser } from '#server/db/people';
 import { newestEvents } from '#support/newest-events';
 import { assertionPorts } from './assertion-ports.ts';
 import { fakeClock, type FakeClock } from './fake-clock.ts';
-import { temporaryFolder } from './temporary-folder.ts';
 
 type Fields = Readonly<Record<string, string | undefined>>;
 
@@ -69,11 +69,11 @@ export interface AuthorizationServer extends AsyncDisposable {
   audited(): Promise<string[]>;
 }
 
-export async function authorizationServer(): Promise<AuthorizationServer> {
+/** With its database in `dataDir`, or in memory. */
+export async function authorizationServer(dataDir?: string): Promise<AuthorizationServer> {
   const base = 'https://latchkey.example';
   const redirectUri = 'http://127.0.0.1:49152/callback';
-  const folder = await temporaryFolder('authorization');
-  const stores = await openStores(folder.path);
+  const stores = await (dataDir === undefined ? openDatabase() : openDatabaseIn(dataDir));
   const clock = fakeClock();
   const now = clock.now();
   await insertOrganization(stores.db, { id: 'org_acme', name: 'acme', createdAt: now });
@@ -178,7 +178,6 @@ export async function authorizationServer(): Promise<AuthorizationServer> {
     audited: async () => (await newestEvents(stores.db, 20)).map(({ action }) => action),
     async [Symbol.asyncDispose]() {
       await stores.close();
-      await folder[Symbol.asyncDispose]();
     },
   };
   return made;

@@ -19,7 +19,12 @@ export interface BundleClient {
   readonly list: string;
   resource(server: string): string;
   /** Opens the page for these resources. */
-  ask(browser: Browser, resources: readonly string[], scope?: string): Promise<AskedPage>;
+  ask(
+    browser: Browser,
+    resources: readonly string[],
+    scope?: string,
+    claims?: Record<string, string>,
+  ): Promise<AskedPage>;
   /** Exchanges a code for the tokens of one resource. */
   redeem(callback: URL, verifier: string, resource?: string): Promise<oauth.TokenEndpointResponse>;
   refresh(
@@ -84,9 +89,10 @@ export async function bundleClient(
   return {
     list,
     resource: (server) => `${base}/mcp/${server}`,
-    async ask(browser, resources, scope = 'mcp:tools:read mcp:tools:execute') {
+    async ask(browser, resources, scope = 'mcp:tools:read mcp:tools:execute', claims = {}) {
       const verifier = oauth.generateRandomCodeVerifier();
       const query = new URLSearchParams({
+        ...claims,
         client_id: clientId,
         redirect_uri: redirectUri,
         response_type: 'code',

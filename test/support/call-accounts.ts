@@ -39,6 +39,10 @@ function calls(service: Service): Record<string, (...input: never[]) => Promise<
       return { ...(await service.signInCompany(name, { progress })), steps };
     },
     signOutCompany: async (name: string) => service.signOutCompany(name),
+    setUp: async (url: string) => service.setUp(url, {}),
+    myServers: async () => service.myServers(),
+    devices: async () => service.devices(),
+    signOutDevice: async (list: string, id: string) => service.signOutDevice(list, id),
     reconnect: async (name: string) => service.reconnect(name),
     rotateKey: async (name: string, secret: string) => service.rotateKey(name, secret),
     rotateSecret: async (name: string, secret: string) => service.rotateSecret(name, secret),

@@ -17,7 +17,7 @@ export interface CallingPerson {
     request?: { readonly method?: string; readonly body?: unknown },
   ) => Promise<Response>;
   /** An access token that they let a client have. */
-  readonly allow: (clientId: string) => Promise<string>;
+  readonly allow: (clientId: string, scope?: string) => Promise<string>;
 }
 
 /** Creates a person, signs them in, and creates their personal access token. */
@@ -45,13 +45,13 @@ export async function callingPerson(
         },
         ...(body !== undefined && { body: JSON.stringify(body) }),
       }),
-    async allow(clientId) {
+    async allow(clientId, scope = 'mcp:tools:read mcp:tools:execute') {
       const { challenge, verifier } = pkcePair();
       const asked = {
         client_id: clientId,
         response_type: 'code',
         redirect_uri: redirectUri,
-        scope: 'mcp:tools:read mcp:tools:execute',
+        scope,
         state: 'a state',
         code_challenge: challenge,
         code_challenge_method: 'S256',

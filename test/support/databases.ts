@@ -7,7 +7,8 @@ import { openPostgres } from '#server/db/postgres/open-postgres';
 import type { Schema } from '#server/db/schema';
 import { openSqlite } from '#server/db/sqlite/open-sqlite';
 import type { Db } from '#server/db/transaction';
-import { databaseName, openPostgresStores, openStores, type Stores } from '#server/app/stores';
+import { databaseName, openPostgresStores, type Stores } from '#server/app/stores';
+import { openDatabaseIn } from './open-database.ts';
 import type { RequirementName } from './requirements.ts';
 import { suite } from './suite.ts';
 import { temporaryFolder } from './temporary-folder.ts';
@@ -117,7 +118,7 @@ async function openSqliteDatabase(): Promise<TestDatabase> {
   const folder = await temporaryFolder();
   const closing: (() => Promise<void>)[] = [];
   const connectAgain = async () => {
-    const stores = await openStores(folder.path);
+    const stores = await openDatabaseIn(folder.path);
     closing.push(() => stores.close());
     return stores;
   };

@@ -27,7 +27,7 @@ export async function desktop(env: Record<string, string> = {}) {
     env: all,
     folder: folder.path,
     pages: async () => {
-      for (let attempt = 0; attempt < 100 && !existsSync(pages); attempt += 1)
+      for (let attempt = 0; attempt < 1200 && !existsSync(pages); attempt += 1)
         await new Promise((resolve) => setTimeout(resolve, 50));
       return existsSync(pages) ? readFileSync(pages, 'utf8') : '';
     },

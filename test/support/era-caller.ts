@@ -2,6 +2,7 @@ import { modernHeaders } from '#mcp/headers';
 import type { Clock } from '#server/model/clock';
 import type { Scope } from '#server/model/scopes';
 import { EraAdapters } from '#server/gateway/era-adapters';
+import type { ProvedCredential } from '#server/gateway/request';
 import type { Upstream, UpstreamAnswer } from '#server/gateway/upstream';
 import { chunksOf } from './fake-upstream.ts';
 import { modern } from './mcp-call.ts';
@@ -16,6 +17,7 @@ export interface EraCallerOptions {
   readonly owner?: string;
   readonly scopes?: readonly Scope[];
   readonly target?: Partial<Target>;
+  readonly proved?: ProvedCredential;
 }
 
 /** Asks an upstream as callers of either era do, translated where that is needed. */
@@ -26,7 +28,8 @@ export function eraCaller(upstream: Upstream, options: EraCallerOptions = {}) {
     upstream: { kind: 'http', url: 'http://127.0.0.1:1' },
     ...options.target,
   });
-  const admission = someAdmission(options.scopes && { scopes: options.scopes });
+  const { scopes, proved } = options;
+  const admission = someAdmission({ ...(scopes && { scopes }), ...(proved && { proved }) });
   const call = { upstream, owner, admission, target };
   const post = async (
     era: 'legacy' | 'modern',
@@ -35,6 +38,7 @@ export function eraCaller(upstream: Upstream, options: EraCallerOptions = {}) {
   ) => eras.send(era, { method: 'POST', headers, body: Buffer.from(text), signal }, call);
   return {
     eras,
+    send: post,
     /** A request of the modern era; `meta` is more of its `_meta`. */
     async modern(method: string, params: Params = {}, { meta = {}, signal }: ModernSending = {}) {
       const asked: Asked = JSON.parse(modern(method, params).body);

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 
 import { insertOrganization } from '#server/db/organizations';
-import { openStores, type Stores } from '#server/app/stores';
+import type { Stores } from '#server/app/stores';
+import { openDatabaseIn } from './open-database.ts';
 import type { NodePrograms } from './node-cluster.ts';
 import { runningServer } from './running-server.ts';
 import { temporaryFolder } from './temporary-folder.ts';
@@ -86,7 +87,7 @@ export async function gatewayUnderTest({
 }
 
 async function makeOrganizations(dataDir: string, names: readonly string[]): Promise<void> {
-  const stores = await openStores(dataDir);
+  const stores = await openDatabaseIn(dataDir);
   for (const name of names) {
     await insertOrganization(stores.db, { id: `org_${name}`, name, createdAt: 1_700_000_000 });
   }

@@ -146,7 +146,7 @@ export async function keychainSession({
 async function named(name: string, env: Record<string, string>): Promise<void> {
   const ask = ['--session', '--print-reply', '--dest=org.freedesktop.DBus', '/'];
   const question = [...ask, 'org.freedesktop.DBus.NameHasOwner', `string:${name}`];
-  for (let attempt = 0; attempt < 100; attempt++) {
+  for (let attempt = 0; attempt < 1000; attempt++) {
     const { stdout } = await runProgram('dbus-send', { args: question, env });
     if (stdout.includes('boolean true')) return;
     await new Promise((resolve) => setTimeout(resolve, 50));

@@ -55,7 +55,5 @@ export async function lateLine(
   const body = isCoded
     ? `${toolsList.length.toString(16)}\r\n${toolsList}\r\n0\r\n\r\n`
     : toolsList;
-  return rawHttp(Number(endpoint.port), `${head.join('\r\n')}\r\n${filler}${line}\r\n\r\n${body}`, {
-    timeoutMs: 20_000,
-  });
+  return rawHttp(Number(endpoint.port), `${head.join('\r\n')}\r\n${filler}${line}\r\n\r\n${body}`);
 }

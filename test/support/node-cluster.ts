@@ -1,13 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
-import { createServer, request as httpRequest, type IncomingMessage } from 'node:http';
+import { createServer, type IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { Pool } from 'pg';
 import { openPostgresStores, type Stores } from '#server/app/stores';
+import { balance } from './balancer.ts';
 import { freePort, listen } from './loopback.ts';
-import { startProgram, type LineOptions, type Program } from './processes.ts';
+import { startProgram, type LineOptions, type Program, type ProgramOptions } from './processes.ts';
 import { serverLauncher } from './programs.ts';
 import { postgresUrl } from './requirements.ts';
 import { runCommandInProcess } from './run-command-in-process.ts';
@@ -23,7 +24,11 @@ export interface ClusterNode {
   readonly program: Program;
 }
 
-/** Nodes that share one PostgreSQL database, behind a balancer that picks one at random for each request. */
+/**
+ * Nodes that share one PostgreSQL database, behind a balancer that picks one at random for each request. It sends a request again that was
+ * answered with 503 and `Retry-After`, as callers do: a node refuses calls that way while the database or another node takes longer than a
+ * second to answer, which happens on a busy machine. A request with `X-Test-Once` gets the first answer.
+ */
 export interface NodeCluster extends AsyncDisposable {
   /** The balancer, by the name that browsers use. */
   readonly base: string;
@@ -95,23 +100,7 @@ export async function nodeCluster({
     return node;
   };
   const balancer = createServer((request, response) => {
-    const onward = httpRequest({
-      host: '127.0.0.1',
-      port: nodeFor(request).port,
-      method: request.method,
-      path: request.url,
-      headers: request.headers,
-      // A connection that is kept could be closed by the node at the moment it is used again.
-      agent: false,
-    });
-    onward.on('response', (answer) => {
-      response.writeHead(answer.statusCode ?? 502, answer.headers).flushHeaders();
-      answer.pipe(response);
-      answer.once('error', () => response.destroy());
-    });
-    onward.once('error', () => response.destroy());
-    response.once('close', () => onward.destroy());
-    request.pipe(onward);
+    void balance(request, response, (of) => nodeFor(of).port);
   });
   // Longer than the nodes announce to callers in `Keep-Alive`, who would otherwise use a connection that is just being closed.
   balancer.keepAliveTimeout = 120_000;
@@ -146,7 +135,7 @@ export async function nodeCluster({
     started += 1;
     const name = `node-${started}`;
     const own = await freePort();
-    const program = startProgram(process.execPath, {
+    const program = await startedNode(process.execPath, {
       args: [
         serverLauncher,
         'start',
@@ -165,7 +154,6 @@ export async function nodeCluster({
       env: { ...env, LATCHKEY_DATABASE_URL: databaseUrl(url) },
     });
     owned.defer(async () => void (await program.end()));
-    await program.line(/^listening on /m);
     const node = { name, port: own, program };
     nodes.push(node);
     void program.exited.then(() => gone.add(node));
@@ -194,6 +182,25 @@ export async function nodeCluster({
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+/** How often a node is started whose connection to the database breaks off meanwhile. */
+const mostStarts = 3;
+
+/** Starts a node, and starts it again as a service manager does if a busy PostgreSQL did not let it connect in time. */
+async function startedNode(command: string, options: ProgramOptions): Promise<Program> {
+  for (let count = 1; ; count += 1) {
+    const program = startProgram(command, options);
+    try {
+      await program.line(/^listening on /m);
+      return program;
+    } catch (error) {
+      await program.end();
+      const isDatabase =
+        /connection error and is not queryable|Connection terminated|timeout exceeded when trying to connect/;
+      if (count === mostStarts || !isDatabase.test(program.stderr)) throw error;
+    }
+  }
 }
 
 function allPrograms(nodes: readonly ClusterNode[]): NodePrograms {

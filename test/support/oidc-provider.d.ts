@@ -32,6 +32,7 @@ declare module 'oidc-provider' {
           token_endpoint_auth_method?: string;
           backchannel_logout_uri?: string;
           backchannel_logout_session_required?: boolean;
+          require_auth_time?: boolean;
         }[];
         claims?: Record<string, string[]>;
         scopes?: string[];

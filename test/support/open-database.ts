@@ -1,9 +1,88 @@
-import { openStoresAt, type OpenStores } from '#server/app/stores';
+import { existsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import {
+  databaseName,
+  openStores,
+  openStoresAt,
+  type OpenStores,
+  storesOver,
+} from '#server/app/stores';
+import { openSqlite } from '#server/db/sqlite/open-sqlite';
 
-/** Every store over a new database in memory, gone with its `await using` scope. */
-export async function openDatabase(): Promise<OpenStores & AsyncDisposable> {
+/**
+ * An empty database with the newest schema, as a file and as SQL. Migrations take ten times as long as its SQL, so each worker runs
+ * them once.
+ */
+let newest: Promise<{ readonly bytes: Uint8Array; readonly sql: string }> | undefined;
+
+async function migrated() {
   const stores = await openStoresAt(':memory:');
+  const { connection } = stores;
+  const textsOf = (sql: string) =>
+    connection
+      .prepare(sql)
+      .all()
+      .map(({ text }) => String(text));
+  const made = textsOf(
+    `select sql as text from sqlite_schema where sql is not null and name not like 'sqlite%' order by rowid`,
+  );
+  const rows = textsOf(
+    `select name as text from sqlite_schema where type = 'table' and name not like 'sqlite%'`,
+  ).flatMap((table) => {
+    const columns = textsOf(`select name as text from pragma_table_info('${table}')`);
+    const values = columns.map((column) => `quote("${column}")`).join(` || ', ' || `);
+    return textsOf(`select ${values} as text from "${table}"`).map(
+      (row) => `insert into "${table}" values (${row})`,
+    );
+  });
+  const isTrigger = (sql: string) => /^create trigger/i.test(sql);
+  // Triggers are last, as they do something with rows.
+  const statements = [...made.filter((sql) => !isTrigger(sql)), ...rows, ...made.filter(isTrigger)];
+  const sql = ['begin', ...statements, 'commit'].join(';\n');
+  const bytes = connection.serialize();
+  await stores.close();
+  return { bytes, sql };
+}
+
+/** Every store over a new database in memory, as `openStoresAt` makes them, gone with its `await using` scope. */
+export async function openDatabase(): Promise<OpenStores & AsyncDisposable> {
+  const { sql } = await (newest ??= migrated());
+  const opened = openSqlite(':memory:');
+  // Not by `deserialize`, which ends the statements that are prepared already.
+  opened.connection.exec(sql);
+  const stores = storesOver(opened);
   return { ...stores, [Symbol.asyncDispose]: () => stores.close() };
+}
+
+/** Opens the database in `dataDir`, as `openStores` does; a new one where there is none. */
+export async function openDatabaseIn(dataDir: string): Promise<OpenStores> {
+  const file = join(dataDir, databaseName);
+  const { bytes } = await (newest ??= migrated());
+  if (!existsSync(file)) writeFileSync(file, bytes, { mode: 0o600 });
+  return openStores(dataDir);
+}
+
+type Connection = OpenStores['connection'];
+
+/** For each database, what reads the rows of each table as one text, each row a line. */
+const readers = new WeakMap<Connection, ReadonlyMap<string, () => string>>();
+
+function readersOf(connection: Connection) {
+  const namesIn = (sql: string) =>
+    connection
+      .prepare(sql)
+      .all()
+      .map(({ name }) => String(name));
+  const tables = namesIn(`select name from sqlite_schema where type = 'table'`);
+  return new Map(
+    tables.map((table) => {
+      const columns = namesIn(`select name from pragma_table_info('${table}')`);
+      const row = columns.map((column) => `quote("${column}")`).join(` || ' ' || `);
+      const rows = `select group_concat(${row}, char(10)) as text from "${table}"`;
+      const statement = connection.prepare(rows);
+      return [table, () => String(statement.get()?.['text'] ?? '')];
+    }),
+  );
 }
 
 /**
@@ -11,21 +90,12 @@ export async function openDatabase(): Promise<OpenStores & AsyncDisposable> {
  * comparing the rows as objects takes most of the time of tests that do so hundreds of times.
  */
 export function everyRow(
-  connection: OpenStores['connection'],
+  connection: Connection,
   { except }: { except: readonly string[] },
 ): [table: string, rows: string][] {
-  const namesIn = (sql: string) =>
-    connection
-      .prepare(sql)
-      .all()
-      .map(({ name }) => String(name));
-  const tables = namesIn(`select name from sqlite_schema where type = 'table'`);
-  return tables
-    .filter((table) => !except.includes(table))
-    .map((table) => {
-      const columns = namesIn(`select name from pragma_table_info('${table}')`);
-      const row = columns.map((column) => `quote("${column}")`).join(` || ' ' || `);
-      const rows = `select group_concat(${row}, char(10)) as text from "${table}"`;
-      return [table, String(connection.prepare(rows).get()?.['text'] ?? '')];
-    });
+  const known = readers.get(connection) ?? readersOf(connection);
+  readers.set(connection, known);
+  return [...known]
+    .filter(([table]) => !except.includes(table))
+    .map(([table, read]) => [table, read()]);
 }

@@ -25,6 +25,7 @@ import { FailedAttempts } from '#server/oauth/failed-attempts';
 import { usualChecking } from '#server/model/provider-checks';
 import { masterKey } from '#server/secrets/master-key';
 import type { NodeRecord } from '#server/nodes/node-registry';
+import { RequestRate, scimRequestsOfDirectory } from '#server/scim/request-rate';
 import type { ServerHealth } from '#server/upstreams/health';
 import type { Inspection } from '#server/upstreams/inspect';
 import { offlineAgent } from '#server/upstreams/tunnel/connected-agent';
@@ -47,6 +48,7 @@ export const handedOut = {
   bytes: Buffer.from('the proxy'),
   sha256: createHash('sha256').update('the proxy').digest('hex'),
   bundles: { state: 'ready', platforms: ['darwin', 'win32', 'linux'] },
+  programs: [],
 } as const;
 
 const template = readBundleTemplate(bundleOfBuild);
@@ -57,6 +59,8 @@ export const proxyDownload: DownloadRoutesOptions['proxyDownload'] = {
   copy: async () => handedOut,
   reference: async (base) => proxyReference(base, handedOut),
   bundle: async (server) => bundleFor(template, server),
+  programs: async () => handedOut.programs,
+  program: async () => undefined,
 };
 
 /** What stands for the nodes of the installation: one that is live, and one that is gone. */
@@ -171,10 +175,16 @@ export interface PageApp extends AsyncDisposable {
 export interface PageAppOptions extends Pick<DashboardOptions, 'auditRetentionDays'> {
   /** What a password costs. */
   readonly log2Cost?: number;
+  /** The folder of its database, which is in memory unless given. */
+  readonly dataDir?: string;
 }
 
-export async function pageApp({ log2Cost = 8, ...options }: PageAppOptions = {}): Promise<PageApp> {
-  const server = await authorizationServer();
+export async function pageApp({
+  log2Cost = 8,
+  dataDir,
+  ...options
+}: PageAppOptions = {}): Promise<PageApp> {
+  const server = await authorizationServer(dataDir);
   const { base, clock, stores, ports } = server;
   const keys = await freshSigningKeys(clock);
   const unreachable = async () => {
@@ -262,6 +272,7 @@ export async function pageApp({ log2Cost = 8, ...options }: PageAppOptions = {})
     log: jsonLog('silent', { write: () => true }),
   };
   const administration = {
+    base,
     ...stores,
     clock,
     refusals,
@@ -284,6 +295,7 @@ export async function pageApp({ log2Cost = 8, ...options }: PageAppOptions = {})
       clock,
     },
     administration,
+    scimRate: new RequestRate(scimRequestsOfDirectory),
     proxyDownload,
     dashboard: {
       ...options,
@@ -303,7 +315,9 @@ export async function pageApp({ log2Cost = 8, ...options }: PageAppOptions = {})
           return upstreams.inspection;
         },
         inspectTools: async () => upstreams.inspection,
+        tryKey: async () => ({ outcome: 'listed' }),
         identityProvider,
+        fixedOutboundHosts: [],
         listNodes: async () => nodes,
         changes: stores.changes,
         callServer: consoleCalls(gateway),

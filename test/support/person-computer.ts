@@ -116,7 +116,7 @@ export async function personComputer(
       const entry = entries.parse(JSON.parse(text)).mcpServers[name];
       await using proxy = proxyProcess({ args: [], ...entry, env: { ...env, ...more } });
       const result = await work(proxy);
-      said += everyCommandLine() + proxy.stderr();
+      said += everyCommandLine(home) + proxy.stderr();
       return result;
     },
     everything: () =>

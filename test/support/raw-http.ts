@@ -1,8 +1,9 @@
 import { connect } from 'node:net';
+import { patient } from './patient.ts';
 
 export interface RawHttpOptions {
   readonly host?: string;
-  /** How long to listen to a server that keeps the connection open. */
+  /** How long to listen to a server that keeps the connection open; a minute unless given. */
   readonly timeoutMs?: number;
   /** Stop listening as soon as this much has come; by default only the server or the time ends it. */
   readonly until?: (text: string) => boolean;
@@ -20,12 +21,12 @@ export interface RawAnswer {
 /**
  * Sends `bytes` over a fresh TCP connection, as they are, and returns what came back. Strings go out
  * as Latin-1. Of a list each element is its own write, 20 ms apart, so that it arrives separately.
- * Send `Connection: close` to be answered without waiting for the time to run out.
+ * Send `Connection: close`, or say with `until` what is enough, to be answered without waiting for the time to run out.
  */
 export function rawHttp(
   port: number,
   bytes: string | Uint8Array | readonly (string | Uint8Array)[],
-  { host = '127.0.0.1', timeoutMs = 2000, until }: RawHttpOptions = {},
+  { host = '127.0.0.1', timeoutMs = patient.timeout, until }: RawHttpOptions = {},
 ): Promise<RawAnswer> {
   return new Promise((resolve, reject) => {
     let text = '';

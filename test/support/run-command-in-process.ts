@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 
+import { printableLine } from '#mcp/safe-text';
 import { systemClock } from '#server/model/clock';
 import { CommandError, UsageError } from '#server/config/usage-error';
 import { passwordHashing } from '#server/accounts/passwords';
@@ -32,7 +33,7 @@ async function run(words: readonly string[], input: string): Promise<string> {
       clock: systemClock(),
       hashing,
       terminal: { input: Readable.from([input]), prompt: () => undefined },
-      out: (line) => void lines.push(line),
+      out: (line) => void lines.push(printableLine(line)),
       tell: () => undefined,
       endWithReader: () => undefined,
     });

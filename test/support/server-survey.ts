@@ -109,15 +109,13 @@ export async function legacySurvey(
   return level({ ...found, ...once, progress });
 }
 
-/** The same as an assistant that prefers the modern era. */
+/** The same with the second version of the SDK, as an assistant that prefers the modern era, or one that knows only the older. */
 export async function modernSurvey(
   transport: Transport<ModernClient>,
   itinerary: Itinerary,
+  mode: 'auto' | 'legacy' = 'auto',
 ): Promise<Survey> {
-  const client = new ModernClient(identity, {
-    capabilities,
-    versionNegotiation: { mode: 'auto' },
-  });
+  const client = new ModernClient(identity, { capabilities, versionNegotiation: { mode } });
   const asked: unknown[] = [];
   client.setRequestHandler('sampling/createMessage', ({ params }) => {
     asked.push(params);
@@ -180,8 +178,8 @@ function level(found: Survey): Survey {
   )
     .replaceAll(/\d{1,2}:\d{2}:\d{2} [AP]M/g, 'TIME')
     .replaceAll(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, 'UUID')
-    // A gateway puts a seal in front of it.
-    .replaceAll(/(?<![\w-])(?:[\w-]{22}\.)?[0-9a-f]{32}\b/g, 'TASK');
+    // A gateway puts a seal in front of it, and a collection another one.
+    .replaceAll(/(?<![\w-])(?:[\w-]{22}\.){0,2}[0-9a-f]{32}\b/g, 'TASK');
   const parsed: Survey = JSON.parse(levelled);
   return parsed;
 }

@@ -53,6 +53,7 @@ export function someAdmission(but: Partial<Admission> = {}): Admission {
     now: () =>
       Promise.resolve({ scopes: allScopes, rights: new ToolRights(endpoint.target, ofNoPerson) }),
     access: { name: 'key key_a', isActive: () => Promise.resolve(true) },
+    proved: { type: 'key', keyHash: 'hash' },
     ...but,
   };
 }

@@ -24,8 +24,13 @@ export const reportSchema = z.object({
 
 export type Report = z.infer<typeof reportSchema>;
 
+/** What `processor-time.ts` notes of a file; once for each level that the file is part of. */
+export const timeSchema = z.object({ file: z.string(), seconds: z.number() });
+
+export type FileTime = z.infer<typeof timeSchema>;
+
 export interface Summary {
-  /** The slowest files, one line a missing requirement, what went wrong outside the tests; last the totals. */
+  /** The slowest files, those with the most processor time, one line a missing requirement, what went wrong outside the tests; last the totals. */
   readonly lines: readonly string[];
   readonly exitCode: 0 | 1;
 }
@@ -33,10 +38,13 @@ export interface Summary {
 const slowestFiles = 10;
 
 /**
- * The end of `npm test`: the ten slowest files, what this machine could not test and why, then the totals.
+ * The end of `npm test`: the ten slowest files, the ten that take the most processor time, what this machine could not test and
+ * why, then the totals.
  *
  *     slowest files:
  *       12.3 s  test/e2e/dashboard/story.test.ts
+ *     processor time, 540 s in all, most for:
+ *       20.1 s  test/e2e/dashboard/story.test.ts
  *     skipped: the OS keychain (3 tests): a real keychain needs …; apt-get install gnome-keyring dbus
  *     120 passed, 0 failed, 3 skipped
  *
@@ -47,6 +55,7 @@ export function summary(
   report: Report | undefined,
   vitestExitCode: number | null,
   left: readonly string[] = [],
+  times: readonly FileTime[] = [],
 ): Summary {
   const files = report?.testResults ?? [];
   const tests = files.flatMap((file) => file.assertionResults);
@@ -66,6 +75,7 @@ export function summary(
   return {
     lines: [
       ...slowestLines(files),
+      ...busiestLines(times),
       ...missingLines(tests),
       ...unloadable.map(({ name }) => `failed outside its tests: ${name}`),
       ...(trouble ? [`failed: ${trouble}`] : []),
@@ -86,6 +96,19 @@ function slowestLines(files: Report['testResults']): string[] {
   return [
     'slowest files:',
     ...slowest.map(({ name, seconds }) => `${seconds.toFixed(1).padStart(7)} s  ${name}`),
+  ];
+}
+
+function busiestLines(times: readonly FileTime[]): string[] {
+  if (times.length === 0) return [];
+  const total = times.reduce((sum, { seconds }) => sum + seconds, 0);
+  const busiest = times.toSorted((a, b) => b.seconds - a.seconds).slice(0, slowestFiles);
+  return [
+    `processor time, ${total.toFixed(0)} s in all, most for:`,
+    ...busiest.map(
+      ({ file, seconds }) =>
+        `${seconds.toFixed(1).padStart(7)} s  ${relative(process.cwd(), file)}`,
+    ),
   ];
 }
 

@@ -4,40 +4,12 @@ import { expect, test } from 'vitest';
 import { agentStatus, type StatusForm } from '#proxy/agent/agent-status';
 import { ConfigurationError, UsageError } from '#proxy/config/errors';
 import { words } from '#proxy/errors';
-import { jsonLinesLog, printable as ofProxy } from '#proxy/log/log';
 import { OAuthError } from '#proxy/auth/errors';
-import { jsonLog } from '#server/log/log';
-import { printable as ofServer } from '#server/log/printable';
 
 const root = join(import.meta.dirname, '../..');
 const evil = 'a\u001b[2J\u0007\u007f\u009b\u061c\u200f\u202e\u2066\u2028\ufeff\u{e0041}\r\n\tb';
 const shown = String.raw`a\u001b[2J\u0007\u007f\u009b\u061c\u200f\u202e\u2066\u2028\ufeff\udb40\udc41\u000d\u000a\u0009b`;
 const acts = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
-
-test.each([
-  ['the proxy', ofProxy],
-  ['the server', ofServer],
-])('%s spells out what would act on a terminal, as JSON does, and nothing else', (_, printable) => {
-  const kept = 'Zoë “日本語” 👍 C:\\Users ~';
-
-  expect(printable(evil)).toBe(shown);
-  expect(printable(kept)).toBe(kept);
-  expect(JSON.parse(printable(JSON.stringify({ evil, kept })))).toEqual({ evil, kept });
-});
-
-test('a line of either log is one line that changes nothing on a terminal, and contains the message', () => {
-  const lines: string[] = [];
-  const write = (line: string) => lines.push(line);
-  jsonLinesLog('debug', write).warn(evil, { reason: evil });
-  jsonLog('debug', { write }).warn({ reason: evil }, evil);
-
-  for (const line of lines) {
-    expect(line.slice(0, -1)).not.toMatch(acts);
-    expect(line.endsWith('\n')).toBe(true);
-    expect(JSON.parse(line)).toMatchObject({ reason: evil });
-  }
-  expect(lines).toHaveLength(2);
-});
 
 test.each<[StatusForm]>([['json'], ['plain'], ['live']])(
   'an agent’s status (%s) carries no control character of a server or a child',

@@ -1,12 +1,20 @@
 import type {
   AccountsService,
   AddInput,
-  CompanySignedIn,
-  CompanySignedOut,
   Renamed,
-  SignedIn,
-  SignedOut,
+  ServerListView as ServerList,
 } from 'latchkey/accounts';
+import {
+  checkedWords,
+  companySignedInWords,
+  companySignedOutWords,
+  reconnectWords,
+  removedWords,
+  setUpWords,
+  signedInWords,
+  signedOutWords,
+  uninstalledWords,
+} from './answer-words.ts';
 import {
   question,
   shapes,
@@ -17,10 +25,12 @@ import {
   type Outcome,
   type OutputOf,
   type Overview,
+  type ServerListView,
 } from './contract.ts';
 import { failureOf, outcomeOf, refused, type Report } from './outcome.ts';
+import { companyAddress, setUpName } from './set-up.ts';
 import type { SignInProgress, SignIns } from './sign-ins.ts';
-import { companyHost, listOf, secretWords } from './state.ts';
+import { listOf, secretWords } from './state.ts';
 import type { WindowName } from './windows.ts';
 
 export type AnswersPorts = {
@@ -46,6 +56,7 @@ export function answers(ports: AnswersPorts): Answers {
   return {
     ...connectionAnswers(ports),
     ...signInAnswers(ports),
+    ...serverAnswers(ports),
     ...assistantAnswers(ports),
     ...appAnswers(ports),
   };
@@ -199,6 +210,104 @@ function signInAnswers({
   };
 }
 
+/** The operations on the servers and devices of the user at Latchkey servers. */
+function serverAnswers({
+  accounts,
+  signIns,
+  openBrowser,
+}: AnswersPorts): Group<'servers' | 'setUp' | 'openPage' | 'devices' | 'signOutDevice'> {
+  // A page may open nothing else in the browser.
+  let pages = new Set<string>();
+  return {
+    async servers() {
+      const lists = (await accounts.myServers()).map(toServerListView);
+      pages = new Set(
+        lists.flatMap(({ servers, askable }) => [
+          ...servers.flatMap(({ accountUrl }) => accountUrl ?? []),
+          ...askable.map(({ askUrl }) => askUrl),
+        ]),
+      );
+      return lists;
+    },
+    setUp: async ({ url, choose }) =>
+      signIns.begin(setUpName, async (progress) =>
+        outcomeOf(
+          accounts.setUp(companyAddress(url), { choose, ...inPages(progress) }).then(setUpWords),
+        ),
+      ),
+    async openPage({ url }) {
+      if (!pages.has(url)) return no('This page is unknown.', 'Open the dashboard in a browser.');
+      if (await openBrowser(url)) return done('The page opened in your browser.');
+      return no('No browser could be opened.', `Open ${url} in a browser.`);
+    },
+    devices: async () =>
+      (await accounts.devices()).map(({ list, url, problem = '', devices }) => ({
+        list,
+        url,
+        problem,
+        devices: devices.map((device) => {
+          const { id, name, system, isCurrent, lastUsedAt } = device;
+          return {
+            id,
+            name,
+            system,
+            isCurrent,
+            assistants: [...device.assistants],
+            servers: [...device.servers],
+            ...(lastUsedAt !== undefined && { lastUsedAt }),
+          };
+        }),
+      })),
+    signOutDevice: async ({ list, id }) =>
+      outcomeOf(
+        accounts
+          .signOutDevice(list, id)
+          .then((isDone) =>
+            isDone
+              ? 'The device was signed out. What Latchkey there could use has ended.'
+              : 'The device was signed out already.',
+          ),
+      ),
+  };
+}
+
+function toServerListView({
+  url,
+  signedInAs,
+  problem = '',
+  servers,
+  askable,
+  withdrawn,
+}: ServerList): ServerListView {
+  return {
+    url,
+    ...(signedInAs !== undefined && { signedInAs }),
+    problem,
+    servers: servers.map(({ title, description, connection, assistants, uses, ...server }) => {
+      const { accountUrl } = server;
+      return {
+        title,
+        description,
+        state:
+          assistants.length > 0 ? 'in_use' : connection === undefined ? 'available' : 'connected',
+        assistants: [...assistants],
+        elsewhere: uses.flatMap(({ assistant, device }) =>
+          device && !device.isCurrent ? [`${assistant} on ${device.name}`] : [],
+        ),
+        ...(server.needsAccount && accountUrl !== undefined && { accountUrl }),
+      };
+    }),
+    askable: askable.map(({ title, description, askUrl, request }) => {
+      const asked = request?.status ?? 'no';
+      return { title, description, askUrl, asked, answer: request?.answer ?? '' };
+    }),
+    withdrawn: withdrawn.map(({ name, removed }) => {
+      const from = listOf(removed.map(({ title }) => title));
+      return `${name} was withdrawn: you have no access to it any more.${from === '' ? '' : ` It was removed from ${from}.`}`;
+    }),
+  };
+}
+
 /** The operations on assistants and their files. */
 function assistantAnswers({
   accounts,
@@ -312,28 +421,6 @@ function addInput({ name, url, credential }: InputOf<'add'>): AddInput {
   }
 }
 
-function checkedWords(checked: 'api_key' | 'client' | null): string {
-  if (checked === 'api_key') return 'the server accepts the key.';
-  if (checked === 'client') return 'the server accepts the client.';
-  return 'the server requires no authentication.';
-}
-
-const uninstalledWords = {
-  restored: 'The file was restored.',
-  removed: 'The entry was removed. Other changes to the file stay.',
-  absent: 'The entry was not found.',
-};
-
-function removedWords(
-  name: string,
-  { notRevoked, startedBy }: { notRevoked?: string; startedBy: readonly string[] },
-): string {
-  const left =
-    startedBy.length === 0 ? '' : ` The files of these still name it: ${startedBy.join(', ')}.`;
-  if (notRevoked === undefined) return `${name} was removed.${left}`;
-  return `${name} was removed from this computer, but the server did not revoke the access: ${notRevoked}.${left}`;
-}
-
 /** A file that could not be changed is left as it is; the same request again changes it. */
 function renamedOutcome(name: string, to: string, assistants: Renamed['assistants']): Outcome {
   const failed = assistants.find(({ problem }) => problem !== undefined);
@@ -344,53 +431,6 @@ function renamedOutcome(name: string, to: string, assistants: Renamed['assistant
     );
   const titles = listOf(assistants.map(({ title }) => title));
   return done(`${name} is now ${to}.${titles === '' ? '' : ` Restart ${titles}.`}`);
-}
-
-function signedInWords(name: string, { signedInAs, also = [], note }: SignedIn): string {
-  const who =
-    signedInAs === undefined
-      ? `You are signed in to ${name}. The server does not name the account.`
-      : `You are signed in to ${name} as ${signedInAs}.`;
-  const others = listOf(also);
-  const rest = others === '' ? '' : ` That also signed you in to ${others}.`;
-  return `${who}${rest}${note === undefined ? '' : ` ${note}.`}`;
-}
-
-function signedOutWords(name: string, { wasSignedIn, notRevoked, provider }: SignedOut): string {
-  const shared =
-    provider === undefined
-      ? ''
-      : ` The company sign-in of ${provider} ended, too, for all servers.`;
-  if (!wasSignedIn) return `You were not signed in to ${name}.`;
-  if (notRevoked === undefined)
-    return `Signed out of ${name}. The access was revoked at the server.${shared}`;
-  return `Signed out of ${name} on this computer, but the server did not revoke the access: ${notRevoked}. Revoke the access on the server.${shared}`;
-}
-
-function companySignedInWords(signedIn: CompanySignedIn): string {
-  const { signedInAs, connections, unsupported } = signedIn;
-  const who = signedInAs === undefined ? '' : ` as ${signedInAs}`;
-  const to = connections.length === 0 ? '' : `, and to ${listOf(connections)}`;
-  const own = unsupported.map((name) => ` ${name} does not accept it: sign in to ${name} itself.`);
-  const none = signedIn.refused.map(
-    ({ name, problem }) => ` You have no access to ${name}: ${problem}.`,
-  );
-  const rest = [...own, ...none].join('');
-  return `You are signed in at ${companyHost(signedIn)}${who}${to}.${rest}`;
-}
-
-function companySignedOutWords(signedOut: CompanySignedOut): string {
-  const { connections, notRevoked } = signedOut;
-  const from = connections.length === 0 ? '' : `, and of ${listOf(connections)}`;
-  const left =
-    notRevoked.length === 0
-      ? ''
-      : ` These servers did not revoke the access: ${listOf(notRevoked)}. It ends when it expires.`;
-  return `Signed out at ${companyHost(signedOut)}${from}.${left}`;
-}
-
-function reconnectWords(name: string, proxies: number): string {
-  return proxies === 0 ? `No assistant runs ${name} now.` : `Latchkey reconnects to ${name}.`;
 }
 
 function done(message: string): Outcome {

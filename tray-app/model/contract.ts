@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { setUpName } from './set-up.ts';
 import { windowNames } from './windows.ts';
 
 /*
@@ -193,8 +194,65 @@ export const finding = z.strictObject({
 });
 export type Finding = z.infer<typeof finding>;
 
+/** The servers of the user at one Latchkey server. */
+export const serverListView = z.strictObject({
+  /** Its address. */
+  url: z.string(),
+  signedInAs: z.string().optional(),
+  /** Why its servers are unknown. */
+  problem: z.string(),
+  servers: z.array(
+    z.strictObject({
+      title: z.string(),
+      description: z.string(),
+      /** `in_use` by an assistant here, `connected` without one, or `available`: the user can choose it. */
+      state: z.enum(['in_use', 'connected', 'available']),
+      /** The assistants here that start it. */
+      assistants: z.array(z.string()),
+      /** Such as `Cursor on danas-desktop`. */
+      elsewhere: z.array(z.string()),
+      /** The page where the user connects an account of theirs that calls need. */
+      accountUrl: z.string().optional(),
+    }),
+  ),
+  /** What the user cannot use, but may ask for at `askUrl`. */
+  askable: z.array(
+    z.strictObject({
+      title: z.string(),
+      description: z.string(),
+      askUrl: z.string(),
+      asked: z.enum(['no', 'open', 'declined']),
+      answer: z.string(),
+    }),
+  ),
+  /** What was withdrawn, in a sentence each. */
+  withdrawn: z.array(z.string()),
+});
+export type ServerListView = z.infer<typeof serverListView>;
+
+/** The computers of the user at one Latchkey server. */
+export const deviceListView = z.strictObject({
+  list: z.string(),
+  url: z.string(),
+  problem: z.string(),
+  devices: z.array(
+    z.strictObject({
+      id: z.string(),
+      name: z.string(),
+      system: z.string(),
+      isCurrent: z.boolean(),
+      assistants: z.array(z.string()),
+      servers: z.array(z.string()),
+      lastUsedAt: seconds.optional(),
+    }),
+  ),
+});
+export type DeviceListView = z.infer<typeof deviceListView>;
+
 const nothing = z.strictObject({});
 const named = z.strictObject({ name });
+/** A connection, or the sign-in at the address of a company. */
+const signInNamed = z.strictObject({ name: z.union([name, z.literal(setUpName)]) });
 
 /** Each operation that a page may request, with the schemas of its input and output. */
 const operations = {
@@ -205,9 +263,9 @@ const operations = {
   remove: { input: named, output: outcome },
   rename: { input: z.strictObject({ name, to: name }), output: outcome },
   signIn: { input: named, output: outcome },
-  cancelSignIn: { input: named, output: outcome },
+  cancelSignIn: { input: signInNamed, output: outcome },
   /** Copies the address of the page that waits for the user, for another browser. */
-  copySignInAddress: { input: named, output: outcome },
+  copySignInAddress: { input: signInNamed, output: outcome },
   signOut: { input: named, output: outcome },
   /** At the provider of this connection's company, for all connections that share it. */
   signInCompany: { input: named, output: outcome },
@@ -216,6 +274,16 @@ const operations = {
   /** A new API key or client secret, whichever the connection has. */
   rotate: { input: z.strictObject({ name, secret }), output: outcome },
   undoRotation: { input: named, output: outcome },
+  servers: { input: nothing, output: z.union([z.array(serverListView), failed]) },
+  /** Signs in at the address of a company, and connects the servers that the user chooses to all assistants. */
+  setUp: { input: z.strictObject({ url: webUrl, choose: z.boolean() }), output: outcome },
+  /** Opens a page that the answer of `servers` named. */
+  openPage: { input: z.strictObject({ url: webUrl }), output: outcome },
+  devices: { input: nothing, output: z.union([z.array(deviceListView), failed]) },
+  signOutDevice: {
+    input: z.strictObject({ list: webUrl, id: z.string().min(1).max(100) }),
+    output: outcome,
+  },
   assistants: { input: nothing, output: z.union([z.array(assistantView), failed]) },
   install: { input: z.strictObject({ assistant, name }), output: outcome },
   uninstall: { input: z.strictObject({ assistant, name }), output: outcome },

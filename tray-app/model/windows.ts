@@ -4,12 +4,14 @@
  */
 export const windows = {
   connections: { title: 'Connections', width: 720, height: 560, menuLabel: 'Connections' },
+  servers: { title: 'Your servers', width: 720, height: 640, menuLabel: 'Your servers' },
   add: { title: 'Add connection', width: 560, height: 720, menuLabel: 'Add connection…' },
   /** About one connection, which opens it: it has no entry of its own in the menu. */
   key: { title: 'Key', width: 520, height: 520, menuLabel: undefined },
   /** About one connection, too. */
   rename: { title: 'Rename', width: 480, height: 360, menuLabel: undefined },
   assistants: { title: 'Assistants', width: 640, height: 560, menuLabel: 'Assistants' },
+  devices: { title: 'Devices', width: 640, height: 560, menuLabel: 'Devices' },
   doctor: { title: 'Doctor', width: 640, height: 560, menuLabel: 'Doctor' },
 } as const satisfies Record<string, WindowDeclaration>;
 

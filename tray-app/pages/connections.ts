@@ -15,6 +15,7 @@ import { companyCard } from './company.ts';
 import { address, capitalized, moment, tokenLife } from './format.ts';
 import { outcomeNotice, problemNotice, stateBadge, waitingView, type Mood } from './notices.ts';
 import { announce, ask, onOverview, show } from './page.ts';
+import { newSetUp, setUpForm } from './set-up.ts';
 
 const moods: Record<ConnectionView['state'], Mood> = {
   ready: 'good',
@@ -74,12 +75,13 @@ function draw(): void {
     </header>
     ${trouble ? problemNotice(trouble.problem, trouble.remedy) : nothing}
     ${connections.some(({ name }) => name === overview?.menuFailure?.name) ? nothing : menuNotice()}
+    ${connections.length === 0 ? nothing : outcomeNotice(setUp.outcome)}
     ${
       connections.length === 0
         ? trouble
           ? nothing
           : known
-            ? empty
+            ? firstSteps()
             : html`<p class="soft" role="status">Loading connections…</p>`
         : html`<ul class="cards">
             ${repeat(companies(connections), ({ issuer, clientId }) => `${clientId}@${issuer}`, cardOfCompany)}
@@ -101,13 +103,19 @@ const addButton = (kind: string): TemplateResult =>
     Add connection
   </button>`;
 
-const empty = html`<div class="empty">
-  <p>
-    No connections yet. A connection lets an assistant on this computer use a server with your
-    sign-in.
-  </p>
-  ${addButton('primary')}
-</div>`;
+const setUp = newSetUp(draw, () => undefined);
+
+/** The first start asks for the address of the company, and for nothing else. */
+const firstSteps = (): TemplateResult =>
+  html`<div class="empty">
+    <p>
+      No connections yet. A connection lets an assistant on this computer use a server with your
+      sign-in.
+    </p>
+    ${setUpForm(setUp, overview)}
+    <p class="help">Your server is not Latchkey, or you have an API key?</p>
+    ${addButton('quiet')}
+  </div>`;
 
 function cardOfCompany(one: Company): TemplateResult {
   const [name] = one.names;

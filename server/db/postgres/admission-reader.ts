@@ -105,6 +105,15 @@ export class AdmissionReader {
       this.#ask({ query, values, key, resolve: resolve as Question['resolve'], reject });
     });
 
+  /** Connects ahead of the first question, whose second would otherwise include it. The first question tries again after a failure. */
+  async open(): Promise<void> {
+    this.#client ??= this.#connect();
+    await this.#client.catch((error: unknown) => {
+      this.#client = undefined;
+      this.#ports.failed(error);
+    });
+  }
+
   /** How many questions wait for the next query. */
   get waiting(): number {
     return this.#next?.open.length ?? 0;

@@ -50,7 +50,7 @@ export class PostgresChanges implements ChangeStore {
     const within = sql`endpoint s join organization o on o.id = s.organization_id`;
     const { rows } = await sql<{ state: unknown }>`select json_build_array(
       (select json_agg(json_build_array(s.created_at, s.disabled_at, s.title, s.description, s.limits,
-          t.hidden_tools, t.upstream_kind, t.upstream_settings, t.agent_id) order by s.id)
+          s.access, s.is_requestable, t.hidden_tools, t.upstream_kind, t.upstream_settings, t.agent_id) order by s.id)
         from ${within} left join target t on t.endpoint_id = s.id where ${at}),
       (select json_build_array(count(*), max(k.created_at), count(k.revoked_at), max(k.last_used_at), sum(k.last_used_at))
         from ${within} join api_key k on k.endpoint_id = s.id where ${at}),
@@ -63,7 +63,16 @@ export class PostgresChanges implements ChangeStore {
         where o.name = ${organization} and ${server ?? null}::text is null),
       (select json_build_array(count(*), count(k.revoked_at), max(k.last_used_at))
         from agent a join organization o on o.id = a.organization_id join api_key k on k.agent_id = a.id
-        where o.name = ${organization} and ${server ?? null}::text is null)
+        where o.name = ${organization} and ${server ?? null}::text is null),
+      (select json_build_array(
+          (select json_build_array(count(*), sum(r.decided_at), max(r.created_at)) from access_request r
+            where r.organization_id = o.id),
+          (select count(*) from group_member m where m.organization_id = o.id),
+          (select json_build_array(count(*), sum(g.revoked_at), max(g.created_at)) from oauth_grant g
+            join endpoint s on s.id = g.endpoint_id where s.organization_id = o.id),
+          (select json_build_array(count(*), max(c.created_at), sum(c.failed_at)) from upstream_connection c
+            where c.organization_id = o.id))
+        from organization o where o.name = ${organization} and ${server ?? null}::text is null)
     )::text as state`.execute(this.#db);
     // Hashed, because every open page keeps one, and the texts of a thousand clients are long.
     return createHash('sha256').update(String(rows[0]?.state)).digest('base64url');

@@ -11,7 +11,7 @@ export function sqliteChanges(connection: DatabaseSync): ChangeStore {
   const within = `from endpoint s join organization o on o.id = s.organization_id`;
   const servers = connection.prepare(
     `select count(*), max(s.created_at), total(s.disabled_at), group_concat(json_array(
-       s.title, s.description, s.limits, t.hidden_tools, t.upstream_kind, t.upstream_settings, t.agent_id))
+       s.title, s.description, s.limits, s.access, s.is_requestable, t.hidden_tools, t.upstream_kind, t.upstream_settings, t.agent_id))
      ${within} left join target t on t.endpoint_id = s.id where o.name = ?1 and (?2 is null or s.name = ?2)`,
   );
   const keys = connection.prepare(
@@ -34,6 +34,18 @@ export function sqliteChanges(connection: DatabaseSync): ChangeStore {
        join organization p on p.id = b.organization_id where p.name = ?1)
      from agent a join organization o on o.id = a.organization_id where o.name = ?1`,
   );
+  // What the catalogue of a person depends on: requests for access, members of groups, applications and connected accounts.
+  const people = connection.prepare(
+    `select
+       (select count(*) || '/' || total(r.decided_at) || '/' || max(r.created_at) from access_request r
+         where r.organization_id = o.id),
+       (select count(*) from group_member m where m.organization_id = o.id),
+       (select count(*) || '/' || total(g.revoked_at) || '/' || max(g.created_at) from oauth_grant g
+         join endpoint s on s.id = g.endpoint_id where s.organization_id = o.id),
+       (select count(*) || '/' || max(c.created_at) || '/' || total(c.failed_at) from upstream_connection c
+         where c.organization_id = o.id)
+     from organization o where o.name = ?1`,
+  );
 
   const wholeToken = wholeChangeTokenReader(connection);
   return {
@@ -42,7 +54,8 @@ export function sqliteChanges(connection: DatabaseSync): ChangeStore {
     async stateOf(organization, server) {
       const at = [organization, server ?? null] as const;
       const listed = [servers, keys, clients].map((statement) => statement.get(...at));
-      const all = [...listed, server === undefined ? agents.get(organization) : null];
+      const ofAll = server === undefined ? [agents, people] : [];
+      const all = [...listed, ...ofAll.map((statement) => statement.get(organization))];
       // Hashed, because every open page keeps one, and the texts of a thousand clients are long.
       return createHash('sha256').update(JSON.stringify(all)).digest('base64url');
     },

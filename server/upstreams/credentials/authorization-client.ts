@@ -67,8 +67,11 @@ export function upstreamClientDocument(base: string, server: ServerName) {
 
 /** The fetch for requests to authorization servers. `vouchedHosts` may be in a private network. */
 export function accessFetch(guard: OutboundGuard, vouchedHosts: readonly string[]): GuardedFetch {
-  const allowedHosts = [...guard.allowedHosts, ...vouchedHosts];
-  return guardedFetch({ ...limits, ...guard, allowedHosts });
+  return (url, asked) => {
+    // The operator may have changed the list since.
+    const allowedHosts = [...guard.allowedHosts, ...vouchedHosts];
+    return guardedFetch({ ...limits, ...guard, allowedHosts })(url, asked);
+  };
 }
 
 /** Returns a function that creates the client for an `UpstreamAccess`. */

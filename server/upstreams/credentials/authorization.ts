@@ -29,7 +29,7 @@ export interface UpstreamCredentials {
   readonly token?: (rejected?: string) => Promise<string>;
   /** Returns a new assertion of the caller's identity. */
   readonly assertion?: () => Promise<string | undefined>;
-  /** Whether a fixed header sets `Authorization`. */
+  /** Whether a fixed header or the person's key sets `Authorization`. */
   readonly isAuthorizationFixed?: boolean;
   /** Whose account the tokens are of, once there was one. */
   readonly account?: () => UpstreamAccount | undefined;
@@ -197,7 +197,9 @@ export class UpstreamAuthorizations {
     const page = this.#options.base + accountPath(target);
     return {
       page,
-      isAuthorizationFixed: headers.some(({ name }) => name === 'authorization'),
+      isAuthorizationFixed:
+        target.personKey?.header === 'authorization' ||
+        headers.some(({ name }) => name === 'authorization'),
       ...(forwardsCaller && { assertion: () => this.#assertion(url, target, caller) }),
       ...(accessId !== undefined && this.#tokensOf({ accessId, url, page, target }, caller)),
     };

@@ -35,6 +35,9 @@ export interface UpstreamSetup {
 
   sealHeader(place: HeaderPlace, value: string): string;
 
+  /** What the agent says that this server of it is, such as `stdio`; `undefined` if it is not connected, or in a command. */
+  kindAtAgent(agentId: string, server: string): string | undefined;
+
   /** Returns the current values of an upstream's fixed headers. */
   openHeaders(
     at: Omit<HeaderPlace, 'name'>,
@@ -46,11 +49,14 @@ export function upstreamSetup({
   base,
   sealing,
   guard,
+  serversOf = () => [],
 }: {
   /** Our public URL; `undefined` in a command that does not know it. */
   base: string | undefined;
   sealing: Sealing;
   guard: OutboundGuard;
+  /** The servers that a connected agent offers. */
+  serversOf?: (agentId: string) => readonly { readonly name: string; readonly kind: string }[];
 }): UpstreamSetup {
   return {
     isForbidden: (url) => isPlainlyForbidden(url, guard),
@@ -66,6 +72,7 @@ export function upstreamSetup({
     sealRegistration: (access, accessToken) =>
       sealing.seal(registrationPurpose(access), accessToken),
     sealHeader: (place, value) => sealing.seal(headerPurpose(place), value),
+    kindAtAgent: (agentId, server) => serversOf(agentId).find(({ name }) => name === server)?.kind,
     openHeaders: (at, headers) => openedHeaders(headers, at, sealing),
   };
 }

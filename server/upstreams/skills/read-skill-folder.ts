@@ -1,5 +1,5 @@
 import { constants, type BigIntStats } from 'node:fs';
-import { lstat, open, readdir, realpath } from 'node:fs/promises';
+import { type FileHandle, lstat, open, readdir, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import type { SkillFileEntry, SkillFiles } from '@modelcontextprotocol/server/ext/skills';
@@ -161,8 +161,10 @@ async function readPlainFile(
   const where = join(base, path);
   // If `where` is itself a link, it is not followed. Opening a pipe does not wait for its other end.
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+  // Node 22, which runs the sources as they are, does not know `await using`.
+  let file: FileHandle | undefined;
   try {
-    await using file = await open(where, flags);
+    file = await open(where, flags);
     const stats = await file.stat({ bigint: true });
     if (!stats.isFile()) return 'is not a regular file';
     if (stats.size > maxBytes) return `is larger than ${maxBytes} bytes`;
@@ -178,6 +180,8 @@ async function readPlainFile(
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'no reason';
     return `cannot be read (${code})`;
+  } finally {
+    await file?.close();
   }
 }
 

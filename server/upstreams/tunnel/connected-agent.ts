@@ -257,12 +257,17 @@ export class ConnectedAgent {
     if (able.length === 0) {
       throw new UpstreamError('not_served', `the agent does not serve '${server}'`);
     }
+    const fit = request.key ? able.filter((tunnel) => tunnel.passesKeys(server)) : able;
+    if (fit.length === 0) {
+      const why = `the agent passes no keys of people to '${server}': it runs a command, or the agent is too old`;
+      throw new UpstreamError('not_served', why, { detail: why });
+    }
     const listens = isListening(request);
     const inSession = this.#at(
-      able,
+      fit,
       this.#sessions.get(sessionOf(request) ?? '') ?? request.process,
     );
-    const free = (inSession.length > 0 ? inSession : able).filter((tunnel) =>
+    const free = (inSession.length > 0 ? inSession : fit).filter((tunnel) =>
       tunnel.hasRoom(caller, listens),
     );
     const known = this.#at(free, this.#callers.get(caller));

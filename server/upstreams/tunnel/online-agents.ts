@@ -1,7 +1,8 @@
-import { clearOnline, setOnline } from '#db/agents';
+import { clearOnline, noteCommands, setOnline } from '#db/agents';
 import type { Db } from '#db/transaction';
 import type { Clock, EpochSeconds } from '#model/clock';
 import type { AgentTunnels } from './agent-tunnels.ts';
+import type { AgentPresence } from './connected-agent.ts';
 
 const lookEveryMs = 500;
 /** How long a written row is valid, so that agents of a killed process do not stay online. */
@@ -16,7 +17,10 @@ export interface OnlineAgentsOptions {
   readonly failed: (error: unknown) => void;
 }
 
-/** Writes to the database which agents are connected to this process. The API and commands, which run in other processes, read it. */
+/**
+ * Writes to the database which agents are connected to this process, and which of their servers are commands. The API and commands, which
+ * run in other processes, read it.
+ */
 export class OnlineAgents {
   readonly #options: OnlineAgentsOptions;
   readonly #timer: NodeJS.Timeout;
@@ -25,6 +29,8 @@ export class OnlineAgents {
     ids: new Set(),
     until: 0,
   };
+  /** The names of commands that this process has written, by agent. */
+  #commands = new Map<string, string>();
   #revision: number | undefined;
   #writing: Promise<void> = Promise.resolve();
   #isWriting = false;
@@ -61,13 +67,28 @@ export class OnlineAgents {
     const { ids: before, until: validUntil } = this.#written;
     const isDue = before.size > 0 && validUntil - validSeconds + renewAfterSeconds <= now;
     if (revision === this.#revision && !isDue) return;
-    const ids = new Set(tunnels.presences().keys());
+    const presences = tunnels.presences();
+    const ids = new Set(presences.keys());
     const gone = [...before].filter((id) => !ids.has(id));
     const isNew = [...ids].some((id) => !before.has(id));
     const until = isNew || isDue ? now + validSeconds : validUntil;
     await clearOnline(db, gone, validUntil);
     if (isNew || isDue) await setOnline(db, [...ids], until);
+    await this.#writeCommands(presences);
     this.#written = { ids, until };
     this.#revision = revision;
+  }
+
+  async #writeCommands(
+    presences: ReadonlyMap<string, Pick<AgentPresence, 'servers'>>,
+  ): Promise<void> {
+    const written = new Map<string, string>();
+    for (const [id, { servers }] of presences) {
+      const commands = servers.filter(({ kind }) => kind === 'stdio').map(({ name }) => name);
+      const text = JSON.stringify(commands.toSorted());
+      if (this.#commands.get(id) !== text) await noteCommands(this.#options.db, id, commands);
+      written.set(id, text);
+    }
+    this.#commands = written;
   }
 }

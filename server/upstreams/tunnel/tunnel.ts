@@ -112,6 +112,13 @@ export class Tunnel {
     return this.#hello?.servers.some(({ name }) => name === server) ?? false;
   }
 
+  /** Whether the agent passes the keys of people on to this server: a command gets none. */
+  passesKeys(server: string): boolean {
+    const hello = this.#hello;
+    if (hello?.keys !== true) return false;
+    return hello.servers.some(({ name, kind }) => name === server && kind === 'http');
+  }
+
   /** Whether `caller` may start another call, or another stream that only listens. */
   hasRoom(caller: string, listens: boolean): boolean {
     return this.#activeCalls.hasRoom(caller, listens);
@@ -119,7 +126,7 @@ export class Tunnel {
 
   /** @throws {UpstreamError} */
   async send(request: TunnelRequest): Promise<UpstreamAnswer> {
-    const { method, server, caller, body, signal } = request;
+    const { method, server, caller, body, signal, key } = request;
     const ended = () => new DOMException('the call was ended', 'AbortError');
     if (signal.aborted) throw ended();
     const { socket, nowMs } = this.#options;
@@ -148,7 +155,7 @@ export class Tunnel {
     signal.addEventListener('abort', abort);
     const headers = requestHeaders(request.headers);
     try {
-      stream.open({ server, method, headers, caller }, body);
+      stream.open({ server, method, headers, caller, key }, body);
     } catch (cause) {
       stream.fail(new UpstreamError('broken', 'its headers are too long for a frame', { cause }));
     }

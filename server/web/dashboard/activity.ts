@@ -6,7 +6,7 @@ import { callIdAt, writtenAtMs } from '#db/calls';
 import { type CallFilter, type CallSearch, type FoundCalls, watermarkAt } from '#db/find-calls';
 import { listServers } from '#db/servers';
 import { findOrganization } from '#db/organizations';
-import { type CallRecord, callEnds, upstreamAccounts } from '#model/calls';
+import { callEnds, upstreamAccounts } from '#model/calls';
 import { type Choice, hiddenField, selectOptions } from '#web/forms';
 import { displayName, html, type Html } from '#web/html';
 import { type Frame, layout, type Link, pageHeading } from '#web/layout';
@@ -14,10 +14,10 @@ import { queryText } from '#web/page-request';
 import { dataTable, type Table } from '#web/tables';
 import { localTime, zoneNote } from '#web/times';
 import { titleWithName } from '#web/titles';
+import { type Chip, chipsOf, deviceOf, isMoment, momentOf } from './activity-chips.ts';
 import {
   activityPath,
   type ActivityQuery,
-  callerName,
   callsFor,
   callTable,
   daySeconds,
@@ -56,8 +56,8 @@ export function activityRoutes(guard: DashboardGuard): void {
 }
 
 /**
- * `/activity/live`: the stream that announces calls to the newest page of Activity. `newer` is when that page was made. Only those that
- * the filter selects, so that a page is not made again for others.
+ * `/activity/live`: the stream that announces calls to the newest page of Activity. `newer` is when that page was made. Calls that the
+ * filter does not select are not announced, so that they do not refresh the page.
  */
 export function liveCallRoutes(guard: DashboardGuard, streams: LiveStreams): void {
   guard.get('/activity/live', needs, async (visit, request, reply, { ports }) => {
@@ -80,7 +80,7 @@ export function liveCallRoutes(guard: DashboardGuard, streams: LiveStreams): voi
 
 const newCallsBudgetMs = 100;
 
-/** Returns a function that returns another text whenever there are calls that it has not seen. */
+/** Returns a function whose result changes whenever there are new calls. */
 function newCalls(
   visit: DashboardVisit,
   filter: CallFilter,
@@ -110,6 +110,7 @@ const names = [
   'person',
   'application',
   'versions',
+  'device',
   'credential',
   'endpoint',
   'server',
@@ -128,16 +129,6 @@ function typedQuery(request: DashboardRequest): ActivityQuery {
   return Object.fromEntries(entries);
 }
 
-/** A day such as `2026-05-03`, or a moment such as `2026-05-03T14:00:00Z`, in ms since 1970. */
-function momentOf(text: string | undefined, dayEnds: boolean): number | undefined {
-  if (text === undefined) return undefined;
-  const isDay = /^\d{4}-\d\d-\d\d$/.test(text);
-  if (!isDay && !/^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(text)) return undefined;
-  const at = Date.parse(isDay ? `${text}T00:00:00Z` : text);
-  if (Number.isNaN(at)) return undefined;
-  return isDay && dayEnds ? at + daySeconds * 1000 : at;
-}
-
 /** The filter of a URL, with a person's address resolved. The last seven days, unless the URL says how far back. */
 export async function filterOf(
   query: ActivityQuery,
@@ -148,6 +139,7 @@ export async function filterOf(
   const endMs = untilMs ?? clock.now() * 1000;
   return {
     ...(await selectedPerson(query.person, db)),
+    device: query.device,
     credential: query.credential,
     application: query.application,
     hasAnyVersion: query.versions === 'all',
@@ -214,7 +206,7 @@ const showActivity: PageHandler = async (visit, request, reply, { ports }) => {
     filter,
     isOwn,
     servers: await serverChoices(organization, query, ports),
-    chips: chipsOf(organization, query, found.calls),
+    chips: chipsOf(organization, query, found.calls, await deviceOf(found.calls, ports)),
     missing: await missingNotice(visit, filter, ports),
     table: await callTable(visit, found.calls, { caption: heading, empty, show }, ports),
     ...pagesOf(organization, query, found, from),
@@ -263,66 +255,6 @@ async function serverChoices(
     }),
     ...(isGone ? [{ value: endpoint, text: 'Deleted server', isChosen: true }] : []),
   ];
-}
-
-/** A part of the filter that the form has no field for, with a link that removes it. */
-interface Chip {
-  readonly label: string;
-  readonly value: string | Html;
-  readonly href: string;
-}
-
-/** Ids are shown by the name that a found call has, so that nothing of another organization is revealed. */
-function chipsOf(
-  organization: string,
-  query: ActivityQuery,
-  [call]: readonly CallRecord[],
-): readonly Chip[] {
-  const { person, application, versions, credential, server, error, from, until } = query;
-  const without = (...left: readonly (keyof ActivityQuery)[]) => {
-    const kept = Object.entries(query).filter(([name]) => !left.some((one) => one === name));
-    return activityPath(organization, Object.fromEntries(kept));
-  };
-  const chips: (Chip | undefined)[] = [
-    person === undefined || person.includes('@')
-      ? undefined
-      : { label: 'Person', value: call ? callerName(call) : person, href: without('person') },
-    application === undefined
-      ? undefined
-      : {
-          label: versions === 'all' ? 'Application, all versions' : 'Application',
-          value: application,
-          href: without('application', 'versions'),
-        },
-    credential === undefined
-      ? undefined
-      : {
-          label: 'Credential',
-          value: call?.credential.name || credential,
-          href: without('credential'),
-        },
-    server === undefined
-      ? undefined
-      : { label: 'Server', value: call?.target.name ?? server, href: without('server') },
-    error === undefined ? undefined : { label: 'Error', value: error, href: without('error') },
-    isMoment(from) || isMoment(until)
-      ? {
-          label: 'Time',
-          value: html`${momentText(from)} – ${momentText(until)}`,
-          href: without('from', 'until'),
-        }
-      : undefined,
-  ];
-  return chips.filter((chip) => chip !== undefined);
-}
-
-function isMoment(text: string | undefined): text is string {
-  return text?.includes('T') === true && momentOf(text, false) !== undefined;
-}
-
-function momentText(text: string | undefined): Html | string {
-  const at = momentOf(text, true);
-  return at === undefined ? 'now' : localTime('moment', Math.floor(at / 1000));
 }
 
 /** Links to the pages beside this one, and how far a search got that was stopped. */
@@ -424,7 +356,7 @@ ${data.isLive ? renewedPart(data.here, list) : list}`;
   return layout({ title: heading, width: 'table' }, frame, content);
 }
 
-/** How far a search got that takes long. Our script goes on with one that searches older calls until the page is full or *Stop* is pressed. */
+/** How far a long search got. If it searches older calls, our script continues it until the page is full or *Stop* is pressed. */
 function searchNotice({ at, href, isUp }: NonNullable<ActivityPageData['searched']>): Html {
   return isUp
     ? html`<p class="notice" role="status">Searched up to ${localTime('moment', at)}. <a href="${href}">Search further</a></p>`
@@ -441,7 +373,7 @@ function activityFilter({
 }: ActivityPageData): Html {
   const { person, outcome = '', account = '' } = query;
   const isById = person !== undefined && !person.includes('@');
-  const hidden = ['application', 'versions', 'credential', 'server', 'error'] as const;
+  const hidden = ['application', 'versions', 'device', 'credential', 'server', 'error'] as const;
   const hasMoment = isMoment(query.from) || isMoment(query.until);
   const from = query.from ?? new Date(filter.fromMs ?? 0).toISOString().slice(0, 10);
   const outcomes = [
@@ -452,7 +384,7 @@ function activityFilter({
   const accounts = [
     { value: '', text: 'Sent with anything', isChosen: account === '' },
     ...upstreamAccounts
-      // Rarely known to be one and not which.
+      // Rare, so it is offered only while it is selected.
       .filter((one) => one !== 'oauth_account' || one === account)
       .map((one) => ({ value: one, text: accountWords[one], isChosen: account === one })),
   ];

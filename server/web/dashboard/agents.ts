@@ -1,6 +1,6 @@
 import { agentCreate, agentList, agentRead, agentRevoke } from '#admin/agents';
 import type { EpochSeconds } from '#model/clock';
-import type { ProxyReference } from '#download/proxy-reference';
+import { downloadPath, type ProxyReference } from '#download/proxy-reference';
 import type { AgentPresence } from '#upstreams/tunnel/connected-agent';
 import { html, type Html } from '#web/html';
 import { type AgentStep, agentStepList, agentSteps, proxySource } from '#web/instructions';
@@ -98,7 +98,7 @@ const showAgents: PageHandler = async (visit, request, reply, { ports }) => {
 const newAgent: FormRoutes = {
   form: formFor(agentCreate),
   conflict: 'name',
-  page({ organization }, request) {
+  page({ organization }, request, { base }) {
     const { server } = intendedOf(request);
     const agents = `${dashboardPath(organization)}/agents`;
     return {
@@ -109,6 +109,7 @@ const newAgent: FormRoutes = {
       cancel: agents,
       crumbs: [{ text: 'Agents', href: agents }, { text: 'Create agent' }],
       ...(server && { record: { name: server } }),
+      next: whatComesNext(base),
     };
   },
   async act(visit, entered, request, reply, { base, ports }) {
@@ -334,6 +335,27 @@ function intendedOf(request: DashboardRequest): {
   const server = slug.safeParse(queryText(request, 'server')).data;
   const url = queryText(request, 'url');
   return { ...(server && { server }), ...(url && URL.canParse(url) && { url }) };
+}
+
+/** What to have ready before an agent is created. */
+function whatComesNext(base: string): Html {
+  return html`<section class="section" aria-labelledby="next-heading">
+<h2 id="next-heading">What comes next</h2>
+<ol class="steps">
+<li>
+<h3>Choose a computer in that network</h3>
+<p class="help">One that runs all the time, reaches the MCP servers, and can open HTTPS connections to ${new URL(base).host}. It needs Node.js 22.19 or newer, or an executable of <a href="${downloadPath}">the proxy</a>.</p>
+</li>
+<li>
+<h3>Start the agent there</h3>
+<p class="help">The next page has the commands. It shows the key once.</p>
+</li>
+<li>
+<h3>Create a server for each MCP server</h3>
+<p class="help">Choose “On-premise agent” as its upstream, and the name that agent.json has for it.</p>
+</li>
+</ol>
+</section>`;
 }
 
 /** The form of a server that uses this agent. */

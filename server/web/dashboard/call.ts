@@ -4,6 +4,7 @@ import type { z } from 'zod';
 import { callContent } from '#admin/call-contents';
 import { findReadableCall } from '#admin/calls';
 import { notFound } from '#admin/refusal';
+import { findDeviceNames } from '#db/devices';
 import { listAuditEvents } from '#db/audit';
 import { isAuditor } from '#db/call-contents';
 import { writtenAtMs } from '#db/calls';
@@ -43,8 +44,12 @@ import { sendDashboardPage } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
 import { leaverOf, pseudonymDone, pseudonymVerb } from './pseudonym-question.ts';
 import { serverPath } from './servers.ts';
+import { checkPath } from './tool-tabs.ts';
 
 const mostRounds = 20;
+/** How far from each other the calls of one request to a collection begin, and how many calls of the caller are looked through. */
+const longestMs = 5000;
+const mostBeside = 100;
 /** How far around a call its caller's other calls are shown. */
 const aroundSeconds = 600;
 
@@ -74,20 +79,29 @@ async function sendCall(
   // A later server may have the name of a deleted one.
   const home =
     server?.id === call.endpoint.id ? serverPath(organization, call.endpoint.name) : undefined;
+  const devices = await findDeviceNames(
+    ports.db,
+    call.deviceId === undefined ? [] : [call.deviceId],
+  );
   const rounds = await roundsOf(visit, call, ports);
+  const parts = await partsOf(visit, call, ports);
   const leaver = await leaverOf(call, ports.db);
   const heading = displayName(call.subject ?? call.method ?? 'Call', 80);
   const data = {
     call,
     heading,
-    sentence: callSentence(call, servers),
+    sentence: callSentence(call, servers, undefined, devices),
     failure: failureSentence(call),
     remedy: failureOf(call)?.remedy,
     fix: fixOf(visit, call, home),
-    facts: factsOf(visit, call, { home, isLeaver: leaver !== undefined }),
+    facts: factsOf(visit, call, { home, isLeaver: leaver !== undefined, devices }),
     rounds:
       rounds.length > 1
         ? await callTable(visit, rounds, { caption: 'Each round', empty: '' }, ports)
+        : undefined,
+    parts:
+      parts.length > 0
+        ? await callTable(visit, parts, { caption: 'The same request', empty: '' }, ports)
         : undefined,
     pseudonymize:
       leaver && visit.may('owners.manage')
@@ -127,6 +141,19 @@ async function roundsOf(visit: DashboardVisit, call: CallRecord, ports: Dashboar
   };
   const { calls } = await callsFor(visit, { filter, limit: mostRounds, budgetMs: 500 }, ports);
   return calls;
+}
+
+/** A call of a collection is recorded there and at its member, of one caller and with one request id: the others of its request. */
+async function partsOf(visit: DashboardVisit, call: CallRecord, ports: DashboardPorts) {
+  const { credential, requestId, startedAtMs, durationMs } = call;
+  const filter = {
+    credential: credential.id,
+    fromMs: startedAtMs - longestMs,
+    untilMs: startedAtMs + (durationMs ?? 0) + longestMs,
+  };
+  const search = { filter, limit: mostBeside, budgetMs: 200 };
+  const { calls } = await callsFor(visit, search, ports);
+  return calls.filter((one) => one.requestId === requestId && one.endpoint.id !== call.endpoint.id);
 }
 
 /** Entries of the audit log that the same request caused. */
@@ -191,16 +218,37 @@ function fixOf(
     credential: credentialLink(call, home),
     settings: isManager ? { text: 'Open settings', href: `${home}/settings` } : undefined,
     access: visit.may('people.read') ? { text: 'Check access', href: `${home}/access` } : undefined,
-    tools: { text: 'View tools', href: `${home}/tools` },
+    tools: isClosed(call) ? checkLink(visit, call) : { text: 'View tools', href: `${home}/tools` },
     upstream: isManager
       ? { text: 'Check upstream authentication', href: `${home}/upstream` }
       : undefined,
     account:
       call.person?.id === visit.person.user.id
-        ? { text: 'Connect your account', href: `${home}/account` }
+        ? {
+            text: call.error?.startsWith('key_') ? 'Enter your key' : 'Connect your account',
+            href: `${home}/account`,
+          }
         : undefined,
   };
   return links[place];
+}
+
+/** Whether it was refused because what it wanted is not open to its caller. */
+function isClosed({ error }: CallRecord): boolean {
+  return error?.startsWith('closed_') ?? false;
+}
+
+/** Where it says what the caller may use, and why. */
+function checkLink(
+  { organization, may }: DashboardVisit,
+  { person, credential, endpoint }: CallRecord,
+): Link | undefined {
+  if (!may('people.read')) return undefined;
+  const who = person?.name ?? credential.id;
+  return {
+    text: 'Check what this caller can use',
+    href: checkPath(organization, endpoint.name, who),
+  };
 }
 
 /** The page of the key or client. Applications that registered themselves have none. */
@@ -217,7 +265,15 @@ function credentialLink({ credential }: CallRecord, home: string): Link | undefi
 function factsOf(
   visit: DashboardVisit,
   call: CallRecord,
-  { home, isLeaver }: { readonly home: string | undefined; readonly isLeaver: boolean },
+  {
+    home,
+    isLeaver,
+    devices,
+  }: {
+    readonly home: string | undefined;
+    readonly isLeaver: boolean;
+    readonly devices: ReadonlyMap<string, string>;
+  },
 ): Fact[] {
   const { organization, may } = visit;
   const { person, credential, application, endpoint, target } = call;
@@ -262,6 +318,15 @@ function factsOf(
         : 'Application, as it calls itself',
       application?.text,
     ),
+    ...(call.deviceId === undefined || !person
+      ? []
+      : [
+          linked(
+            'Device, as it calls itself',
+            devices.get(call.deviceId) ?? call.deviceId,
+            activityPath(organization, { person: person.id, device: call.deviceId }),
+          ),
+        ]),
     ...plain('Address', call.address),
     linked('Server', target.name, home),
     ...(endpoint.name === target.name ? [] : plain('Endpoint', endpoint.name)),
@@ -310,6 +375,8 @@ interface CallPageData {
   readonly facts: readonly Fact[];
   /** `undefined` if there was one round. */
   readonly rounds: Table | undefined;
+  /** Of a call of a collection: at the collection, or at its member. */
+  readonly parts: Table | undefined;
   readonly audit: Table | undefined;
   readonly around: Link;
   /** Where an owner replaces the person by a pseudonym, who has left the organization. */
@@ -324,7 +391,8 @@ interface CallPageData {
 
 /** One call with everything that is known about it. */
 function callPage(data: CallPageData, frame: Frame): Html {
-  const { call, heading, sentence, failure, remedy, fix, facts, rounds, audit, around } = data;
+  const { call, heading, sentence, failure, remedy, fix, facts, rounds, parts, audit, around } =
+    data;
   const { pseudonymize, notice } = data;
   const content = html`${pageHeading({ heading, badges: [endBadge(call)] })}
 ${statusNotice(notice)}
@@ -345,6 +413,7 @@ ${zoneNote()}
 </section>
 ${contentsSection(data, frame)}
 ${section('rounds', 'Rounds of this call', rounds)}
+${section('parts', 'The same request at the collection or its member', parts)}
 ${section('audit', 'Entries of the audit log', audit)}`;
   return layout({ title: heading, width: 'table' }, frame, content);
 }

@@ -1,3 +1,4 @@
+import { asAskedByCaller, asToldToCaller } from '#activity/own-calls';
 import { endWords, failureOf } from '#activity/sentences';
 import { ownCallsOnly } from '#admin/calls';
 import { notFound } from '#admin/refusal';
@@ -8,6 +9,7 @@ import {
   searchCalls,
   watermarkAt,
 } from '#db/find-calls';
+import { findDeviceNames } from '#db/devices';
 import { findOrganization } from '#db/organizations';
 import { type CallFilter as RollupFilter, hasCountedCalls } from '#db/rollups';
 import { findServerTitles } from '#db/servers';
@@ -33,11 +35,14 @@ export async function callsFor(
   const own = ownCallsOnly(visit);
   const { person = own } = search.filter;
   if (own !== undefined && person !== own) return { calls: [], hasMore: false };
-  const filter = { ...search.filter, person };
+  const all = { ...search.filter, person };
+  const filter = own === undefined ? all : asAskedByCaller(all);
   const organization = await findOrganization(db, visit.organization);
   if (!organization) throw notFound('organization');
   const watermarkMs = watermarkAt(clock.now());
-  return searchCalls(db, { ...search, organizationId: organization.id, filter, watermarkMs });
+  const at = { organizationId: organization.id, filter, watermarkMs };
+  const found = await searchCalls(db, { ...search, ...at });
+  return own === undefined ? found : { ...found, calls: found.calls.map(asToldToCaller) };
 }
 
 /** What a link to Activity can select, as query parameters. */
@@ -50,6 +55,7 @@ export type ActivityQuery = Readonly<
       | 'application'
       /** `all`: of the application with this name, whichever version it announces. */
       | 'versions'
+      | 'device'
       | 'credential'
       | 'endpoint'
       | 'server'
@@ -88,7 +94,7 @@ export function callsHref(
     });
 }
 
-/** A bar or a number may open fewer calls than it says. */
+/** Says that a bar or number may open fewer calls than it counts. */
 export function unrecordedNote(): Html {
   return html`<p class="help">Numbers open their calls under Activity. They also count lists and other requests, which Activity records only with <code>--call-log-lists</code>.</p>`;
 }
@@ -163,6 +169,7 @@ export function callSentence(
   call: CallRecord,
   titles: ReadonlyMap<string, string>,
   show: ShowValue = plainValue,
+  devices: ReadonlyMap<string, string> = new Map(),
 ): Html {
   const { person, credential, application, subject, target, method, end } = call;
   const who = person
@@ -184,7 +191,13 @@ export function callSentence(
     : person && credential.type !== 'person'
       ? html` with ${show(words(credential.name || credential.id), { credential: credential.id })}`
       : '';
-  return html`${who} ${verb}${what && html` ${what}`} ${joint} ${server}${by}`;
+  const { deviceId = '' } = call;
+  const device = devices.get(deviceId);
+  const on =
+    device && person
+      ? html` on ${show(words(device), { person: person.id, device: deviceId })}`
+      : '';
+  return html`${who} ${verb}${what && html` ${what}`} ${joint} ${server}${by}${on}`;
 }
 
 interface CallTable {
@@ -205,6 +218,10 @@ export async function callTable(
 ): Promise<Table> {
   const servers = [...new Set(calls.map(({ target }) => target.name))];
   const titles = await findServerTitles(db, organization, servers);
+  const devices = await findDeviceNames(
+    db,
+    calls.flatMap(({ deviceId }) => deviceId ?? []),
+  );
   return {
     caption,
     columns: ['What happened', 'Took', 'When', 'Details'].map((text) => ({ text })),
@@ -213,7 +230,7 @@ export async function callTable(
       cells: [
         {
           kind: 'sentence',
-          sentence: html`${callSentence(call, titles, show)} ${badge(endBadge(call))}${repeated(call)}${reasonLine(call, hasRemedies)}`,
+          sentence: html`${callSentence(call, titles, show, devices)} ${badge(endBadge(call))}${repeated(call)}${reasonLine(call, hasRemedies)}`,
           badges: [],
           facts: [],
         },

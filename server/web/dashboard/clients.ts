@@ -23,6 +23,7 @@ import { sendDashboardPage } from './page.ts';
 import { counted, questionRoutes, type Question } from './questions.ts';
 import { rotationsAmong } from './rotation.ts';
 import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
+import { checkPath } from './tool-tabs.ts';
 
 /** The OAuth clients of a server: listing, showing and revoking them. */
 export function clientRoutes(guard: DashboardGuard): void {
@@ -159,6 +160,7 @@ const showClient: PageHandler = async (visit, request, reply, { ports }) => {
     ],
     scopes: client.scopes.map(scopeWords),
     names: selectedNames(client.tools),
+    check: visit.may('people.read') ? checkPath(organization, server, clientId) : undefined,
     redirectUris: client.redirectUris,
     secrets: bySecret
       ? secretTable(secrets.items, { path, may, now: ports.clock.now(), creatorOf })
@@ -233,7 +235,7 @@ export function proofWords({
   }
 }
 
-/** Whom a client acts for now. A client that asks no one for consent acts only for itself. */
+/** For how many people a client acts, in words. A client that asks no one for consent acts only for itself. */
 export function actsFor(people: number, redirectUris: readonly string[]): string {
   if (people > 0) return counted(people, 'person', 'people');
   return redirectUris.length === 0 ? 'Itself' : 'No one yet';
@@ -249,6 +251,8 @@ interface ClientPageData {
   readonly scopes: readonly ScopeSentence[];
   /** A list of what it is limited to by name. */
   readonly names: Html | undefined;
+  /** Where it says what the client can use; `undefined` for people who may not see that. */
+  readonly check: string | undefined;
   readonly redirectUris: readonly string[];
   /** `undefined` for a client that authenticates with its own keys. */
   readonly secrets: Table | undefined;
@@ -280,6 +284,7 @@ ${renewedPart(data.here, live)}
 <h2 id="scopes-heading">Scopes</h2>
 ${scopeList(scopes)}
 ${data.names}
+${data.check !== undefined && html`<p><a href="${data.check}">Check which tools this client can use</a></p>`}
 <h2>Redirect URIs</h2>
 ${
   redirectUris.length === 0

@@ -22,7 +22,7 @@ export interface ComparedLine {
 const mostEdits = 300;
 const mostWordEdits = 200;
 
-/** Of equal lines, as many are shown around each difference. */
+/** How many equal lines are shown around each difference. */
 const shownAround = 3;
 
 /** The lines of two texts. Texts with little in common stand beside each other line by line. */
@@ -67,7 +67,7 @@ function linesBeside(before: string | undefined, after: string | undefined): Com
   const common = (words ?? [])
     .filter(({ added, removed }) => !added && !removed)
     .reduce((sum, { value }) => sum + value.length, 0);
-  // Single words that two sentences share would be confetti.
+  // Marking only the few words that two different sentences share would be hard to read.
   const isAlike = words && common * 3 >= Math.max(before.length, after.length);
   if (!isAlike) return { before: [marked(before)], after: [marked(after)] };
   const side = (without: 'added' | 'removed') =>
@@ -77,7 +77,7 @@ function linesBeside(before: string | undefined, after: string | undefined): Com
   return { before: side('added'), after: side('removed') };
 }
 
-/** A member of a definition, or all of one that is no JSON. */
+/** A member of a definition, or all of a definition that is not JSON. */
 export interface DefinitionPart {
   /** The name of the member. */
   readonly name: string;
@@ -88,7 +88,7 @@ export interface DefinitionPart {
   readonly isText: boolean;
 }
 
-/** In this order; what is not listed follows by its own name. */
+/** In this order. Other members follow under their own names. */
 const partLabels = {
   title: 'Title',
   description: 'Description',
@@ -189,7 +189,7 @@ ${shortened(part.lines).map(lineRow)}
 ${same.length > 0 && html`<p class="help">Not changed: ${same.map((part, place) => html`${place > 0 && ', '}${labelOf(part)}`)}</p>`}`;
 }
 
-/** Of JSON, as many lines are read at a glance. */
+/** Longer JSON is folded. */
 const mostGlanced = 12;
 
 /** A definition as a whole: texts as they are, the arguments of a tool as a list, and long JSON folded. */

@@ -125,6 +125,15 @@ export async function testSaved(
         next: { text: 'Connect an assistant', href: home },
       };
     case 'personal':
+      if (server.target.personKey) {
+        return {
+          ...rest,
+          heading: 'Each person enters their own key',
+          isExpected: true,
+          text: 'Enter yours to test the connection. Other people find the link on the page of this server.',
+          next: { text: 'Enter your key', href: `${home}/account` },
+        };
+      }
       return {
         ...rest,
         heading: 'Each person connects their own account',

@@ -7,6 +7,7 @@ import { type Badge, dashboardPath } from '#web/layout';
 import { queryChoice } from '#web/page-request';
 import { type Table, timeCell } from '#web/tables';
 import { grantedTools } from '#web/tool-choice';
+import { deviceNote } from './devices.ts';
 import type { DashboardGuard, PageHandler } from './guard.ts';
 import { listPage, listQuery } from './lists.ts';
 import { sendDashboardPage } from './page.ts';
@@ -73,6 +74,7 @@ const showConsents: PageHandler = async (visit, request, reply, { ports }) => {
             kind: 'name',
             text: client,
             badges: badgesOf(grant),
+            note: deviceNote(grant.device),
           },
           { kind: 'text', text: grant.email },
           {

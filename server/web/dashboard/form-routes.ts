@@ -22,6 +22,8 @@ interface FormPage {
   /** The record that the form changes; its fields start with these values. */
   readonly record?: object;
   readonly shownFields?: FieldsOptions;
+  /** What the person needs to know about the steps after the form. */
+  readonly next?: Html;
 }
 
 interface FormPageData extends Omit<FormPage, 'record' | 'shownFields'> {
@@ -31,10 +33,11 @@ interface FormPageData extends Omit<FormPage, 'record' | 'shownFields'> {
 }
 
 function formPage(data: FormPageData, frame: Frame): Html {
-  const { heading, lead, refused, verb, cancel, action, fields, errors } = data;
+  const { heading, lead, refused, verb, cancel, action, fields, errors, next } = data;
   const content = html`${pageHeading({ heading, lead })}
 ${errorSummary(errors)}
-${postForm(frame, { action, novalidate: true }, html`${fields} ${formActions(verb, cancel)}`)}`;
+${postForm(frame, { action, novalidate: true }, html`${fields} ${formActions(verb, cancel)}`)}
+${next}`;
   return layout({ title: errors.length > 0 ? refused : heading, width: 'form' }, frame, content);
 }
 

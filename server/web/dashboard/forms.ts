@@ -244,6 +244,7 @@ function enteredValueOf(control: FieldControl, value: unknown): EnteredValue {
   if (value === undefined) return blankOf(control);
   if (control.kind === 'tools') return enteredTools(toolSelectionSchema.parse(value));
   if (control.kind === 'checkbox') return value === true;
+  if (typeof value === 'number' && 'show' in control && control.show) return control.show(value);
   if (typeof value === 'string' || typeof value === 'number') return String(value);
   if (!Array.isArray(value)) return '';
   const texts = value.map(String);
@@ -324,7 +325,9 @@ function labelsOf(controls: readonly Control[], entered: Entered): Labels {
     controls.flatMap(({ field, name, control }): [string, Labels[string]][] => {
       if (field === undefined) return [];
       const at = errorField(name, control);
-      const own = { field: at, label: control.subject ?? control.label };
+      const rule = 'rule' in control ? control.rule : undefined;
+      const label = control.subject ?? control.label;
+      const own = { field: at, label, ...(rule !== undefined && { rule }) };
       const subject = 'entries' in control ? control.entries?.subject : undefined;
       const value = subject === undefined ? [] : inputValue(control, entered[name] ?? '');
       const entries = Array.isArray(value) ? value.map(String) : [];
@@ -436,7 +439,9 @@ function chosenOf(choices: readonly FieldChoice[], chosen: readonly unknown[]): 
  */
 export function refusedForm(
   refusal: unknown,
-  labels: Readonly<Record<string, { readonly field: string; readonly label: string }>>,
+  labels: Readonly<
+    Record<string, { readonly field: string; readonly label: string; readonly rule?: string }>
+  >,
   conflict?: string,
 ): FieldError[] {
   if (!(refusal instanceof AdministrationRefusal)) throw refusal;
@@ -446,7 +451,7 @@ export function refusedForm(
   if (refusal.code !== 'invalid') throw refusal;
   return refusal.fields.map(({ field, problem }) => {
     const known = labels[field] ?? labels[field.split('.')[0] ?? ''];
-    const message = sentence(`${known?.label ?? field} ${problem}`.trim());
+    const message = sentence(`${known?.label ?? field} ${known?.rule ?? problem}`.trim());
     return { field: known?.field ?? '', message };
   });
 }

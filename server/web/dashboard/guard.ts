@@ -7,7 +7,7 @@ import { missingProof } from '#model/sign-in-proof';
 import { type Actor, mayDo, type Operation, perform, type Permission } from '#admin/operation';
 import { AdministrationRefusal, notFound } from '#admin/refusal';
 import { listOpenMemberships, type Membership as MembershipRecord } from '#db/people';
-import { findServerTitles } from '#db/servers';
+import { findServerHeading } from '#db/servers';
 import { findSettings } from '#db/settings';
 import type { Db } from '#db/transaction';
 import type { Form } from '#oauth/forms';
@@ -32,7 +32,7 @@ export interface DashboardVisit {
   /** The organization with its title. */
   readonly titled: Titled;
   /** The server in the path of the page with its title; only the name if there is no such server, or no such part. */
-  readonly server: Titled;
+  readonly server: Titled & { readonly isCollection: boolean };
   readonly role: Role;
   /** The other organizations of the person. */
   readonly others: readonly Titled[];
@@ -172,13 +172,17 @@ async function enter(
   }
   const actor = personActor(person, request);
   const { server = '' } = request.params;
-  const titles =
-    server === '' ? undefined : await findServerTitles(ports.db, organization, [server]);
+  const heading =
+    server === '' ? undefined : await findServerHeading(ports.db, organization, server);
   return {
     person,
     organization,
     titled,
-    server: { name: server, title: titles?.get(server) },
+    server: {
+      name: server,
+      title: heading?.title,
+      isCollection: heading?.isCollection ?? false,
+    },
     role,
     others,
     mayCreate,

@@ -15,7 +15,7 @@ interface LinksPageData {
   readonly heading: string;
   readonly lead: string;
   readonly links: readonly InvitedPerson[];
-  /** Whom the list named and why they were not invited. */
+  /** The people of the list who were not invited, and why. */
   readonly skipped: readonly { readonly email: string; readonly why: SkipReason }[];
   /** Where to go once the links are stored; reloading the page leads there too. */
   readonly done: string;
@@ -69,7 +69,7 @@ ${links.map(
   return layout({ title: `${heading}: links, shown only once`, width: 'table' }, frame, content);
 }
 
-/** Whom the list named and why they are not invited. */
+/** The people of the list who are not invited, and why. */
 export function skippedList(
   skipped: readonly { readonly email: string; readonly why: SkipReason }[],
 ): Html {

@@ -105,14 +105,14 @@ const showInvitations: PageHandler = async (visit, request, reply, { ports }) =>
     },
     renewal: `${path}/renew`,
     expired: expired.total,
-    maySend: (await mailServerOf(visit)) !== undefined,
+    maySend: (await mailServerOf(visit, ports)) !== undefined,
     mail: mailPath(organization),
   };
   const crumbs = [{ text: 'People', href: homeOf(organization) }, { text: 'Invitations' }];
   return sendDashboardPage(reply, visit, invitationsPage, data, { crumbs });
 };
 
-/** Whom an invitation is for, in words. */
+/** The person an invitation is for, in words. */
 export function recipientWords({ email, note }: Pick<InvitationView, 'email' | 'note'>): string {
   return email ?? (note || 'Anyone with the link');
 }
@@ -264,9 +264,9 @@ const revocation: Question = {
 
 const newInvitation: FormRoutes = {
   form: formFor(invitationCreate, ['email', 'send', 'note']),
-  async page(visit) {
+  async page(visit, _request, { ports }) {
     const { organization, perform, may } = visit;
-    const server = await mailServerOf(visit);
+    const server = await mailServerOf(visit, ports);
     const home = homeOf(organization);
     const { items } = await perform(groupList);
     const groups = items.map(({ id, name }) => ({ value: id, text: name }));

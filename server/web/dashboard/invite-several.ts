@@ -113,7 +113,7 @@ async function sendPreview(
 ): Promise<FastifyReply> {
   const { send: _, ...list } = input;
   const { items, skipped, ignoredColumns } = await visit.perform(invitationPreview, list);
-  const server = await mailServerOf(visit);
+  const server = await mailServerOf(visit, ports);
   const table: Table = {
     caption: 'People to invite',
     columns: ['E-mail address', 'Role', 'Groups'].map((text) => ({ text })),

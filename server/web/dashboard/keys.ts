@@ -33,6 +33,7 @@ import type { DashboardPorts } from './ports.ts';
 import { questionRoutes, type Question } from './questions.ts';
 import { rotationOf, rotationPage, rotationsAmong, rotationStartPage } from './rotation.ts';
 import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
+import { checkPath } from './tool-tabs.ts';
 
 /** The API keys of a server: listing, generating, rotating and revoking them. */
 export function keyRoutes(guard: DashboardGuard): void {
@@ -87,6 +88,7 @@ const showKeys: PageHandler = async (visit, request, reply, { ports }) => {
     const of = `${key.name} ${key.hint}`;
     const path = `${home}/keys/${key.id}`;
     const actions = [
+      { text: 'Tools', href: `${path}/tools`, of },
       { text: 'Rotate', href: `${path}/rotate`, of },
       { text: 'Revoke', href: `${path}/revoke`, of, danger: true },
     ];
@@ -234,6 +236,7 @@ const showKey: PageHandler = async (visit, request, reply, { ports }) => {
     ],
     scopes: key.scopes.map(scopeWords),
     names: selectedNames(key.tools),
+    check: visit.may('people.read') ? checkPath(organization, server, key.id) : undefined,
     notice: queryChoice(request, 'done', notices),
     manage: isManaged
       ? {
@@ -262,6 +265,8 @@ interface KeyPageData {
   readonly scopes: readonly ScopeSentence[];
   /** A list of what it is limited to by name. */
   readonly names: Html | undefined;
+  /** Where it says what the key can use; `undefined` for people who may not see that. */
+  readonly check: string | undefined;
   readonly notice: string | undefined;
   /** `undefined` where nothing may be changed. */
   readonly manage:
@@ -286,6 +291,7 @@ ${renewedPart(here, factList(facts, now))}
 <h2 id="scopes-heading">Scopes</h2>
 ${scopeList(scopes)}
 ${data.names}
+${data.check !== undefined && html`<p><a href="${data.check}">Check which tools this key can use</a></p>`}
 ${manage && html`<div class="actions"><a class="button" href="${manage.tools}">Change tools</a><a class="button danger" href="${manage.revoke}" data-question>Revoke</a></div>`}
 </section>
 ${data.calls}`;

@@ -34,6 +34,8 @@ interface ListPageData {
   /** Whether there are enough rows to search. */
   readonly isSearchable: boolean;
   readonly table: Table;
+  /** What follows the table. */
+  readonly more?: Html | false;
   /** This page's own path and query. */
   readonly here: string;
 }
@@ -45,7 +47,8 @@ export function listPage(data: ListPageData, frame: Frame): Html {
   const name = titleText(heading);
   const title = tab === undefined ? name : `${tab} of ${name}`;
   const rows = html`${dataTable(data.table)}
-${pager(list)}`;
+${pager(list)}
+${data.more}`;
   const content = html`${pageHeading({ heading, lead, action })}
 ${tabs && tabNavigation(tabs)}
 ${statusNotice(data.notice)}

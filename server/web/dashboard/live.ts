@@ -64,7 +64,7 @@ const lookEveryMs = 500;
 /** Sessions also expire, which is not recorded as a change. */
 const proveEverySeconds = 30;
 const streamsASession = 4;
-/** One person who opens stream after stream must not use up everyone's. */
+/** One person must not use up the streams of all others. */
 const streamsAPerson = 20;
 const streamsInAll = 2000;
 

@@ -11,6 +11,8 @@ import {
   type MailView,
 } from '#admin/mail';
 import { AdministrationRefusal } from '#admin/refusal';
+import { findMailServer } from '#db/mail';
+import { findOrganization } from '#db/organizations';
 import type { EpochSeconds } from '#model/clock';
 import { errorSummary, type FieldError, postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
@@ -74,9 +76,13 @@ function crumbsOf(organization: string) {
 }
 
 /** The mail server of an organization; `undefined` if none is set up. */
-export async function mailServerOf({
-  perform,
-}: Pick<DashboardVisit, 'perform'>): Promise<MailServerView | undefined> {
+export async function mailServerOf(
+  { organization, perform }: Pick<DashboardVisit, 'organization' | 'perform'>,
+  { db }: Pick<DashboardPorts, 'db'>,
+): Promise<MailServerView | undefined> {
+  const found = await findOrganization(db, organization);
+  // An operation that finds nothing is refused, and refusals are in the audit log: nobody was denied anything here.
+  if (!found || !(await findMailServer(db, found.id))) return undefined;
   try {
     return await perform(mailServerRead);
   } catch (refusal) {
@@ -101,10 +107,10 @@ async function sendMail(
   request: DashboardRequest,
   reply: FastifyReply,
   { entered, errors = [], notice, warning }: Shown,
-  { clock }: DashboardPorts,
+  { clock, db }: DashboardPorts,
 ) {
   const { organization, perform, may, person } = visit;
-  const server = await mailServerOf(visit);
+  const server = await mailServerOf(visit, { db });
   const usual = { sort: 'created_at', order: 'desc' } as const;
   const query = listQuery(request, { states: [{ value: '', text: 'All' }], columns: [], usual });
   const { page = 1, limit = 50 } = query.input;

@@ -11,7 +11,7 @@ import type { DashboardPorts } from './ports.ts';
 const minute = 60;
 const mostShown = 3;
 
-/** Says which calls of the selected time were not recorded; `undefined` if none are missing. */
+/** Says which calls of the selected time were not recorded, or without their end; `undefined` if there are none. */
 export async function missingNotice(
   visit: DashboardVisit,
   filter: CallFilter,
@@ -30,9 +30,9 @@ ${gaps.slice(0, mostShown).map(({ from, until, calls, reason }) => {
   const between = html`between ${first} and ${last}`;
   const are =
     calls === null
-      ? html`Calls ${between} may be missing`
-      : html`${calls} ${calls === 1 ? 'call' : 'calls'} ${between} ${calls === 1 ? 'is' : 'are'} missing`;
-  return html`<p>${are}: ${gapWords[reason]}.</p>`;
+      ? html`Calls ${between} may be`
+      : html`${calls} ${calls === 1 ? 'call' : 'calls'} ${between} ${calls === 1 ? 'is' : 'are'}`;
+  return html`<p>${are} ${gapWords[reason]}.</p>`;
 })}
 ${more > 0 && html`<p>${more} earlier ${more === 1 ? 'gap' : 'gaps'} in this time.</p>`}
 </div>`;

@@ -14,8 +14,8 @@ import type { DashboardOptions } from './ports.ts';
 const path = '/nodes';
 
 /**
- * `/nodes`: the processes that share the database, and a stream that announces when one of them starts, stops or fails. For other
- * people than the owners of all organizations, neither exists.
+ * `/nodes`: the processes that share the database, and a stream that announces when one of them starts, stops or fails. Only people who own
+ * every organization can open them; for others, they do not exist.
  */
 export function nodeRoutes(
   guard: PersonGuard<DashboardOptions>,

@@ -77,8 +77,8 @@ export interface ListedThing
 }
 
 /**
- * What is known of a server, with what its upstream says now. Of what the upstream no longer offers, only what administrators decided about
- * is listed: what they hid, corrected, or still have to review.
+ * What is known of a server, with what its upstream says now. What the upstream no longer offers is listed only if administrators hid or
+ * corrected it, or still have to review it.
  */
 export function listedThings(
   inspection: Inspection | undefined,
@@ -109,7 +109,7 @@ export function listedThings(
     };
   });
   const names = new Set(known.flatMap(({ kind, name }) => (kind === 'tool' ? [name] : [])));
-  // Of more tools than can be remembered, and of a server whose list was never compared.
+  // Tools beyond the number that is remembered, or of a server whose list was never compared.
   const unknown = (offered ?? [])
     .filter(({ name }) => !names.has(name) && mayUse({ kind: 'tool', name }))
     .map(unknownTool);

@@ -40,6 +40,7 @@ import { dashboardScripts, sendDashboardPage } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
 import { counted, questionPage } from './questions.ts';
 import { mailPath } from './mail.ts';
+import { noticesPath } from './notices.ts';
 import { webhooksPath } from './webhooks.ts';
 
 const newForm = formFor(organizationCreate);
@@ -81,10 +82,14 @@ const showOrganizations: MemberPageHandler = async (person, _request, reply, { p
   const table = { caption: 'Organizations', columns, rows, empty, now: clock.now() };
   const seesAllOrganizations = person.session.through === undefined;
   const mayCreate = seesAllOrganizations && memberships.some(({ role }) => role === 'owner');
-  const hasNodes =
-    seesAllOrganizations && ports.listNodes && (await ownsEveryOrganization(db, person.user.id));
-  const nodes = hasNodes ? '/nodes' : undefined;
-  return sendPage(reply, organizationsPage, { table, mayCreate, nodes }, { person });
+  const isOperator = seesAllOrganizations && (await ownsEveryOrganization(db, person.user.id));
+  const installation = isOperator
+    ? [
+        ...(ports.listNodes ? [{ text: 'Nodes', href: '/nodes' }] : []),
+        { text: 'Outbound hosts', href: '/outbound' },
+      ]
+    : [];
+  return sendPage(reply, organizationsPage, { table, mayCreate, installation }, { person });
 };
 
 function sendNewOrganization(
@@ -126,8 +131,8 @@ interface OrganizationsPageData {
   readonly table: Table;
   /** Only owners of an organization may create another one. */
   readonly mayCreate: boolean;
-  /** The page of the nodes, for those who may see it. */
-  readonly nodes: string | undefined;
+  /** The pages about the whole installation, for those who may see them. */
+  readonly installation: readonly Link[];
 }
 
 /** The person's organizations, or a hint if there are none. */
@@ -136,7 +141,7 @@ function organizationsPage(data: OrganizationsPageData, frame: Frame): Html {
   const action = data.mayCreate ? create : undefined;
   const content = html`${pageHeading({ heading: 'Organizations', action })}
 ${dataTable(data.table)}
-${data.nodes && html`<p><a href="${data.nodes}">Nodes of this installation</a></p>`}`;
+${data.installation.length > 0 && html`<p>This installation: ${data.installation.map(({ text, href }, place) => html`${place > 0 && ' · '}<a href="${href}">${text}</a>`)}</p>`}`;
   return layout({ title: 'Organizations', width: 'text' }, frame, content);
 }
 
@@ -185,6 +190,7 @@ async function sendSettings(
     entered,
     mayManage: may('organization.manage'),
     links: [
+      ...(may('notice.manage') ? [noticesLink(organization)] : []),
       ...(may('mail.read') ? [mailLink(organization)] : []),
       ...(may('webhook.manage') ? [webhooksLink(organization)] : []),
     ],
@@ -221,6 +227,11 @@ const saveSettings: FormHandler = async (visit, sent, _request, reply, { ports }
   }
   return seeOther(reply, `${home}?done=saved`);
 };
+
+function noticesLink(organization: string) {
+  const help = 'Get an e-mail when something needs your attention.';
+  return { text: 'Your notices', href: noticesPath(organization), help };
+}
 
 function mailLink(organization: string) {
   const help = 'Send invitations, reminders and notices through your own mail server.';

@@ -1,21 +1,18 @@
 import { listAuditEvents } from '#db/audit';
-import { countWaitingDefinitions } from '#db/definitions';
+import { attentionKind, attentionList, type AttentionView } from '#admin/attention';
 import { type AdministrationPorts } from '#admin/operation';
 import { notFound } from '#admin/refusal';
 import { invitationList } from '#admin/invitations';
-import { keyList, type KeyView } from '#admin/keys';
-import { leaverList } from '#admin/leavers';
 import { personList } from '#admin/people';
 import { serverList, type ServerView } from '#admin/servers';
 import type { EpochSeconds } from '#model/clock';
 import { hasGrants } from '#db/grants';
 import { findOrganization } from '#db/organizations';
-import { findServerTitles } from '#db/servers';
 import { readServerUsage, type UsageSum } from '#usage/read-usage';
 import { displayName, html, type Html } from '#web/html';
 import { badge, dashboardPath, layout, pageHeading, type Frame, type Link } from '#web/layout';
 import { callPlots, callWords, msWords, shareWords, usageNumbers } from '#web/plots';
-import { dataTable, type Table, timeCell } from '#web/tables';
+import { dataTable, relativeTime, type Table, timeCell } from '#web/tables';
 import { type Titled, titleText } from '#web/titles';
 import { zoneNote } from '#web/times';
 import { auditSentencesOf } from './audit.ts';
@@ -29,10 +26,9 @@ import {
 } from './calls.ts';
 import type { DashboardGuard, DashboardVisit, PageHandler } from './guard.ts';
 import { livePath, queryCache, type QueryCache } from './live.ts';
-import { ownerlessPath } from './ownerless.ts';
 import { sendDashboardPage } from './page.ts';
+import { noticesPath } from './notices.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
-import { counted } from './questions.ts';
 import { serverPath } from './servers.ts';
 import { usagePath } from './usage-query.ts';
 import { ownServers, yourServersPage } from './your-servers.ts';
@@ -41,24 +37,24 @@ const needs = 'organization.read';
 const day = { range: '24h', kind: 'server' } as const;
 const minute = 60;
 
-/** `/dashboard/{organization}`: its endpoints with the last 24 hours, old keys and refusals. */
+/** `/dashboard/{organization}`: what needs attention, and its endpoints with the last 24 hours. */
 export function overviewRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
   guard.get('', needs, showOverview(queryCache(ports.changes)));
 }
 
 const showOverview =
   (cached: QueryCache): PageHandler =>
-  async (visit, _request, reply, { base, ports }) => {
+  async (visit, request, reply, { base, ports }) => {
     const { organization, role, may } = visit;
     const now = ports.clock.now();
     if (!may('server.manage')) {
-      const own = await ownServers(visit, ports);
+      const own = await ownServers(visit, request, ports);
       const at = { crumbs: [], live: livePath(organization) };
       return sendDashboardPage(reply, visit, yourServersPage, own, at);
     }
     const key = [organization, role, now - (now % minute)];
     const facts = await cached(key, () => overviewFacts(visit, ports));
-    const { servers, total, calls, plots, numbers, usage, hasMoreOldKeys, refusals } = facts;
+    const { servers, total, calls, plots, numbers, usage, refusals } = facts;
     const home = dashboardPath(organization);
     const create = { text: 'Create server', href: `${home}/new-server` };
     const action = may('server.manage') ? create : undefined;
@@ -78,20 +74,10 @@ const showOverview =
       // Not cached: calls appear as time passes, without a further write.
       failures: await readFailures(visit, ports),
       auditors: facts.auditors,
-      ownerless:
-        facts.ownerless === 0
-          ? undefined
-          : {
-              text: `${counted(facts.ownerless, 'key, client or agent needs', 'keys, clients and agents need')} an owner`,
-              href: ownerlessPath(organization),
-            },
-      reviews: facts.reviews.map(({ name, waiting }) => ({
-        text: `${counted(waiting, 'definition')} of ${name}`,
-        href: `${serverPath(organization, name)}/tools/review`,
-      })),
+      attention: facts.attention,
+      notices: may('notice.manage') ? noticesPath(organization) : undefined,
+      now,
       activity: activityPath(organization, { outcome: 'failed' }),
-      keys: oldKeyTable(organization, facts, now),
-      moreKeys: hasMoreOldKeys ? 'These are the oldest keys. There are more.' : undefined,
       refusals: refusals && refusalTable(refusals, now),
     };
     return sendDashboardPage(reply, visit, overviewPage, data, { crumbs: [] });
@@ -104,11 +90,9 @@ interface RefusedEvent {
 }
 
 const mostServers = 10;
-const mostKeys = 5;
 const mostRefusals = 5;
-const oldKeyDays = 90;
 
-/** The contents of the overview for this role: endpoints with the last 24 hours, old keys, refusals. */
+/** The contents of the overview for this role: what needs attention, endpoints with the last 24 hours, refusals. */
 async function overviewFacts(visit: DashboardVisit, ports: DashboardPorts) {
   const { organization, perform, may } = visit;
   const found = await findOrganization(ports.db, organization);
@@ -118,29 +102,21 @@ async function overviewFacts(visit: DashboardVisit, ports: DashboardPorts) {
   const ids = servers.map(({ id }) => id);
   const reading = await readServerUsage(of, ids, ports.clock.now(), ports);
   const { calls } = reading.total;
-  // One more than is shown, to find out whether there are more.
-  const oldest = { status: 'active', sort: 'created_at', order: 'asc', limit: mostKeys + 1 };
-  const { items } = await perform(keyList, oldest);
+  const hrefs = callsHref(organization, reading.stepSeconds);
   const people = await perform(personList, { limit: 2 });
   const invited = await perform(invitationList);
-  const oldKeys = items.filter(({ ageDays }) => ageDays >= oldKeyDays);
-  const keyServers = oldKeys.flatMap(({ server }) => server ?? []);
   return {
     servers,
     total,
     calls,
-    plots: calls === 0 ? [] : callPlots(reading, callsHref(organization, reading.stepSeconds)),
-    numbers: calls === 0 ? undefined : usageNumbers(reading),
+    plots: calls === 0 ? [] : callPlots(reading, hrefs),
+    numbers: calls === 0 ? undefined : usageNumbers(reading, hrefs),
     isConnected: calls > 0 || (await hasGrants(ports.db, found.id)),
     hasPeople: people.items.length > 1 || invited.items.length > 0,
     usage: reading.servers,
-    oldKeys: oldKeys.slice(0, mostKeys),
-    keyServerTitles: await findServerTitles(ports.db, organization, keyServers),
-    hasMoreOldKeys: oldKeys.length > mostKeys,
     refusals: may('audit.read') ? await readRefusals(organization, ports) : undefined,
     auditors: may('owners.manage') ? await readAuditors(organization, ports) : undefined,
-    reviews: may('server.manage') ? await countWaitingDefinitions(ports.db, found.id) : [],
-    ownerless: may('agent.read') ? (await perform(leaverList)).items.length : 0,
+    attention: await perform(attentionList),
   };
 }
 
@@ -260,43 +236,6 @@ function endpointTable(
   };
 }
 
-/** Active keys older than the ninety days after which rotation is due. */
-function oldKeyTable(
-  organization: string,
-  {
-    oldKeys,
-    keyServerTitles,
-  }: {
-    readonly oldKeys: readonly KeyView[];
-    readonly keyServerTitles: ReadonlyMap<string, string>;
-  },
-  now: EpochSeconds,
-): Table {
-  return {
-    caption: 'API keys older than 90 days',
-    columns: ['Key', 'Server', 'Age', 'Last used'].map((text) => ({ text })),
-    rows: oldKeys.map(({ id, name, server, ageDays, lastUsedAt }) => {
-      const href = server === null ? undefined : `${serverPath(organization, server)}/keys`;
-      return {
-        id,
-        cells: [
-          { kind: 'name', text: displayName(name), ...(href !== undefined && { href }) } as const,
-          server === null
-            ? ({ kind: 'text', text: '' } as const)
-            : ({
-                kind: 'title',
-                of: { name: server, title: keyServerTitles.get(server) },
-              } as const),
-          { kind: 'text', text: `${ageDays} days` } as const,
-          timeCell(lastUsedAt, 'Never'),
-        ],
-      };
-    }),
-    empty: { text: 'No API keys are due for rotation. A key appears here when it is 90 days old.' },
-    now,
-  };
-}
-
 /** Recent refusals, newest first. */
 function refusalTable(events: readonly RefusedEvent[], now: EpochSeconds): Table {
   return {
@@ -382,22 +321,19 @@ interface OverviewPageData {
   readonly failures: Table | undefined;
   /** Who was given the right Auditor lately; for owners. */
   readonly auditors: Table | undefined;
-  /** What people who left had created; for people who may hand it over. */
-  readonly ownerless: Link | undefined;
-  /** Servers of which definitions wait for review. */
-  readonly reviews: readonly Link[];
+  readonly attention: Attention;
+  /** Where the reader chooses notices. */
+  readonly notices: string | undefined;
+  readonly now: EpochSeconds;
   /** The page with all failed calls. */
   readonly activity: string;
-  readonly keys: Table;
-  /** How many more there are. */
-  readonly moreKeys: string | undefined;
   /** For people who may read the audit log. */
   readonly refusals: Table | undefined;
 }
 
 /** The start page of an organization: its endpoints, the last 24 hours, and what needs attention. */
 function overviewPage(data: OverviewPageData, frame: Frame): Html {
-  const { heading, lead, action, plots, usage, endpoints, servers, keys, moreKeys } = data;
+  const { heading, lead, action, plots, usage, endpoints, servers } = data;
   const content = html`${pageHeading({ heading, lead, action })}
 ${
   data.auditors &&
@@ -407,15 +343,14 @@ ${
 ${dataTable(data.auditors)}
 </section>`
 }
-${data.ownerless && html`<p class="notice warning">People who left had created credentials. <a href="${data.ownerless.href}">${data.ownerless.text}</a></p>`}
-${data.reviews.length > 0 && html`<p class="notice warning">What servers say to assistants waits for review: ${data.reviews.map(({ text, href }, place) => html`${place > 0 && ', '}<a href="${href}">${text}</a>`)}</p>`}
 ${data.steps.length > 0 && firstStepList(data.steps)}
-<section class="group" aria-labelledby="calls-heading">
+${attentionSection(data)}
+<section class="section" aria-labelledby="calls-heading">
 <h2 id="calls-heading">Last 24 hours</h2>
 ${
   plots.length === 0
     ? html`<p class="lead">No calls yet. A call appears here within seconds.</p>`
-    : html`<div class="plots beside">${plots}</div>
+    : html`<div class="plots">${plots}</div>
 ${unrecordedNote()}
 ${data.numbers}
 <p><a href="${usage}">View usage</a> ${zoneNote()}</p>`
@@ -423,10 +358,11 @@ ${data.numbers}
 </section>
 ${
   data.failures &&
+  data.failures.rows.length > 0 &&
   html`<section class="section" aria-labelledby="failures-heading">
 <h2 id="failures-heading">Failed and refused calls</h2>
-${tableOrLead(data.failures)}
-${data.failures.rows.length > 0 && html`<p><a href="${data.activity}">View all failed calls</a></p>`}
+${dataTable(data.failures)}
+<p><a href="${data.activity}">View all failed calls</a></p>
 </section>`
 }
 <section class="section" aria-labelledby="endpoints-heading">
@@ -434,24 +370,62 @@ ${data.failures.rows.length > 0 && html`<p><a href="${data.activity}">View all f
 ${dataTable(endpoints)}
 ${servers && html`<p><a href="${servers.href}">${servers.text}</a></p>`}
 </section>
-<section class="section" aria-labelledby="keys-heading">
-<h2 id="keys-heading">API keys to rotate</h2>
-${tableOrLead(keys)}
-${moreKeys && html`<p class="help">${moreKeys}</p>`}
-</section>
 ${
   data.refusals &&
+  data.refusals.rows.length > 0 &&
   html`<section class="section" aria-labelledby="refusals-heading">
 <h2 id="refusals-heading">Denied recently</h2>
-${tableOrLead(data.refusals)}
+${dataTable(data.refusals)}
 </section>`
 }`;
   return layout({ title: titleText(heading), width: 'table' }, frame, content);
 }
 
-/** Renders an empty table as one muted sentence, because nothing is wrong. */
-function tableOrLead(listed: Table): Html {
-  return listed.rows.length === 0
-    ? html`<p class="lead">${listed.empty.text}</p>`
-    : dataTable(listed);
+type Attention = {
+  readonly items: readonly AttentionView[];
+  readonly more: readonly AttentionView['kind'][];
+};
+
+/** How many things of one kind are shown before the rest is folded. */
+const mostShown = 3;
+
+/** What needs attention, by kind, each with its action. */
+function attentionSection({
+  attention: { items, more },
+  notices,
+  now,
+}: Pick<OverviewPageData, 'attention' | 'notices' | 'now'>): Html {
+  const kinds = [...Map.groupBy(items, ({ kind }) => kind)];
+  return html`<section class="section" aria-labelledby="attention-heading">
+<h2 id="attention-heading">Needs attention</h2>
+${
+  kinds.length === 0
+    ? html`<p class="lead">Nothing needs attention.</p>`
+    : html`<ul class="rows attention">${kinds.map(([kind, some]) => {
+        const folded = some.slice(mostShown);
+        return html`${some.slice(0, mostShown).map((one) => attentionRow(one, now))}
+${
+  folded.length > 0 &&
+  html`<li class="folded"><details>
+<summary>${folded.length}${more.includes(kind) && ' or more'} others: ${attentionKind(kind).label}</summary>
+<ul class="rows">${folded.map((one) => attentionRow(one, now))}</ul>
+</details></li>`
+}`;
+      })}</ul>`
 }
+${notices && html`<p><a href="${notices}">Choose notices by e-mail</a></p>`}
+</section>`;
+}
+
+function attentionRow(
+  { state, tone, text, at, action, kind, subject }: AttentionView,
+  now: EpochSeconds,
+): Html {
+  return html`<li id="attention-${kind}-${subject.replaceAll(/[^a-z0-9_]+/gi, '-')}" data-row>
+<div>${badge({ text: state, tone })} <span dir="auto">${displayName(text, longestAttention)}</span>${at !== null && html` <span class="help">${relativeTime(at, now)}</span>`}</div>
+<a class="button" href="${action.path}">${action.text}<span class="unseen">: ${displayName(text, longestAttention)}</span></a>
+</li>`;
+}
+
+/** It may contain a title and an address. */
+const longestAttention = 400;

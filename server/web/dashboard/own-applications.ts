@@ -9,11 +9,13 @@ import { visitOf } from '#web/page-session';
 import { type Table, timeCell } from '#web/tables';
 import { grantedTools } from '#web/tool-choice';
 import { sentence } from './consents.ts';
+import { deviceNote, ownDevices } from './devices.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
 import { listPage, listQuery } from './lists.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions } from './ports.ts';
 import { type Question, questionRoutes } from './questions.ts';
+import { ownServersPath, ownTabs } from './your-servers.ts';
 
 /**
  * `/applications`: the applications that act for the person in this organization. People who came through a provider of the
@@ -38,6 +40,7 @@ const shape = {
 const notices: Readonly<Record<string, string>> = {
   withdrawn: 'Consent withdrawn. The application has lost access.',
   allowed: 'Allowed again. The application has access as soon as it asks for it.',
+  device: 'Device signed out. Its applications have lost access.',
   tools: 'Saved. The change takes effect on the next call.',
 };
 
@@ -56,7 +59,7 @@ const showApplications: PageHandler = async (visit, request, reply, { ports }) =
       return {
         id: grant.id,
         cells: [
-          { kind: 'name', text: of, badges: badgesOf(grant) },
+          { kind: 'name', text: of, badges: badgesOf(grant), note: deviceNote(grant.device) },
           { kind: 'title', of: { name, title: grant.titles.server } },
           { kind: 'text', text: sentence(grant.scopes.map((scope) => scopeSentence(scope).text)) },
           { kind: 'text', text: grantedTools(grant) },
@@ -74,18 +77,22 @@ const showApplications: PageHandler = async (visit, request, reply, { ports }) =
         ],
       };
     }),
-    empty: { text: 'No applications yet.' },
+    empty: {
+      text: 'No applications yet. An application appears here when you connect it to a server.',
+      action: { text: 'Your servers', href: ownServersPath(organization) },
+    },
     now,
   };
   const data = {
     heading: 'My applications',
     lead: 'Applications that act for you in this organization, because you or the organization allowed it.',
     action: undefined,
-    tabs: undefined,
+    tabs: ownTabs(visit, 'applications'),
     notice: queryChoice(request, 'done', notices),
     list: listQuery(request, shape).frame(here.length),
     isSearchable: false,
     table,
+    more: await ownDevices(visit, applicationsPath(organization), ports),
     here: request.url,
   };
   return sendDashboardPage(reply, visit, listPage, data, { crumbs: [{ text: 'My applications' }] });

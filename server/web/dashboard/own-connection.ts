@@ -36,6 +36,7 @@ import type {
   FormHandler,
   PageHandler,
 } from './guard.ts';
+import { isOwnKey, ownKeyRoutes, sendOwnKey } from './own-key.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
 import { questionRoutes, type Question } from './questions.ts';
@@ -53,11 +54,12 @@ const problems: Readonly<Record<string, string>> = {
   unusable: 'The authorization server is not set up correctly. Ask an administrator.',
 };
 
-/** `/servers/{server}/account`: a person's own account at the upstream, connected by their consent there. */
+/** `/servers/{server}/account`: a person's own account at the upstream, connected by their consent there, or their own key. */
 export function ownConnectionRoutes(guard: DashboardGuard): void {
   guard.get('/servers/:server/account', needs, showAccount);
   guard.post('/servers/:server/account', needs, connectAccount);
   guard.get('/servers/:server/account/callback', needs, finishConnection);
+  ownKeyRoutes(guard);
   questionRoutes(guard, '/servers/:server/account/disconnect', needs, disconnection);
 }
 
@@ -108,6 +110,7 @@ const showAccount: PageHandler = async (visit, request, reply, { ports }) => {
   const { organization, person } = visit;
   const { id, name } = await serverOf(visit, request);
   const own = await visit.perform(ownConnectionRead, { server: name });
+  if (isOwnKey(own)) return sendOwnKey(visit, request, reply, { own, ports, errors: [] });
   const home = serverPath(organization, name);
   const host = own.issuer === null ? '' : new URL(own.issuer).host;
   const data = {
@@ -191,6 +194,19 @@ const disconnection: Question = {
   async ask(visit, request) {
     const { name } = await serverOf(visit, request);
     const home = serverPath(visit.organization, name);
+    const { kind } = await visit.perform(ownConnectionRead, { server: name });
+    if (kind === 'key') {
+      return {
+        heading: `Remove your key for ${titleWithName(visit.server)}?`,
+        consequences: [
+          'Your calls to this server fail until you enter a key again.',
+          'The key stays valid at the MCP server. Revoke it there if nothing else uses it.',
+        ],
+        verb: 'Remove key',
+        cancel: `${home}/account`,
+        crumbs: serverCrumbs(visit, { text: 'Remove key' }),
+      };
+    }
     return {
       heading: `Disconnect your account from ${titleWithName(visit.server)}?`,
       consequences: [

@@ -1,6 +1,8 @@
+import type { z } from 'zod';
 import { leaverHandOver, leaverList, type OwnerlessView } from '#admin/leavers';
 import { mayDo } from '#admin/operation';
 import { personList } from '#admin/people';
+import { scimRead } from '#admin/scim';
 import { postForm, selectOptions, type Choice } from '#web/forms';
 import { displayName, html, type Html } from '#web/html';
 import {
@@ -22,7 +24,10 @@ import { peopleTabs } from './people.ts';
 const home = '/people/needs-owner';
 const notices: Readonly<Record<string, string>> = { done: 'Handed over. It works.' };
 
-/** `/people/needs-owner`: keys, clients and agents whose owner left, each with a form that hands it over. */
+/**
+ * `/people/needs-owner`: keys, clients and agents whose owner left, each with a form that hands it over, and SCIM tokens, which have to be
+ * replaced because the person who left may know them.
+ */
 export function ownerlessRoutes(guard: DashboardGuard): void {
   guard.get(home, 'agent.read', showOwnerless);
   guard.post(`${home}/:resourceId`, 'key.manage', handOver);
@@ -36,6 +41,8 @@ const showOwnerless: PageHandler = async (visit, request, reply, { ports }) => {
   const { items } = await visit.perform(leaverList);
   const data = {
     items,
+    tokens: await tokensOfLeavers(visit),
+    provisioning: `${dashboardPath(visit.organization)}/sign-in/scim`,
     at: ownerlessPath(visit.organization),
     tabs: peopleTabs(visit, 'ownerless'),
     owners: items.length > 0 ? await ownersOf(visit) : [],
@@ -49,6 +56,18 @@ const showOwnerless: PageHandler = async (visit, request, reply, { ports }) => {
   ];
   return sendDashboardPage(reply, visit, ownerlessPage, data, { crumbs });
 };
+
+/** The SCIM tokens that work although the person who created them left. */
+export async function tokensOfLeavers({
+  may,
+  perform,
+}: Pick<DashboardVisit, 'may' | 'perform'>): Promise<readonly ScimTokenView[]> {
+  if (!may('provider.read')) return [];
+  const { tokens } = await perform(scimRead);
+  return tokens.filter(({ status, creatorLeft }) => status === 'active' && creatorLeft);
+}
+
+type ScimTokenView = z.output<typeof scimRead.output>['tokens'][number];
 
 /** Who can answer for it, the reader of the page first. */
 async function ownersOf({ perform, person }: DashboardVisit): Promise<Choice[]> {
@@ -72,6 +91,9 @@ const handOver: FormHandler = async (visit, sent, { params }, reply) => {
 
 interface OwnerlessData {
   readonly items: readonly OwnerlessView[];
+  readonly tokens: readonly ScimTokenView[];
+  /** The page on which they are replaced. */
+  readonly provisioning: string;
   /** The path of this page. */
   readonly at: string;
   readonly tabs: Tabs;
@@ -85,18 +107,26 @@ const nouns = { key: 'API key', client: 'OAuth client', agent: 'Agent' } as cons
 
 /** What needs an owner. */
 function ownerlessPage(data: OwnerlessData, frame: Frame): Html {
-  const { items } = data;
+  const { items, tokens, provisioning } = data;
   const lead =
     'Keys, clients and agents whose creator left the organization. Suspended ones work again as soon as you hand them over. Revoke what no one needs.';
   const content = html`${pageHeading({ heading: 'Needs an owner', lead })}
 ${tabNavigation(data.tabs)}
 ${statusNotice(data.notice)}
 ${
-  items.length === 0
+  items.length === 0 && tokens.length === 0
     ? html`<p class="lead">Everything has an owner.</p>`
-    : html`<ul class="rows">${items.map((item) => ownerlessRow(item, data, frame))}</ul>`
+    : html`<ul class="rows">${tokens.map((token) => tokenRow(token, provisioning))}${items.map((item) => ownerlessRow(item, data, frame))}</ul>`
 }`;
   return layout({ title: 'Needs an owner', width: 'text' }, frame, content);
+}
+
+function tokenRow({ hint }: ScimTokenView, provisioning: string): Html {
+  return html`<li>
+<div><strong>${hint}</strong> ${badge({ text: 'Works', tone: 'care' })}
+<p class="help">SCIM token · its creator left and may know it. It cannot be handed over: rotate it.</p></div>
+<p class="actions"><a class="button" href="${provisioning}" aria-label="Open Provisioning to rotate ${hint}">Open Provisioning</a></p>
+</li>`;
 }
 
 function ownerlessRow(

@@ -47,7 +47,7 @@ interface ExportedFile {
   readonly name: string;
   readonly format: ExportFormat;
   readonly now: EpochSeconds;
-  /** Yields the text. Is told when the reader disconnects, and then stops. Absent for a request for the headers alone. */
+  /** Yields the text. Stops when the signal aborts, because the reader disconnected. Absent for a request for the headers alone. */
   readonly pieces?: (signal: AbortSignal) => AsyncIterable<string>;
 }
 

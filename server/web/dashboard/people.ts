@@ -107,13 +107,14 @@ ${next && html`<nav class="pager" aria-label="Pages"><a class="button" rel="next
 /** The tabs of the pages about people. */
 export function peopleTabs(
   { organization, may }: DashboardVisit,
-  here: 'people' | 'invitations' | 'consents' | 'ownerless',
+  here: 'people' | 'requests' | 'invitations' | 'consents' | 'ownerless',
 ) {
   const home = dashboardPath(organization);
   return {
     label: 'People',
     entries: [
       { text: 'Members', href: `${home}/people`, isHere: here === 'people' },
+      { text: 'Requests', href: `${home}/people/requests`, isHere: here === 'requests' },
       ...(may('people.manage')
         ? [
             {

@@ -24,6 +24,7 @@ import { queryText, seeOther } from '#web/page-request';
 import { dataTable, relativeTime, type Table, timeCell } from '#web/tables';
 import { auditSentencesOf } from './audit.ts';
 import { lastCalls } from './calls.ts';
+import { devicesOf } from './devices.ts';
 import { formFor } from './forms.ts';
 import type { DashboardGuard, DashboardVisit, FormHandler, PageHandler } from './guard.ts';
 import { ownedTable } from './offboarding.ts';
@@ -37,6 +38,7 @@ import {
 } from './pseudonym-question.ts';
 import { questionRoutes, type Question } from './questions.ts';
 import { serverPath } from './servers.ts';
+import { checkPath } from './tool-tabs.ts';
 
 /** `/people/{userId}`: a member, their role and other actions. */
 export function personRoutes(guard: DashboardGuard): void {
@@ -48,7 +50,10 @@ export function personRoutes(guard: DashboardGuard): void {
   }
 }
 
-const roleNotice = 'Role changed. The change takes effect on the next request.';
+const notices: Readonly<Record<string, string>> = {
+  role: 'Role changed. The change takes effect on the next request.',
+  device: 'Device signed out. Its applications have lost access.',
+};
 
 interface PersonQuestion {
   readonly path: string;
@@ -163,14 +168,15 @@ const showPerson: PageHandler = async (visit, request, reply, { ports }) => {
     ...person,
     groups: person.groups.map(({ name }) => name),
     now,
-    notice: done === 'role' ? roleNotice : personQuestions.find(({ path }) => path === done)?.done,
+    notice: notices[done ?? ''] ?? personQuestions.find(({ path }) => path === done)?.done,
     roles: mayChange ? roleChoices(may('owners.manage'), person.role) : undefined,
     home: personPath(organization, userId),
     questions: personQuestions.filter(
       ({ needs, isFor }) => may(needs) && (isFor?.(person) ?? true),
     ),
-    servers: await serversOf(visit, userId, now),
+    servers: await serversOf(visit, person, now),
     applications: await applicationsOf(visit, userId, now),
+    devices: await devicesOf(visit, { userId, home: personPath(organization, userId), now }),
     owned: mayChange ? await ownedBy(visit, userId, now) : undefined,
     calls: await lastCalls(visit, { person: userId }, { kind: 'person', subject: userId }, ports),
     signIns: may('audit.read') ? await signInsOf(visit, userId, ports) : undefined,
@@ -182,11 +188,15 @@ const showPerson: PageHandler = async (visit, request, reply, { ports }) => {
 };
 
 /** Where the person may go, and why. */
-async function serversOf({ organization, perform }: DashboardVisit, userId: string, now: number) {
+async function serversOf(
+  { organization, perform }: DashboardVisit,
+  { id: userId, email }: { readonly id: string; readonly email: string },
+  now: number,
+) {
   const { items } = await perform(personServers, { userId });
   return {
     caption: 'Servers that this person may use',
-    columns: ['Server', 'Why'].map((text) => ({ text })),
+    columns: ['Server', 'Why', 'Actions'].map((text) => ({ text })),
     rows: items.map(({ server, title, isDisabled, groups }) => ({
       id: `server-${server}`,
       cells: [
@@ -202,6 +212,12 @@ async function serversOf({ organization, perform }: DashboardVisit, userId: stri
             groups.length === 0
               ? 'Everyone in the organization may use it'
               : `Member of ${groups.join(', ')}`,
+        },
+        {
+          kind: 'actions',
+          actions: [
+            { text: 'Check tools', href: checkPath(organization, server, email), of: server },
+          ],
         },
       ],
     })),
@@ -332,6 +348,8 @@ interface PersonPageData {
   readonly servers: Table;
   /** What acts for them, and how many there are. */
   readonly applications: { readonly table: Table; readonly total: number };
+  /** On which devices; nothing without any. */
+  readonly devices: Html | false;
   /** What they answer for; for people who may change them. */
   readonly owned: Table | undefined;
   /** Made by `lastCalls`. */
@@ -375,6 +393,7 @@ ${tableSection(
   data.applications.total > 0 &&
     html`<p><a href="${data.consents}">${data.applications.total > mostShown ? `All ${data.applications.total} consents are under Consents` : 'Withdraw under Consents'}</a></p>`,
 )}
+${data.devices}
 ${data.owned && tableSection('owned', 'Keys, clients and agents', data.owned)}
 ${data.calls}
 ${data.signIns && tableSection('sign-ins', 'Sign-ins', data.signIns, html`<p><a href="${data.audit}">Everything that this person did</a></p>`)}

@@ -5,7 +5,7 @@ import type { AdministrationPorts } from '#admin/operation';
 import type { NodeRecord } from '#nodes/node-registry';
 import type { ProxyReference } from '#download/proxy-reference';
 import type { ServerHealth } from '#upstreams/health';
-import type { Inspection } from '#upstreams/inspect';
+import type { Inspection, KeyTrial } from '#upstreams/inspect';
 import type { AgentPresence } from '#upstreams/tunnel/connected-agent';
 import type { Sealing } from '#secrets/master-key';
 import type { AuthorizationClient } from '#upstreams/credentials/authorization-client';
@@ -19,6 +19,8 @@ export interface DashboardPorts extends AdministrationPorts {
   readonly changes: ChangeStore;
   /** The nodes that share the database; absent where there is one process. */
   readonly listNodes?: (() => Promise<readonly NodeRecord[]>) | undefined;
+  /** The hosts in private networks that the options of the server allow. */
+  readonly fixedOutboundHosts: readonly string[];
   /** Single sign-on, where it is configured. */
   readonly identityProvider: IdentityProvider | undefined;
   /** The source of the proxy for configurations and instructions; never rejects. */
@@ -36,8 +38,10 @@ export interface DashboardPorts extends AdministrationPorts {
   readonly inspectUrl: (url: string) => Promise<Inspection>;
   /** The tools that the upstream of a server offers, including hidden ones. An upstream that requires personal accounts is called as this person. Never rejects. */
   readonly inspectTools: (server: ServerRecord, userId: string) => Promise<Inspection>;
-  /** Seals the tokens of people's upstream accounts, and issues challenges for connecting one. */
-  readonly sealing: Pick<Sealing, 'seal' | 'mac'>;
+  /** Tries a key that this person entered at the upstream of a server, before it is stored. Never rejects. */
+  readonly tryKey: (server: ServerRecord, userId: string, key: string) => Promise<KeyTrial>;
+  /** Seals the tokens and keys of people's upstream accounts, and issues challenges for connecting one. */
+  readonly sealing: Pick<Sealing, 'seal' | 'open' | 'mac'>;
   readonly authorizationClientOf: (access: UpstreamAccess) => AuthorizationClient;
   /**
    * Revokes the tokens of ended connections at their authorization servers, for at most a few seconds; never rejects.

@@ -4,14 +4,20 @@ import { notFound } from '#admin/refusal';
 import { pageErrors } from '#web/page-errors';
 
 import { memberGuard, personGuard } from '#web/page-session';
+import { accessRequestRoutes } from './access-requests.ts';
 import { activityRoutes, liveCallRoutes } from './activity.ts';
 import { agentKeyRoutes } from './agent-keys.ts';
 import { agentRoutes } from './agents.ts';
+import { askAccessRoutes } from './ask-access.ts';
 import { auditRoutes } from './audit.ts';
 import { clientFormRoutes } from './client-form.ts';
 import { clientSecretRoutes } from './client-secrets.ts';
 import { clientRoutes } from './clients.ts';
+import { collectionRoutes } from './collections.ts';
 import { consentRoutes } from './consents.ts';
+import { deployRoutes } from './deploy.ts';
+import { deployServerRoutes } from './deploy-server.ts';
+import { deviceRoutes, personDeviceRoutes } from './device-sign-out.ts';
 import { groupRoutes } from './groups.ts';
 import { dashboardGuards, type NavigationEntry } from './guard.ts';
 import { invitationRoutes } from './invitations.ts';
@@ -21,6 +27,7 @@ import { keyRoutes } from './keys.ts';
 import { mailRoutes } from './mail.ts';
 import { liveRoutes, LiveStreams } from './live.ts';
 import { nodeRoutes } from './nodes.ts';
+import { noticeRoutes } from './notices.ts';
 import { organizationClientRoutes } from './organization-clients.ts';
 import { organizationRoutes, settingsRoutes } from './organizations.ts';
 import { overviewRoutes } from './overview.ts';
@@ -28,12 +35,14 @@ import { ownApplicationToolRoutes } from './own-application-tools.ts';
 import { ownApplicationRoutes } from './own-applications.ts';
 import { ownConnectionRoutes } from './own-connection.ts';
 import { errorSurroundings } from './page.ts';
+import { outboundRoutes } from './outbound.ts';
 import { ownerlessRoutes } from './ownerless.ts';
 import { offboardingRoutes } from './offboarding.ts';
 import { peopleRoutes } from './people.ts';
 import { personRoutes } from './person.ts';
 import type { DashboardOptions } from './ports.ts';
 import { provisioningRoutes } from './provisioning.ts';
+import { searchRoutes } from './search.ts';
 import { serverAccessRoutes } from './server-access.ts';
 import { serverSettingsRoutes } from './server-settings.ts';
 import { serverRoutes } from './servers.ts';
@@ -49,6 +58,7 @@ import { tryRoutes } from './try.ts';
 import { upstreamAccessRoutes } from './upstream-access.ts';
 import { usageRoutes } from './usage.ts';
 import { webhookRoutes } from './webhooks.ts';
+import { yourServersRoutes } from './your-servers.ts';
 
 /** The entries of an organization's navigation, in order, each with the routes of the pages that belong to it. */
 export const navigation: readonly NavigationEntry[] = [
@@ -60,6 +70,7 @@ export const navigation: readonly NavigationEntry[] = [
       serverRoutes,
       serverSettingsRoutes,
       serverAccessRoutes,
+      collectionRoutes,
       clientRoutes,
       clientFormRoutes,
       clientSecretRoutes,
@@ -75,6 +86,7 @@ export const navigation: readonly NavigationEntry[] = [
       ownConnectionRoutes,
     ],
   },
+  { text: 'Deploy', path: '/deploy', routes: [deployRoutes, deployServerRoutes] },
   { text: 'OAuth clients', path: '/clients', routes: [organizationClientRoutes] },
   { text: 'Agents', path: '/agents', routes: [agentRoutes, agentKeyRoutes] },
   {
@@ -83,11 +95,13 @@ export const navigation: readonly NavigationEntry[] = [
     routes: [
       peopleRoutes,
       personRoutes,
+      personDeviceRoutes,
       offboardingRoutes,
       invitationRoutes,
       inviteSeveralRoutes,
       consentRoutes,
       ownerlessRoutes,
+      accessRequestRoutes,
     ],
   },
   { text: 'Groups', path: '/groups', routes: [groupRoutes] },
@@ -96,7 +110,13 @@ export const navigation: readonly NavigationEntry[] = [
   {
     text: 'My applications',
     path: '/applications',
-    routes: [ownApplicationRoutes, ownApplicationToolRoutes],
+    routes: [
+      ownApplicationRoutes,
+      ownApplicationToolRoutes,
+      deviceRoutes,
+      yourServersRoutes,
+      askAccessRoutes,
+    ],
   },
   { text: 'Audit log', path: '/audit', routes: [auditRoutes] },
   {
@@ -104,7 +124,11 @@ export const navigation: readonly NavigationEntry[] = [
     path: '/sign-in',
     routes: [signInSettingsRoutes, singleSignOnRoutes, provisioningRoutes],
   },
-  { text: 'Settings', path: '/settings', routes: [settingsRoutes, webhookRoutes, mailRoutes] },
+  {
+    text: 'Settings',
+    path: '/settings',
+    routes: [settingsRoutes, webhookRoutes, mailRoutes, noticeRoutes],
+  },
 ];
 
 /** A list of a thousand people to invite, percent-encoded, fits. */
@@ -125,10 +149,12 @@ export function dashboardRoutes(app: FastifyInstance, options: DashboardOptions)
   });
   organizationRoutes(forMember, forPerson);
   nodeRoutes(forPerson, options, streams);
+  outboundRoutes(forPerson);
   tokenRoutes(forPerson);
   for (const entry of navigation) {
     for (const routes of entry.routes) routes(within(entry), options);
   }
+  searchRoutes(within(undefined));
   liveRoutes(app, within(undefined), streams);
   liveCallRoutes(within(undefined), streams);
   app.get('/dashboard/*', async () => {

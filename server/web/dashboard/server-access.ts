@@ -49,7 +49,11 @@ async function sendAccess(
   const { server = '' } = request.params;
   const rule = await visit.perform(serverGroupsRead, { server });
   const { items } = await visit.perform(groupList);
-  const present = { access: rule.access, groupIds: rule.groups.map(({ id }) => id) };
+  const present = {
+    access: rule.access,
+    groupIds: rule.groups.map(({ id }) => id),
+    accessRequests: rule.accessRequests,
+  };
   const data = {
     heading: visit.server,
     tabs: serverTabs(visit, server, 'access'),
@@ -70,8 +74,11 @@ async function sendAccess(
 
 // Back from the review, the page shows what was chosen.
 const showAccess: PageHandler = (visit, request, reply) => {
-  const { access, groupIds } = chosen(visit, request);
-  const entered = access === null ? {} : { entered: { access, group: groupIds } };
+  const { access, groupIds, accessRequests } = chosen(visit, request);
+  const entered =
+    access === null
+      ? {}
+      : { entered: { access, group: groupIds, [requestsBox]: accessRequests ?? false } };
   return sendAccess(visit, request, reply, entered);
 };
 
@@ -82,7 +89,7 @@ const saveAccess: FormHandler = async (visit, sent, request, reply) => {
   const entered = accessForm.read(sent);
   try {
     const input = { ...accessForm.inputOf(entered), server };
-    const { gains, loses } = await visit.perform(serverGroupsPreview, input);
+    const { gains, loses } = await visit.perform(serverGroupsPreview, previewed(input));
     if (gains.count + loses.count > 0) return seeOther(reply, `${home}/review?${query(entered)}`);
     await visit.perform(serverGroupsSet, input);
   } catch (refusal) {
@@ -97,7 +104,8 @@ const review: Question = {
   async ask(visit, request) {
     await serverOf(visit, request);
     const input = chosen(visit, request);
-    const preview = await visit.perform(serverGroupsPreview, input);
+    const preview = await visit.perform(serverGroupsPreview, previewed(input));
+    const { searchParams } = new URL(request.url, 'http://localhost');
     const isForEveryone = input.access === 'everyone';
     const title = titleText(visit.server);
     const home = `${serverPath(visit.organization, input.server)}/access`;
@@ -105,7 +113,7 @@ const review: Question = {
       heading: isForEveryone ? `Open ${title} to everyone?` : `Change who can use ${title}?`,
       consequences: consequencesOf(preview, isForEveryone),
       verb: isForEveryone ? 'Open to everyone' : 'Change access',
-      cancel: `${home}?${query({ access: input.access ?? '', group: input.groupIds })}`,
+      cancel: `${home}?${searchParams.toString()}`,
       crumbs: serverCrumbs(visit, { text: 'Access', href: home }, { text: 'Review' }),
     };
   },
@@ -121,14 +129,31 @@ function chosen({ organization }: DashboardVisit, request: DashboardRequest) {
   const { searchParams } = new URL(request.url, 'http://localhost');
   const { server = '' } = request.params;
   const access = searchParams.get('access');
-  return { organization, server, access, groupIds: searchParams.getAll('group') };
+  const asks = searchParams.get('ask');
+  return {
+    organization,
+    server,
+    access,
+    groupIds: searchParams.getAll('group'),
+    ...(asks !== null && { accessRequests: asks === 'on' }),
+  };
+}
+
+/** The name of the checkbox that lets people ask for access. */
+const requestsBox = 'ask.accessRequests';
+
+/** The input without what gives and takes access from no one. */
+function previewed(input: Readonly<Record<string, unknown>>) {
+  const { accessRequests: _, ...choice } = input;
+  return choice;
 }
 
 /** What was entered, as a query. */
-function query({ access, group }: Entered): string {
+function query({ access, group, [requestsBox]: asks }: Entered): string {
   const ids = access === 'groups' && Array.isArray(group) ? group.map(String) : [];
   const choice = new URLSearchParams({ access: String(access) });
   for (const id of ids) choice.append('group', id);
+  if (access === 'groups') choice.set('ask', asks === true ? 'on' : 'off');
   return choice.toString();
 }
 

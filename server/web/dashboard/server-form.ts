@@ -1,7 +1,7 @@
 import { serverCreate, serverUpdate, type ServerView } from '#admin/servers';
 import type { Form } from '#oauth/forms';
 import { limitNames } from '#model/server-limits';
-import { offeredKinds, type EnteredSetting } from '#model/upstream-kinds';
+import { type EnteredSetting, type OfferedKind, offeredKinds } from '#model/upstream-kinds';
 import {
   errorOf,
   errorSummary,
@@ -38,6 +38,8 @@ export interface TypedServer {
   readonly kind: string;
   /** The settings of every kind by their names. */
   readonly settings: Readonly<Record<string, string>>;
+  /** Of a new server: whether it offers nothing before it was reviewed. Later, the page of its tools decides. */
+  readonly reviewsTools: boolean;
 }
 
 /** What is in the form, and what is wrong with it. */
@@ -54,6 +56,8 @@ interface ServerFormData {
   readonly agents: readonly string[];
   /** Where an agent is created. */
   readonly newAgent: string;
+  /** Where a collection is created, for a new server. */
+  readonly newCollection?: string;
   readonly errors: readonly FieldError[];
   /** What the test of the connection found, if there was one. */
   readonly test: ConnectionTest | undefined;
@@ -82,13 +86,15 @@ export function serverFormPage(data: ServerFormData, frame: Frame): Html {
     });
   const fields = html`${data.test && connectionTestSection(data.test, errors.length > 0)}
 ${isNew ? shown(['name']) : hiddenField('revision', typed.revision ?? '')}
-${upstreamFields(data)}
+${chosenBy(typed) === 'creation' ? hiddenField('kind', typed.kind) : upstreamFields(data)}
 ${shown(isNew ? ['title'] : ['title', 'description', 'instructions'])}
+${isNew && reviewField(typed)}
 ${!isNew && limitsFieldset(shown(limitNames))}
 ${isNew ? creationActions(data) : formActions('Save', cancel)}`;
   const content = html`${pageHeading({ heading, lead })}
 ${tabs && tabNavigation(tabs)}
 ${statusNotice(data.notice)}
+${data.newCollection !== undefined && html`<p>To make one endpoint of several servers, <a href="${data.newCollection}">create a collection</a>.</p>`}
 ${errorSummary(errors)}
 ${postForm(frame, { action, novalidate: true }, fields)}
 ${dangersSection(data)}`;
@@ -107,6 +113,10 @@ ${isOffered && html`<button name="step" value="anyway">Create anyway</button>`}
 </div>`;
 }
 
+function chosenBy({ kind }: Pick<TypedServer, 'kind'>): OfferedKind['chosenBy'] {
+  return offeredKinds.find((one) => one.kind === kind)?.chosenBy;
+}
+
 function upstreamFields(data: ServerFormData): Html {
   const { isNew, typed, errors } = data;
   const kindField = radioButtons({
@@ -114,7 +124,7 @@ function upstreamFields(data: ServerFormData): Html {
     legend: 'Upstream',
     error: errorOf(errors, 'kind'),
     options: offeredKinds
-      .filter(({ kind, isOperators }) => !isOperators || (kind === typed.kind && !isNew))
+      .filter((one) => one.chosenBy === undefined || (one.kind === typed.kind && !isNew))
       .map(({ kind, title, help }) => ({
         value: kind,
         text: title,
@@ -166,10 +176,31 @@ ${agentField} ${!hasAgents && html`<p><a href="${newAgent}">Create an agent</a><
 `;
 }
 
+function reviewField({ reviewsTools }: TypedServer): Html {
+  return radioButtons({
+    name: 'newTools',
+    legend: 'Tools of the server',
+    options: [
+      {
+        value: 'offer',
+        text: 'Offer immediately',
+        help: 'Assistants see what the server lists. Latchkey reports later changes.',
+        isChosen: !reviewsTools,
+      },
+      {
+        value: 'review',
+        text: 'Review first',
+        help: 'Assistants see nothing of the server before you have accepted it, and later changes wait for you.',
+        isChosen: reviewsTools,
+      },
+    ],
+  });
+}
+
 function limitsFieldset(fields: Html): Html {
   return html`<fieldset class="section">
 <legend>Limits</legend>
-<p class="help">Leave a field empty to use the default limit. A caller that exceeds a limit receives an error that names the limit and when to retry.</p>
+<p class="help">Empty fields mean the default, which is named below each field. A caller that exceeds a limit receives an error that names the limit and when to retry.</p>
 ${fields}
 </fieldset>`;
 }
@@ -221,13 +252,15 @@ export function serverErrors(
 /** The form of a new server, filled from a link: `name`, `kind`, and settings of that kind. */
 export function newServer(given: (name: string) => string | undefined): TypedServer {
   const [usual] = offeredKinds;
-  const kinds = offeredKinds.filter(({ isOperators }) => !isOperators).map(({ kind }) => kind);
+  const choosable = offeredKinds.filter((one) => one.chosenBy === undefined);
+  const kinds = choosable.map(({ kind }) => kind);
   const kind = kinds.find((one) => one === given('kind')) ?? usual?.kind ?? '';
   const settings = settingsOf(kind).map(({ name }) => [name, given(name) ?? ''] as const);
   return {
     entered: { ...newForm.blank, name: given('name') ?? '' },
     kind,
     settings: Object.fromEntries(settings),
+    reviewsTools: false,
     revision: undefined,
   };
 }
@@ -249,6 +282,7 @@ export function serverAsTyped(server: ServerView): TypedServer {
         return [field, typeof value === 'string' ? value : ''];
       }),
     ),
+    reviewsTools: server.newTools === 'review',
   };
 }
 
@@ -262,21 +296,24 @@ export function typedServer(sent: Form, isNew: boolean): TypedServer {
     settings: Object.fromEntries(
       offeredKinds.flatMap(({ settings }) => settings.map(({ name }) => [name, text(name).trim()])),
     ),
+    reviewsTools: text('newTools') === 'review',
   };
 }
 
 /** The form values as input of the operation. */
-export function serverInput({ entered, kind, settings, revision }: TypedServer) {
+export function serverInput({ entered, kind, settings, reviewsTools, revision }: TypedServer) {
   const given = settingsOf(kind)
     .map(({ name: field, isOptional }) => ({ field, isOptional, value: settings[field] ?? '' }))
     .filter(({ isOptional, value }) => value !== '' || !isOptional);
   const upstream = { ...Object.fromEntries(given.map(({ field, value }) => [field, value])), kind };
-  if (revision === undefined) return { ...newForm.inputOf(entered), upstream };
-  const isOperators = offeredKinds.some((one) => one.kind === kind && one.isOperators);
+  if (revision === undefined) {
+    const review = reviewsTools && { newTools: 'review', changedTools: 'withhold' };
+    return { ...newForm.inputOf(entered), upstream, ...review };
+  }
   return {
     ...changeForm.inputOf(entered),
-    // What the operator chose stays, or something else takes its place.
-    ...(!isOperators && { upstream }),
+    // What was chosen elsewhere is not sent: the form can keep it or replace it.
+    ...(chosenBy({ kind }) === undefined && { upstream }),
     // Forms rendered by an older version have no revision.
     ...(revision !== '' && { revision: Number(revision) }),
   };

@@ -80,6 +80,7 @@ async function sendNewServer(
     typed,
     agents: await agentsFor(visit),
     newAgent: `${home}/new-agent`,
+    newCollection: `${home}/new-collection`,
     errors,
     test,
     dangers: [],

@@ -75,7 +75,9 @@ const showServers: PageHandler = async (visit, request, reply, { ports }) => {
   }));
   const list = {
     heading: 'Servers',
-    lead: 'A server is an MCP endpoint with its own OAuth clients and API keys.',
+    lead: visit.may('server.manage')
+      ? 'A server is an MCP endpoint with its own OAuth clients and API keys.'
+      : 'All servers of this organization. Those that you can use are under My applications.',
     caption: 'Servers',
     action: visit.may('server.manage') ? create : undefined,
     tabs: undefined,
@@ -196,8 +198,13 @@ function administrationFacts(server: ServerInUse, health: ServerHealth | undefin
   ];
 }
 
-/** Whether the person's own account is connected, with a link to manage it. */
-function ownAccountFact({ state }: OwnConnectionView, href: string) {
+/** Whether the person's own account is connected, or their key entered, with a link to manage it. */
+function ownAccountFact({ kind, state, key }: OwnConnectionView, href: string) {
+  if (kind === 'key') {
+    const words = { none: 'Enter your key', connected: 'Entered', ended: 'Refused' };
+    const cell = { kind: 'name', text: words[state], href, badges: [] } as const;
+    return { label: `Your ${key?.label ?? 'key'}`, cell };
+  }
   const text = state === 'connected' ? 'Connected' : 'Connect your account';
   return { label: 'Your account', cell: { kind: 'name', text, href, badges: [] } as const };
 }
@@ -318,28 +325,23 @@ export function serverPath(organization: string, server: string): string {
   return `${dashboardPath(organization)}/servers/${server}`;
 }
 
-/** The pages of a server in order; each appears once its condition is met. */
+/** The pages of a server in order, and of which servers: all, collections, or those that reach one MCP server. */
 const pages = [
-  { tab: 'connect', text: 'Connect', path: '', isThere: true, needs: 'server.read' },
-  { tab: 'clients', text: 'OAuth clients', path: '/clients', isThere: true, needs: 'client.read' },
-  { tab: 'keys', text: 'API keys', path: '/keys', isThere: true, needs: 'key.read' },
-  { tab: 'try', text: 'Try it', path: '/try', isThere: true, needs: 'server.try' },
-  { tab: 'tools', text: 'Tools', path: '/tools', isThere: true, needs: 'server.read' },
-  { tab: 'access', text: 'Access', path: '/access', isThere: true, needs: 'people.read' },
+  { tab: 'connect', text: 'Connect', path: '', of: 'all', needs: 'server.read' },
+  { tab: 'members', text: 'Members', path: '/members', of: 'collections', needs: 'server.read' },
+  { tab: 'clients', text: 'OAuth clients', path: '/clients', of: 'all', needs: 'client.read' },
+  { tab: 'keys', text: 'API keys', path: '/keys', of: 'all', needs: 'key.read' },
+  { tab: 'try', text: 'Try it', path: '/try', of: 'all', needs: 'server.try' },
+  { tab: 'tools', text: 'Tools', path: '/tools', of: 'all', needs: 'server.read' },
+  { tab: 'access', text: 'Access', path: '/access', of: 'all', needs: 'people.read' },
   {
     tab: 'upstream',
     text: 'Upstream authentication',
     path: '/upstream',
-    isThere: true,
+    of: 'others',
     needs: 'server.manage',
   },
-  {
-    tab: 'settings',
-    text: 'Settings',
-    path: '/settings',
-    isThere: true,
-    needs: 'server.manage',
-  },
+  { tab: 'settings', text: 'Settings', path: '/settings', of: 'all', needs: 'server.manage' },
 ] as const;
 
 /** A page of a server, as a key for `serverTabs`. */
@@ -349,10 +351,11 @@ type ServerTab = (typeof pages)[number]['tab'];
 export function serverTabs(visit: DashboardVisit, server: string, here: ServerTab) {
   const { organization, may } = visit;
   const home = serverPath(organization, server);
+  const absent = visit.server.isCollection ? 'others' : 'collections';
   return {
     label: `Server ${titleText(visit.server)}`,
     entries: pages
-      .filter(({ isThere, needs }) => isThere && may(needs))
+      .filter(({ of, needs }) => of !== absent && may(needs))
       .map(({ tab, text, path }) => ({ text, href: home + path, isHere: tab === here })),
   };
 }

@@ -1,16 +1,14 @@
 // Who may use what of a server, as a matrix of names and groups. A change is previewed before it is saved.
 
-import { createHash } from 'node:crypto';
 import type { FastifyReply } from 'fastify';
 import type { z } from 'zod';
 import { groupList } from '#admin/groups';
 import { AdministrationRefusal, notFound } from '#admin/refusal';
-import { toolOpen, toolPreview, toolRestrict, toolSetDefault } from '#admin/tool-rules';
+import { toolChangeRules, toolPreview } from '#admin/tool-rules';
 import { toolList, type ToolView } from '#admin/tools';
 import { findServer } from '#db/servers';
-import { audienceOf, defaultAudience, defaultKindOf, noToolRules } from '#db/tool-rules';
+import { audienceOf, defaultAudience, defaultKindOf, noToolRules, rulesSeen } from '#db/tool-rules';
 import {
-  accessRulesText,
   type AccessRules,
   type Audience,
   groupsOfRules,
@@ -99,7 +97,7 @@ async function openMatrix(
   return {
     server,
     rules,
-    seen: fingerprint(rules),
+    seen: rulesSeen(rules),
     query,
     kind,
     total: found.length,
@@ -134,13 +132,6 @@ function entriesOf(
 
 function matches({ name, title }: Known, filter: string): boolean {
   return [name, title ?? ''].some((text) => text.toLowerCase().includes(filter));
-}
-
-/** Tells that rules changed since a page was made. */
-function fingerprint(rules: AccessRules): string {
-  return createHash('sha256')
-    .update(accessRulesText(rules) ?? '')
-    .digest('base64url');
 }
 
 const showMatrix: PageHandler = async (visit, request, reply, { ports }) => {
@@ -228,11 +219,7 @@ const changeMatrix: FormHandler = async (visit, sent, request, reply, { ports })
     const filled = filledRows(entered, step.slice('fill:'.length));
     return sendMatrix(visit, request, reply, matrix, { entered: filled });
   }
-  if (sent.get('seen') !== seen) {
-    const message =
-      'Someone changed the rules after you had opened this page. Compare your choice with the present rules, then save again.';
-    return again({ field: '', message });
-  }
+  if (sent.get('seen') !== seen) return again(stale);
   const changed = entered.filter((row) => !isSame(audienceNow(rules, row), row));
   const empty = changed.filter(
     ({ isForEveryone, groupIds }) => !isForEveryone && groupIds.length === 0,
@@ -261,45 +248,27 @@ const changeMatrix: FormHandler = async (visit, sent, request, reply, { ports })
       const crumbs = toolCrumbs(visit, 'Review');
       return sendDashboardPage(reply, visit, toolPreviewPage, data, { crumbs });
     }
-    await save(visit, server.name, changed);
+    await visit.perform(toolChangeRules, { server: server.name, rules: planned, seen });
   } catch (refusal) {
     if (!(refusal instanceof AdministrationRefusal) || refusal.code === 'forbidden') throw refusal;
-    return again({ field: '', message: `${refusal.message}.` });
+    const now = await openMatrix(visit, request, ports);
+    const isStale = now.seen !== seen;
+    const errors = [isStale ? stale : { field: '', message: `${refusal.message}.` }];
+    return sendMatrix(visit, request, reply, now, { entered, errors });
   }
   return done('saved');
+};
+
+const stale: FieldError = {
+  field: '',
+  message:
+    'Someone changed the rules after you had opened this page. Compare your choice with the present rules, then save again.',
 };
 
 type Preview = z.output<typeof toolPreview.output>;
 
 function affects({ gains, loses }: Preview): boolean {
   return [gains, loses].some((side) => Object.values(side).some(({ count }) => count > 0));
-}
-
-/** In this order, so that a default never opens or closes what is named. */
-async function save(
-  { perform }: DashboardVisit,
-  server: string,
-  changed: readonly EnteredRow[],
-): Promise<void> {
-  for (const { kind, name, isForEveryone, groupIds } of changed) {
-    if (name !== undefined) continue;
-    const access = isForEveryone ? 'everyone' : 'groups';
-    await perform(toolSetDefault, {
-      server,
-      kind,
-      access,
-      groupIds: isForEveryone ? [] : groupIds,
-    });
-  }
-  const named = changed.flatMap(({ name, ...row }) => (name === undefined ? [] : { ...row, name }));
-  const rules = named.flatMap(({ kind, name, isForEveryone, groupIds }) =>
-    isForEveryone ? [] : { kind, name, groupIds },
-  );
-  const open = named.flatMap(({ kind, name, isForEveryone }) =>
-    isForEveryone ? { kind, name } : [],
-  );
-  if (rules.length > 0) await perform(toolRestrict, { server, rules });
-  if (open.length > 0) await perform(toolOpen, { server, tools: open });
 }
 
 function audienceNow(rules: AccessRules, { kind, name }: Entry): Audience {

@@ -54,7 +54,7 @@ const shape = {
   usual: { sort: '', order: 'asc' },
 } as const;
 
-/** Each list of suggestions has at most as many. */
+/** The most suggestions in each list. */
 const mostSuggested = 100;
 
 /** `/servers/{server}/tools/check`: what one caller may use of a server, with the reason for each line. */
@@ -97,7 +97,7 @@ const showCheck: PageHandler = async (visit, request, reply, { ports }) => {
   return sendDashboardPage(reply, visit, toolCheckPage, data, { crumbs });
 };
 
-/** The pages of the list keep whose rights they show. */
+/** Adds the caller whose rights are shown to the links of the list. */
 function withWho(frame: ListFrame, who: string): ListFrame {
   const also = new URLSearchParams({ who }).toString();
   const link = (href: string | undefined) =>
@@ -273,7 +273,7 @@ function sumOf(items: readonly CheckedLine[]): string {
   return parts.join(', ');
 }
 
-/** Whom one may mean, for the field: people by their address, keys and clients by their id. */
+/** Suggestions for the field: people by their address, keys and clients by their id. */
 async function suggestions({ perform }: DashboardVisit, server: string) {
   const of = { server, status: 'active', limit: mostSuggested };
   const { items: people } = await perform(personList, { limit: mostSuggested });

@@ -55,7 +55,7 @@ interface ToolReviewPageData {
   readonly items: readonly ReviewItem[];
   /** How many are in the list, on all pages. */
   readonly total: number;
-  /** Tells whether the list has changed when all are decided about. */
+  /** Shows whether the list has changed since, when one decision is about all. */
   readonly all: string;
   readonly filter: string;
   readonly newTools: 'offer' | 'review';
@@ -150,7 +150,7 @@ ${verbs.accepts && several}`;
   return postForm(frame, { action }, fields);
 }
 
-/** What was offered can be accepted, but not rejected: it is what the server says now, and hiding is the way to close it. */
+/** What is already offered can be accepted, but not rejected. To close it, it has to be hidden. */
 function verbsIn(state: State) {
   return { accepts: state !== 'accepted', rejects: state === 'waiting' };
 }

@@ -1,5 +1,5 @@
-// What a server says and no administrator has accepted yet: new and changed definitions, what was offered without a review, and what was
-// rejected. One, several or all are accepted or rejected, each by the digest of what the page showed.
+// Definitions that no administrator has accepted yet: new and changed ones, those that were offered without a review, and rejected ones.
+// One, several or all are accepted or rejected, each by the digest that the page showed.
 
 import { createHash } from 'node:crypto';
 import { serverRead } from '#admin/servers';
@@ -201,7 +201,7 @@ function decisionOn(
   return { by: nameOfActor(acceptedBy), at: acceptedAt };
 }
 
-/** Tells that other definitions are in the list than those that a page was made of. */
+/** Differs if the list contains other definitions than when the page was made. */
 function fingerprint(all: readonly Reviewed[]): string {
   const texts = all.map(({ kind, name, digest }) => JSON.stringify([kind, name, digest]));
   return createHash('sha256').update(texts.toSorted().join('\n')).digest('base64url');

@@ -25,6 +25,11 @@ export function toolTabs(
   };
 }
 
+/** The page of what one caller may use: a person by e-mail address, or an API key or OAuth client by id. */
+export function checkPath(organization: string, server: string, who: string): string {
+  return `${serverPath(organization, server)}/tools/check?${new URLSearchParams({ who }).toString()}`;
+}
+
 /** The second line of tabs; nothing if there is only one page. */
 export function partNavigation({ label, entries }: Tabs): Html | undefined {
   if (entries.length < 2) return undefined;

@@ -19,8 +19,8 @@ export function nameOf({ kind, name }: Pick<ToolView, 'kind' | 'name'>): string 
 }
 
 /**
- * What a tool does, as assistants see it. An assistant decides by that whether to ask before each call, so a tool that says nothing is
- * marked, too.
+ * What a tool does, as assistants see it. Assistants use this to decide whether to ask before each call, so a tool without hints is marked,
+ * too.
  */
 export function hintBadge({ kind, shownHints }: Pick<ToolView, 'kind' | 'shownHints'>): Badge[] {
   if (kind !== 'tool') return [];

@@ -80,7 +80,7 @@ const showTools =
     const { server: name = '' } = request.params;
     const at = { server: name };
     const server = await visit.perform(serverRead, at);
-    // First, because what it finds is accepted or compared.
+    // First, because the inspection may change what is accepted.
     const inspection = await inspectionFor(visit, name);
     const { items, changedTools, newTools } = await visit.perform(toolList, at);
     const mayUse = await usableByVisitor(visit, name, ports);
@@ -199,8 +199,8 @@ const changePolicy: FormHandler = async (visit, sent, request, reply) => {
 function problemOf(inspection: Inspection, home: string, mayManage: boolean): Problem | undefined {
   if (inspection.outcome === 'connected') return undefined;
   if (inspection.outcome === 'personal') {
-    const link = { text: 'Connect your account', href: `${home}/account` };
-    return { text: 'Connect your account to see the current tools.', link };
+    const link = { text: 'Open your account', href: `${home}/account` };
+    return { text: 'Connect your account or enter your key to see the current tools.', link };
   }
   const reason = mayManage ? ` ${inspection.reason}` : '';
   const text = `The current list could not be loaded.${reason} The tools below were seen last.`;
@@ -285,7 +285,7 @@ function thingRow(thing: ListedThing, id: string, data: ToolsPageData, frame: Fr
     ...(isOffered === false ? [{ text: 'Not offered now', tone: 'plain' } as const] : []),
   ];
   const isTool = kind === 'tool';
-  const change = html`${hiddenField('name', name)}${hiddenField('hidden', String(!isHidden))}<button class="quiet switch" role="switch" aria-checked="${String(isHidden)}">Hide<span class="unseen"> ${name}</span></button>`;
+  const change = html`${hiddenField('name', name)}${hiddenField('hidden', String(!isHidden))}<button class="quiet switch" role="switch" aria-checked="${String(!isHidden)}">Offered<span class="unseen"> ${name}</span></button>`;
   return html`<li id="${id}">
 <div>
 <p><a href="${data.pathOf(thing)}"><code dir="auto">${nameOf(thing)}</code></a>${!isTool && html` <span class="soft">${kindWords[kind]}</span>`}${badges.map((one) => html` ${badge(one)}`)}</p>

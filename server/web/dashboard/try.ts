@@ -262,7 +262,7 @@ function toolForm(
 ): Html {
   return html`<h2 dir="auto"><code>${name}</code></h2>
 ${description && html`<p class="described" dir="auto">${description}</p>`}
-${result && callResult(result)}
+<div class="tried">
 <form method="post" action="${action}">
 ${errorSummary(errors)}
 ${csrfField(frame)}
@@ -271,7 +271,9 @@ ${fields.map(toolField)}
 ${fields.length === 0 && html`<p class="help">This tool takes no arguments.</p>`}
 <div class="actions"><button class="primary">Call ${name.length > 40 ? 'the tool' : name}</button></div>
 <p class="help">This is a real call: it can change data.</p>
-</form>`;
+</form>
+${result && callResult(result)}
+</div>`;
 }
 
 function callResult({ isError, summary, code, parts }: NonNullable<TryPageData['result']>): Html {

@@ -1,8 +1,9 @@
 import type { FastifyReply } from 'fastify';
 import { notFound } from '#admin/refusal';
-import { accessRead, accessSet, type AccessView } from '#admin/upstream-access';
+import { accessKindChoices, accessRead, accessSet, type AccessView } from '#admin/upstream-access';
 import { connectionEnd, connectionList } from '#admin/upstream-connections';
 import { headerList } from '#admin/upstream-headers';
+import { findServer } from '#db/servers';
 import { credentialsUrl } from '#model/upstream-kinds';
 import { errorSummary, formActions, postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
@@ -15,7 +16,7 @@ import {
   type Tabs,
 } from '#web/layout';
 import { queryChoice, queryText, seeOther } from '#web/page-request';
-import { copyButton, factList } from '#web/tables';
+import { copyButton, factList, relativeTime } from '#web/tables';
 import { type Titled, titleText } from '#web/titles';
 import { type ConnectionTest, connectionTestSection, testSaved } from './connection-test.ts';
 import { type Entered, formFor } from './forms.ts';
@@ -40,6 +41,9 @@ import {
 
 const toManage = 'server.manage';
 const accessForm = formFor(accessSet, ['kind', 'clientId', 'clientSecret']);
+/** What can be set for a server behind an agent, to which no token is sent. */
+const agentFields = ['kind', 'keyLabel', 'keyHelpUrl', 'keyHeader', 'keyTemplate', 'keyTool'];
+const agentKinds: ReadonlySet<string> = new Set(['none', 'person_key']);
 const notices: Readonly<Record<string, string>> = {
   created: 'Server created. Now choose how Latchkey authenticates to its MCP server.',
   saved: 'Saved.',
@@ -99,12 +103,20 @@ async function sendAccess(
     redirectUri: base + access.redirectPath,
     jwksUri: `${base}/.well-known/jwks.json`,
     facts: factsOf(access),
-    connections: items.map(({ userId, email, failedAt }) => ({
+    connections: items.map(({ userId, email, kind, failedAt, provedAt, lastUsedAt }) => ({
       email,
-      state: failedAt === null ? 'Connected' : 'Sign-in required',
+      state:
+        kind === 'key'
+          ? keyWords({ failedAt, provedAt })
+          : failedAt === null
+            ? 'Connected'
+            : 'Sign-in required',
+      lastUsedAt,
+      isKey: kind === 'key',
       href: `${home}/upstream/connections/${encodeURIComponent(userId)}/end`,
     })),
     takesCredentials: url !== undefined,
+    isKeyedAgent: await isKeyedAgent(visit, name, ports),
     headers: {
       ...headers,
       origin: url === undefined ? '' : new URL(url).origin,
@@ -128,7 +140,10 @@ const saveAccess: FormHandler = async (visit, sent, request, reply, options) => 
   const { server = '' } = request.params;
   const entered = accessForm.read(sent);
   try {
-    await visit.perform(accessSet, { ...accessForm.inputOf(entered), server });
+    const input = accessForm.inputOf(entered);
+    // An empty field removes what is optional for a key.
+    const cleared = input['kind'] === 'person_key' ? { keyHelpUrl: '', keyTool: '' } : {};
+    await visit.perform(accessSet, { ...cleared, ...input, server });
   } catch (refusal) {
     const errors = accessForm.errorsOf(refusal, entered, 'kind');
     return sendAccess(visit, request, reply, { entered, errors }, options);
@@ -143,6 +158,18 @@ const disconnection: Question = {
     const { items } = await visit.perform(connectionList, { server });
     const one = items.find(({ userId }) => userId === request.params['userId']);
     if (!one) throw notFound('connection');
+    if (one.kind === 'key') {
+      return {
+        heading: `Remove the key of ${one.email}?`,
+        consequences: [
+          'Their calls to this server fail until they enter a key again.',
+          'The key stays valid at the MCP server.',
+        ],
+        verb: 'Remove key',
+        cancel: `${serverPath(organization, server)}/upstream`,
+        crumbs: serverCrumbs(visit, { text: 'Remove key' }),
+      };
+    }
     return {
       heading: `Disconnect the account of ${one.email}?`,
       consequences: [
@@ -160,6 +187,29 @@ const disconnection: Question = {
     return `${serverPath(organization, server)}/upstream?done=disconnected`;
   },
 };
+
+/** What is known of a person's key. */
+function keyWords({
+  failedAt,
+  provedAt,
+}: {
+  readonly failedAt: number | null;
+  readonly provedAt: number | null;
+}): string {
+  if (failedAt !== null) return 'Key refused';
+  return provedAt === null ? 'Key entered, not proved' : 'Key proved';
+}
+
+/** Whether a server is behind an agent and may require a key of each person. A command gets no headers. */
+async function isKeyedAgent(
+  { organization }: DashboardVisit,
+  name: string,
+  { db, upstreamSetup }: DashboardOptions['ports'],
+): Promise<boolean> {
+  const { upstream } = (await findServer(db, organization, name))?.target ?? {};
+  if (upstream?.kind !== 'agent') return false;
+  return upstreamSetup.kindAtAgent(upstream.agentId, name) !== 'stdio';
+}
 
 function factsOf({ issuer, clientId, resource, scopes }: AccessView) {
   if (issuer === null) return [];
@@ -190,9 +240,14 @@ export interface AccessFormData extends HeadersPageData {
   readonly connections: readonly {
     readonly email: string;
     readonly state: string;
+    /** When a key was last used. */
+    readonly lastUsedAt: number | null;
+    readonly isKey: boolean;
     readonly href: string;
   }[];
   readonly takesCredentials: boolean;
+  readonly isKeyedAgent: boolean;
+  readonly now: number;
 }
 
 /** How calls authenticate to the MCP server behind an endpoint. */
@@ -204,6 +259,8 @@ function upstreamAccessPage(data: AccessFormData, frame: Frame): Html {
   const notHttp = html`<div class="empty">
 <p>Only an HTTP upstream needs authentication. This server has another kind of upstream.</p>
 </div>`;
+  const behindAgent = html`${accessSection(data, frame)}
+${connectionsSection(data)}`;
   const sections = html`${data.test && connectionTestSection(data.test, false, `${data.action}?test=now`)}
 ${accessSection(data, frame)}
 ${discoveredSection(data)}
@@ -213,7 +270,7 @@ ${headersSection(data, frame)}`;
 ${tabNavigation(tabs)}
 ${statusNotice(data.notice)}
 ${errorSummary(errors)}
-${data.takesCredentials ? sections : notHttp}`;
+${data.takesCredentials ? sections : data.isKeyedAgent ? behindAgent : notHttp}`;
   return layout({ title, width: 'form' }, frame, content);
 }
 
@@ -228,7 +285,14 @@ function accessSection(data: AccessFormData, frame: Frame): Html {
       help: `Each call contains a signed JWT that names the person or the application. The upstream verifies it with the keys at ${jwksUri}.`,
     },
   };
-  const fields = html`${accessForm.fields(entered, errors, { focus: false, here })}
+  const forAgent = {
+    kind: {
+      choices: accessKindChoices.filter(({ value }) => agentKinds.has(value)),
+      note: 'The agent sends the key to an HTTP server in its network. Whoever operates the agent can read it.',
+    },
+  };
+  const options = data.takesCredentials ? { here } : { here: forAgent, only: agentFields };
+  const fields = html`${accessForm.fields(entered, errors, { focus: false, ...options })}
 ${formActions('Save', cancel)}`;
   return postForm(frame, { action, novalidate: true }, fields);
 }
@@ -252,20 +316,25 @@ ${factList(facts, 0)}
 </section>`;
 }
 
-function connectionsSection({ connections }: AccessFormData): Html | undefined {
+function connectionsSection({ connections, now }: AccessFormData): Html | undefined {
   if (connections.length === 0) return undefined;
+  const areKeys = connections.some(({ isKey }) => isKey);
+  const heading = areKeys ? 'Keys of people' : 'Connected accounts';
+  const help = areKeys
+    ? 'Another kind of authentication, or a URL with another origin, removes all of them. Nobody can read them here.'
+    : 'Changing the client ID, the authorization server or the kind of authentication disconnects all of them.';
   return html`<section class="section" aria-labelledby="connected-heading">
-<h2 id="connected-heading">Connected accounts</h2>
-<p class="help">Changing the client ID, the authorization server or the kind of authentication disconnects all of them.</p>
+<h2 id="connected-heading">${heading}</h2>
+<p class="help">${help}</p>
 <ul class="rows">
 ${connections.map(
-  ({ email, state, href }) =>
+  ({ email, state, isKey, lastUsedAt, href }) =>
     html`<li>
 <div>
 <span dir="auto">${email}</span>
-<p class="help">${state}</p>
+<p class="help">${state}${isKey && (lastUsedAt === null ? ' · not used yet' : html` · last used ${relativeTime(lastUsedAt, now)}`)}</p>
 </div>
-<a class="button danger" href="${href}" data-question aria-label="Disconnect ${email}">Disconnect</a>
+<a class="button danger" href="${href}" data-question aria-label="${isKey ? 'Remove the key of' : 'Disconnect'} ${email}">${isKey ? 'Remove' : 'Disconnect'}</a>
 </li>`,
 )}
 </ul>

@@ -101,7 +101,7 @@ export function usageTable(
   };
 }
 
-/** What selects the calls of a row in Activity; `undefined` where nothing does. */
+/** The query that selects the calls of a row in Activity; `undefined` if Activity has no such filter. */
 function recordedCalls(shown: UsagePageQuery): ActivityQuery | undefined {
   const { kind, subject = '' } = shown;
   const name = kind === 'caller' ? readCallerSubject(subject)?.tool : subject;
@@ -110,9 +110,9 @@ function recordedCalls(shown: UsagePageQuery): ActivityQuery | undefined {
 
 /** Returns the names of subjects, also of deleted ones. */
 export interface UsageNames {
-  /** The name of a row, with its server where there are several. Of a caller with a tool: only the caller. */
+  /** The name of a row, with its server where there are several. For a caller with a tool, only the caller. */
   readonly of: (subject: CallSubject) => string;
-  /** Of a caller with a tool: the tool. */
+  /** For a caller with a tool, the tool. */
   readonly tool: (subject: CallSubject) => string;
   readonly subject: (id: string) => string;
 }

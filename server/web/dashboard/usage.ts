@@ -134,9 +134,9 @@ async function pageData(organization: string, shown: UsagePageQuery, ports: Dash
       : // Response times are not counted for callers with their tools.
         (kind === 'caller' ? callPlots : usagePlots)(reading, hrefs),
     isTimed: reading.total.p50 !== undefined,
-    // Of tools, everything that is counted is recorded.
+    // For tools, all calls that are counted are also recorded.
     countsMore: kind !== 'tool' && kind !== 'caller',
-    numbers: isEmpty ? undefined : usageNumbers(reading),
+    numbers: isEmpty ? undefined : usageNumbers(reading, hrefs),
     subjects: usageTable(reading, { organization, shown, names, now }),
     callers:
       callers && callers.reading.total.calls > 0

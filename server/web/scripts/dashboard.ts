@@ -46,6 +46,92 @@ document.addEventListener('click', async (event) => {
   dialog.showModal();
 });
 
+// Searches in a dialog, from the link in the header or with Ctrl-K. The page of the search has a form of its own.
+const find = document.querySelector('a[data-find]');
+if (find) {
+  const isMac = /Mac|iPhone|iPad/.test(navigator.platform);
+  const hint = find.querySelector('kbd');
+  hint.textContent = isMac ? '\\u2318K' : 'Ctrl K';
+  hint.hidden = false;
+  const openFind = () => {
+    const here = document.querySelector('.find-form input');
+    if (here) return void here.select();
+    if (document.querySelector('dialog[open]')) return;
+    const before = document.activeElement;
+    const dialog = document.createElement('dialog');
+    dialog.className = 'find';
+    dialog.setAttribute('aria-label', 'Search');
+    const form = document.createElement('form');
+    form.action = find.href;
+    form.setAttribute('role', 'search');
+    form.className = 'find-form';
+    const input = document.createElement('input');
+    Object.assign(input, { type: 'search', name: 'q', maxLength: 100, autocomplete: 'off', spellcheck: false, dir: 'auto', placeholder: 'Servers, people, keys, pages' });
+    input.setAttribute('aria-label', 'Search for');
+    form.append(input);
+    const hits = document.createElement('div');
+    hits.className = 'hits';
+    dialog.append(form, hits);
+    document.body.append(dialog);
+    dialog.addEventListener('close', () => { dialog.remove(); before?.focus?.(); });
+    dialog.addEventListener('click', ({ target }) => { if (target === dialog) dialog.close(); });
+    const links = () => [...hits.querySelectorAll('a')];
+    let asking = new AbortController();
+    let waiting;
+    /** The text whose results are shown: Enter opens the first of them, and otherwise the page that searches. */
+    let shown = '';
+    const ask = async () => {
+      asking.abort();
+      asking = new AbortController();
+      const { signal } = asking;
+      const text = input.value.trim();
+      shown = '';
+      if (text.length < 2) return hits.replaceChildren();
+      try {
+        const response = await fetch(find.href + '?' + new URLSearchParams({ q: text }), { signal });
+        if (!response.ok || response.redirected) return location.assign(find.href);
+        const page = new DOMParser().parseFromString(await response.text(), 'text/html');
+        if (signal.aborted) return;
+        hits.replaceChildren(...page.querySelector('#hits').childNodes);
+        shown = text;
+        say.textContent = links().length === 1 ? 'One result.' : links().length + ' results.';
+      } catch {}
+    };
+    input.addEventListener('input', () => { clearTimeout(waiting); waiting = setTimeout(ask, 150); });
+    form.addEventListener('submit', (event) => {
+      const [first] = links();
+      if (!first || shown !== input.value.trim()) return;
+      event.preventDefault();
+      location.assign(first.href);
+    });
+    dialog.addEventListener('keydown', (event) => {
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      const all = [input, ...links()];
+      all[Math.min(all.length - 1, Math.max(0, all.indexOf(document.activeElement) + step))].focus();
+    });
+    dialog.showModal();
+    input.focus();
+  };
+  find.addEventListener('click', (event) => {
+    if (event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
+    event.preventDefault();
+    openFind();
+  });
+  document.addEventListener('keydown', (event) => {
+    if (event.key.toLowerCase() !== 'k' || event.altKey || event.shiftKey || !(isMac ? event.metaKey : event.ctrlKey)) return;
+    event.preventDefault();
+    openFind();
+  });
+}
+
+// A choice in a filter takes effect immediately. With the keyboard, Apply does that: arrow keys pass over values that are not meant.
+let pointed;
+document.addEventListener('pointerdown', ({ target }) => { pointed = target.closest?.('form.filter select') ?? undefined; });
+document.addEventListener('keydown', () => { pointed = undefined; });
+document.addEventListener('change', ({ target }) => { if (pointed && target === pointed) target.form.requestSubmit(); });
+
 // After a session ended, show the sign-in page instead of a fragment of it.
 document.addEventListener('htmx:before:response', (event) => {
   const { raw } = event.detail.ctx.response;
@@ -71,6 +157,31 @@ const localize = () => {
 };
 localize();
 document.addEventListener('htmx:after:swap', localize);
+
+// What is chosen in a form is counted again as boxes are ticked, instead of with a button.
+for (const sum of document.querySelectorAll('[data-count]')) {
+  const form = sum.closest('form');
+  const [words, button] = [sum.querySelector('p'), sum.querySelector('button')];
+  let asking = new AbortController();
+  let waiting;
+  const count = async () => {
+    asking.abort();
+    asking = new AbortController();
+    const { signal } = asking;
+    const body = new URLSearchParams(new FormData(form));
+    body.set('count', '1');
+    try {
+      const response = await fetch(form.action, { method: 'POST', body, signal });
+      const page = new DOMParser().parseFromString(await response.text(), 'text/html');
+      const counted = page.querySelector('[data-count] p');
+      if (signal.aborted) return;
+      button.hidden = counted !== null;
+      if (counted) words.textContent = counted.textContent;
+    } catch { if (!signal.aborted) button.hidden = false; }
+  };
+  button.hidden = true;
+  form.addEventListener('change', () => { clearTimeout(waiting); waiting = setTimeout(count, 150); });
+}
 
 // The arrow keys move from bar to bar of a plot; one of them is in the order of the Tab key.
 document.addEventListener('keydown', (event) => {

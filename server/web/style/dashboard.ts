@@ -47,11 +47,34 @@ body.dashboard { display: grid; grid-template: 'top' auto 'side' auto 'main' 1fr
 .switcher li:last-child:not(:first-child) { margin-top: var(--space-1); padding-top: var(--space-1); border-top: 1px solid var(--line); }
 .switcher a { display: flex; flex-wrap: wrap; gap: 0 var(--space-2); align-items: center; min-height: var(--target); padding: 0 var(--space-3); border-radius: var(--radius); color: var(--ink); text-decoration: none; }
 .switcher a:hover { background: var(--ground); }
+.top .icon { display: none; }
+@media (max-width: 599px) {
+  .dashboard .top { flex-wrap: nowrap; gap: var(--space-1); padding-inline: var(--space-3); }
+  .dashboard .top .switcher { flex: 1 1 auto; }
+  .dashboard .top .switcher summary { max-width: 100%; }
+  .dashboard .top .icon { display: block; }
+  .dashboard .top .brand, .dashboard .top .person a, .dashboard .top .person button, .dashboard .find-link { display: inline-flex; flex: none; align-items: center; justify-content: center; min-width: var(--target); padding: 0; border-color: transparent; }
+  .dashboard .top .person { flex: none; gap: 0; }
+  .dashboard .top .brand span, .dashboard .top .person a span, .dashboard .top .person button span { position: absolute; overflow: hidden; width: 1px; height: 1px; clip-path: inset(50%); }
+}
 @media (max-width: 599px) {
   .dashboard .top { position: relative; }
   .switcher { position: static; }
   .switcher ul { top: calc(var(--target) + 2 * var(--space-2)); left: var(--space-4); right: var(--space-4); max-width: none; }
 }
+.find-link { display: inline-flex; flex: none; gap: var(--space-2); align-items: center; min-height: var(--target); padding: 0 var(--space-3); border: 1px solid var(--line); border-radius: var(--radius); color: var(--ink-soft); text-decoration: none; }
+.find-link:hover { color: var(--ink); border-color: var(--edge); }
+kbd { color: var(--ink-soft); font-family: inherit; font-size: var(--size-1); }
+@media (max-width: 899px) { .find-link span { position: absolute; overflow: hidden; width: 1px; height: 1px; clip-path: inset(50%); } .find-link kbd { display: none; } }
+.find-form { flex-direction: row; gap: var(--space-2); }
+.find-form input { flex: 1; min-width: 0; }
+.hits { display: flex; flex-direction: column; gap: var(--space-2); }
+.dashboard .hits h2 { margin-top: var(--space-3); color: var(--ink-soft); font-size: var(--size-1); }
+.hits ul { padding: 0; list-style: none; }
+.hits a { display: flex; flex-wrap: wrap; gap: 0 var(--space-3); align-items: center; min-height: var(--target); padding: var(--space-1) var(--space-3); border-radius: var(--radius); color: var(--ink); text-decoration: none; }
+.hits a:hover, .hits a:focus-visible { background: var(--ground); }
+.hits a .soft { font-size: var(--size-1); }
+dialog.find { width: min(600px, calc(100vw - 32px)); max-height: 80vh; margin-top: 10vh; }
 .crumbs ol { display: flex; flex-wrap: wrap; gap: 0 var(--space-2); margin: 0; padding: 0; list-style: none; color: var(--ink-soft); font-size: var(--size-2); }
 .crumbs li { display: flex; gap: var(--space-2); align-items: center; min-width: 0; }
 .crumbs li + li::before { content: '/'; color: var(--edge); }
@@ -60,9 +83,11 @@ body.dashboard { display: grid; grid-template: 'top' auto 'side' auto 'main' 1fr
 .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 280px), 1fr)); gap: var(--space-4); margin: 0; padding: 0; list-style: none; }
 .card { display: flex; flex-direction: column; gap: var(--space-2); padding: var(--space-4); border: 1px solid var(--line); border-radius: var(--radius); background: var(--surface); }
 .card-head { display: flex; flex-wrap: wrap; gap: var(--space-2) var(--space-3); align-items: baseline; justify-content: space-between; }
+.card h3 { margin: 0; font-size: var(--size-3); }
+.for-groups > * + * { margin-top: var(--space-4); }
 .card > p:last-child { margin-top: auto; padding-top: var(--space-2); }
 .first-steps { display: flex; flex-direction: column; gap: var(--space-2); padding-left: 20px; }
-.first-steps .done > span { color: var(--ink-soft); text-decoration: line-through; }
+.first-steps .done > span:not(.badge) { color: var(--ink-soft); text-decoration: line-through; }
 .heading { display: flex; flex-wrap: wrap; gap: var(--space-3) var(--space-5); align-items: flex-start; justify-content: space-between; }
 .heading > div { flex: 1 1 280px; min-width: 0; }
 .heading h1 { display: inline; margin-right: var(--space-2); }
@@ -145,8 +170,8 @@ fieldset.section > legend { float: left; margin: 0; }
 .option label { display: inline-block; min-height: 24px; font-weight: 400; }
 .option .help { font-size: var(--size-1); }
 .optional { color: var(--ink-soft); font-weight: 400; }
-.for-access { display: flex; flex-direction: column; gap: var(--space-4); }
-form:not(:has(#expiry option[value='date']:checked)) .for-date, form:has(#kind-none:checked) .for-access, ${ofOtherKinds}, form:not(:has(#proof-keys:checked)) .for-keys, form:not(:has(#access-groups:checked)) .for-groups { display: none; }
+.for-access, .for-key { display: flex; flex-direction: column; gap: var(--space-4); }
+form:not(:has(#expiry option[value='date']:checked)) .for-date, form:has(#kind-none:checked) .for-access, form:has(#kind-person-key:checked) .for-access, form:not(:has(#kind-person-key:checked)) .for-key, ${ofOtherKinds}, form:not(:has(#proof-keys:checked)) .for-keys, form:not(:has(#access-groups:checked, #install-groups:checked)) .for-groups { display: none; }
 .consequences { display: flex; flex-direction: column; gap: var(--space-2); padding: 0 0 var(--space-2) 20px; }
 .facts { display: grid; grid-template-columns: minmax(0, 1fr); gap: var(--space-3); }
 .facts dt { color: var(--ink-soft); font-size: var(--size-1); }
@@ -209,6 +234,9 @@ export const tryStyle = `
 .tools a[aria-current] { background: var(--surface); box-shadow: inset 2px 0 0 var(--accent); font-weight: 600; }
 .trying form { max-width: 640px; }
 .described { max-width: 640px; white-space: pre-line; color: var(--ink-soft); max-height: 320px; overflow-y: auto; }
+.tried { display: grid; grid-template-columns: minmax(0, 1fr); gap: var(--space-5); align-items: start; }
+.tried .result { order: -1; }
+@media (min-width: 1200px) { .tried:has(.result) { grid-template-columns: repeat(2, minmax(0, 1fr)); } .tried .result { order: 0; } }
 .result h3 { margin: 0; font-size: var(--size-2); }
 .result .failed { border-left-color: var(--bad); }
 .fine { font-size: var(--size-1); }

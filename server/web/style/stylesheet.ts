@@ -120,6 +120,9 @@ form.inline:not([hidden]) { gap: var(--space-3); }
 .rows [dir='auto'] { text-align: left; }
 @media (max-width: 559px) { .rows > li:has(> button, > .button, > form, > .actions) > div { flex-basis: 100%; } }
 .rows .help { font-size: var(--size-1); }
+.rows > .folded > details { flex: 1; min-width: 0; }
+.rows > .folded summary { padding: var(--space-1) 0; line-height: 1.5; }
+.rows > .folded .rows { margin-top: var(--space-2); }
 .badge { padding: 1px var(--space-2); border: 1px solid var(--line); border-radius: var(--radius); color: var(--ink-soft); font-size: var(--size-1); font-weight: 400; display: inline-block; max-width: 100%; overflow-wrap: break-word; }
 .badge.care { border-color: var(--warn); color: var(--warn); }
 .group { display: flex; flex-direction: column; gap: var(--space-3); }

@@ -96,11 +96,12 @@ export const plotStyle = `
 .plot text { fill: var(--ink-soft); font-size: var(--size-1); }
 .plot-grid line { stroke: var(--line); stroke-width: 1; }
 .plot .part-1 { fill: var(--bar-1); }
-.plot-area:has(.part-2) .part-1, .plot-key .part-1 { fill: var(--bar-3); }
+.plot-area:has(.part-2) .part-1, .plot-key:has(.part-2) .part-1 { fill: var(--bar-3); }
 .plot .part-2 { fill: var(--bar-2); }
 .plot .part-3 { fill: var(--bar-1); }
+.plot .errors { fill: var(--bad); }
 .plot .zero { fill: var(--edge); }
-.plot .current .part-1, .plot .current .part-2, .plot .current .part-3 { fill-opacity: 0.45; }
+.plot .current .part-1, .plot .current .part-2, .plot .current .part-3, .plot .current .errors { fill-opacity: 0.45; }
 .bar { outline: none; }
 .bar .slot { fill: transparent; }
 .bar:hover .slot { fill: var(--ink); fill-opacity: 0.06; }
@@ -117,6 +118,7 @@ details > summary { min-height: var(--target); line-height: var(--target); curso
 .choices { display: flex; flex-wrap: wrap; gap: var(--space-2) var(--space-6); align-items: center; justify-content: space-between; }
 @media (forced-colors: active) {
   .plot rect:not(.slot) { fill: CanvasText; }
+  .plot .errors { fill: Mark; }
   .plot text { fill: CanvasText; }
 }
 `;

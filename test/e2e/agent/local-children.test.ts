@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { systemClock } from '#proxy/clock/clock';
 import { jsonLinesLog } from '#proxy/log/log';
@@ -124,10 +123,10 @@ test('stdio server: a child that ignores its end is killed with everything that 
 
   await opened.server.close();
   // Its parent is gone, so it may take init a moment to sweep it up.
-  for (let turn = 0; turn < 100 && isAlive(grandchild); turn += 1) await setTimeout(20);
+  const survivors = () => [child, grandchild].filter(isAlive);
+  await expect.poll(survivors, patient).toEqual([]);
 
   expect(alive).toEqual([true, true]);
-  expect([isAlive(child), isAlive(grandchild)]).toEqual([false, false]);
 });
 
 test('stdio server: a modern child is called without a session', async () => {

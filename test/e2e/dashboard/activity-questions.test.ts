@@ -122,7 +122,7 @@ await suite('browser', 'questions of an administrator in a browser', () => {
     acme = await ownersDashboard();
     ({ server, dana } = acme);
     await callThem();
-  }, 180_000);
+  });
   afterAll(() => acme[Symbol.asyncDispose]());
 
   /** Calls of two keys and of Dana; then one key is revoked, and a tool is hidden. */

@@ -15,7 +15,7 @@ await suite('browser', 'activity in a browser', () => {
     acme = await ownersDashboard();
     ({ server, dana } = acme);
     key = await keyNamed('nightly');
-  }, 120_000);
+  });
   afterAll(() => acme[Symbol.asyncDispose]());
 
   const keyNamed = async (name: string, ...options: string[]) =>
@@ -31,7 +31,7 @@ await suite('browser', 'activity in a browser', () => {
     status: (text: string) => dana.page.locator('[data-live-state]', { hasText: text }),
   };
 
-  test('a call appears by itself, on the newest page and where its filter selects it', async () => {
+  test('a new call appears without a reload, on the newest page and where its filter selects it', async () => {
     const { page, open, context } = dana;
     const other = await context.newPage();
     await open('/activity?tool=elsewhere', other);
@@ -61,7 +61,7 @@ await suite('browser', 'activity in a browser', () => {
     expect((await page.getByRole('row').nth(1).innerText()).includes('second')).toBe(true);
   });
 
-  test('a search that takes long goes on by itself, and can be stopped', async () => {
+  test('a long search continues without a click, and can be stopped', async () => {
     const { page, open } = dana;
     await open('/activity?tool=first');
     const whole = await page.content();

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import { chromium, pageProblems } from '#support/chromium';
 import { mcpCall } from '#support/mcp-call';
+import { patient } from '#support/patient';
 import { serverProcess, type ServerProcess } from '#support/server-process';
 import { suite } from '#support/suite';
 
@@ -94,16 +95,21 @@ await suite('browser', 'a person who leaves', () => {
       expect(new URL(dana.url()).pathname).toBe('/sign-in');
       await owner.goto(dashboard('/people/needs-owner'));
       expect(await owner.getByText('Everything has an owner.').count()).toBe(1);
-      const log = JSON.parse(
-        await server.command(['audit', 'list', 'acme', '--limit', '5', '--json']),
-      );
-      expect(log.map(({ action }: { action: string }) => action).toSorted()).toEqual([
-        'call.bad-credential',
-        'key.revoke',
-        'leaver.hand-over',
-        'leaver.hand-over',
-        'person.offboard',
-      ]);
+      const actions = async () => {
+        const words = ['audit', 'list', 'acme', '--limit', '5', '--json'];
+        const events: { action: string }[] = JSON.parse(await server.command(words));
+        return events.map(({ action }) => action).toSorted();
+      };
+      // The refusal is answered before it is written.
+      await expect
+        .poll(actions, patient)
+        .toEqual([
+          'call.bad-credential',
+          'key.revoke',
+          'leaver.hand-over',
+          'leaver.hand-over',
+          'person.offboard',
+        ]);
     },
   );
 });

@@ -106,5 +106,5 @@ await suite('browser', 'upstream access per person, in a browser', () => {
     await eve.press('Disconnect account');
     await eve.page.waitForURL('**/account?done=disconnected');
     expect(await eve.page.getByRole('button', { name: 'Connect your account' }).count()).toBe(1);
-  }, 180_000);
+  });
 });

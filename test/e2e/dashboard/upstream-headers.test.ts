@@ -152,5 +152,5 @@ await suite('browser', 'fixed headers of an upstream, in a browser', () => {
 
     expect(notice).toContain('The fixed headers of the previous upstream were removed');
     expect(await page.locator('#headers li').count()).toBe(0);
-  }, 120_000);
+  });
 });

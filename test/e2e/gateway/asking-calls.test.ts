@@ -35,7 +35,7 @@ beforeAll(async () => {
   const agent = made.parse(await server.command('agent', 'create', 'acme/berlin'));
   await server.command('server', 'create', 'acme/far', '--agent', 'berlin');
   stack.use(await runningAgent(server.base, agent.key, { far: command }));
-}, 120_000);
+});
 afterAll(async () => {
   // Ends what the callers left open, so that agent and server need not wait for it when they stop.
   for (const name of ['near', 'far']) await server.command('server', 'disable', `acme/${name}`);

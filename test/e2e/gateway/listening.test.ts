@@ -119,7 +119,6 @@ async function assistant(where: 'gateway' | 'upstream') {
 
 test.each(['gateway', 'upstream'] as const)(
   'assistant behind the %s: events arrive after the upstream ended its stream, and after it forgot sessions',
-  { timeout: 60_000 },
   async (where) => {
     const { text } = await assistant(where);
     await heard('one', text);
@@ -138,7 +137,6 @@ test.each(['gateway', 'upstream'] as const)(
 
 test.each(['gateway', 'upstream'] as const)(
   'assistant behind the %s: a forgotten session found by a call gets a new GET stream, despite the open one',
-  { timeout: 60_000 },
   async (where) => {
     const { proxy, text } = await assistant(where);
     await heard('one', text);
@@ -152,7 +150,6 @@ test.each(['gateway', 'upstream'] as const)(
 
 test.each(['gateway', 'upstream'] as const)(
   'upstream behind the %s without a GET stream: asked once, and not again in later sessions',
-  { timeout: 60_000 },
   async (where) => {
     upstream.refusal = 405;
     const before = upstream.asked();

@@ -9,7 +9,7 @@ import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { z } from 'zod';
 
-import { everything } from '#support/everything-itinerary';
+import { everything } from '#support/reference-itineraries';
 import { runCommandInProcess } from '#support/run-command-in-process';
 import { runningServer, type RunningServer } from '#support/running-server';
 import { common, modernSurvey } from '#support/server-survey';
@@ -32,7 +32,7 @@ beforeAll(async () => {
   });
   await runCommandInProcess(['organization', 'create', 'acme', '--data-dir', dataDir]);
   server = stack.use(await runningServer({ dataDir, args: ['--stdio-servers', file] }));
-}, 60_000);
+});
 afterAll(() => stack.disposeAsync());
 
 const made = z.object({ key: z.string() });
@@ -49,38 +49,30 @@ const itinerary = {
   ...everything,
   tools: everything.tools.filter(({ name }) => name !== 'get-env'),
 };
-test(
-  'modern assistant, MCP reference server: tools, resources, prompts and elicitation work',
-  { timeout: 120_000 },
-  async () => {
-    const direct = await modernSurvey(new StdioClientTransport(command), itinerary);
-    const through = await modernSurvey(await throughGateway(), itinerary);
+test('modern assistant, MCP reference server: tools, resources, prompts and elicitation work', async () => {
+  const direct = await modernSurvey(new StdioClientTransport(command), itinerary);
+  const through = await modernSurvey(await throughGateway(), itinerary);
 
-    expect(common(through)).toEqual(common(direct));
-    expect(direct['asked']).toHaveLength(3);
-  },
-);
+  expect(common(through)).toEqual(common(direct));
+  expect(direct['asked']).toHaveLength(3);
+});
 
-test(
-  'modern assistant, MCP reference server: an update of a subscribed resource arrives',
-  { timeout: 60_000 },
-  async () => {
-    const client = new Client(
-      { name: 'modern', version: '1' },
-      { versionNegotiation: { mode: 'auto' } },
-    );
-    await client.connect(await throughGateway());
-    const updated = vi.fn();
-    client.setNotificationHandler('notifications/resources/updated', ({ params }) => {
-      updated(params.uri);
-    });
-    const uri = 'demo://resource/dynamic/text/1';
+test('modern assistant, MCP reference server: an update of a subscribed resource arrives', async () => {
+  const client = new Client(
+    { name: 'modern', version: '1' },
+    { versionNegotiation: { mode: 'auto' } },
+  );
+  await client.connect(await throughGateway());
+  const updated = vi.fn();
+  client.setNotificationHandler('notifications/resources/updated', ({ params }) => {
+    updated(params.uri);
+  });
+  const uri = 'demo://resource/dynamic/text/1';
 
-    const { honoredFilter } = await client.listen({ resourceSubscriptions: [uri] });
-    await client.callTool({ name: 'toggle-subscriber-updates' });
+  const { honoredFilter } = await client.listen({ resourceSubscriptions: [uri] });
+  await client.callTool({ name: 'toggle-subscriber-updates' });
 
-    await vi.waitFor(() => expect(updated).toHaveBeenCalledWith(uri), patient);
-    expect(honoredFilter).toEqual({ resourceSubscriptions: [uri] });
-    await client.close();
-  },
-);
+  await vi.waitFor(() => expect(updated).toHaveBeenCalledWith(uri), patient);
+  expect(honoredFilter).toEqual({ resourceSubscriptions: [uri] });
+  await client.close();
+});

@@ -43,7 +43,6 @@ test.each([
   ['server-memory', [], ['tool']],
 ] as const)(
   'definitions of %s: pass byte for byte, are pinned, and raise no warning',
-  { timeout: 60_000 },
   async (name, args, kinds) => {
     await using stores = await openDatabase();
     await using allowed = await temporaryFolder('reference-definitions');

@@ -31,20 +31,28 @@ await suite('postgres', 'several processes of one server, without NATS', () => {
     agentKey = (await created('agent', 'create', 'acme/berlin')).key;
     await cluster.command(['server', 'create', 'acme/private', '--agent', 'berlin']);
     privateKey = (await created('key', 'create', 'acme/private', '--name', 'p')).key;
-  }, 60_000);
+  });
   afterAll(() => stack.disposeAsync());
 
   const created = async (...words: string[]) =>
     made.parse(JSON.parse(await cluster.command([...words, '--json'])));
-  const call = (own: string, { server = 'talking', body = rpc('tools/list'), headers = {} } = {}) =>
-    send(`http://127.0.0.1:${cluster.nodes[0]?.port}/mcp/acme/${server}`, {
-      body,
-      headers: { ...headers, accept, 'x-api-key': own, host: new URL(cluster.base).host },
-    });
+  /** When PostgreSQL does not answer within a second, a call is refused with 503, and its caller tries again. */
+  const call = async (
+    own: string,
+    { server = 'talking', body = rpc('tools/list'), headers = {} } = {},
+  ) => {
+    for (;;) {
+      const answer = await send(`http://127.0.0.1:${cluster.nodes[0]?.port}/mcp/acme/${server}`, {
+        body,
+        headers: { ...headers, accept, 'x-api-key': own, host: new URL(cluster.base).host },
+      });
+      if (answer.status !== 503) return answer;
+    }
+  };
 
   const openSession = async (own = key, server = 'talking') => {
     const opened = await call(own, { server, body: initialize(version) });
-    return String(opened.headers['mcp-session-id']);
+    return z.string().parse(opened.headers['mcp-session-id']);
   };
   /** Random for each process. */
   const processOf = (session: string) => session.split('.')[0];
@@ -89,19 +97,12 @@ await suite('postgres', 'several processes of one server, without NATS', () => {
     const over = new AbortController();
     const wrong: string[] = [];
     const seen = { admitted: 0, refused: 0, other: [] as number[] };
-    // When PostgreSQL does not answer within a second, a call is refused with 503, and its caller tries again.
-    const answered = async (own: string) => {
-      for (;;) {
-        const answer = await call(own, { server: 'library' });
-        if (answer.status !== 503) return answer;
-      }
-    };
     const callers = many(async (from) => {
       for (let at = from; !over.signal.aborted; at += 1) {
         const one = keys[(at * 7) % keys.length];
         if (!one) return;
         const wasRevoked = revoked.has(one.id);
-        const { status } = await answered(one.key);
+        const { status } = await call(one.key, { server: 'library' });
         if (wasRevoked && status !== 401) wrong.push(`${one.id} ${status}`);
         if (status === 200) seen.admitted += 1;
         else if (status === 401) seen.refused += 1;
@@ -113,7 +114,9 @@ await suite('postgres', 'several processes of one server, without NATS', () => {
       await cluster.command(['key', 'revoke', id]);
       revoked.add(id);
     }
-    const last = await Promise.all(keys.map((one) => statusesOf(many(() => answered(one.key)))));
+    const last = await Promise.all(
+      keys.map((one) => statusesOf(many(() => call(one.key, { server: 'library' })))),
+    );
     over.abort();
     await callers;
 
@@ -172,7 +175,7 @@ await suite('postgres', 'the end of a server with several processes', () => {
     const { program, nodes } = cluster;
     const statuses = (path: string) =>
       statusesOf(many(() => send(`http://127.0.0.1:${nodes[0]?.port}${path}`)));
-    expect(await statuses('/readyz')).toEqual([200]);
+    await vi.waitFor(async () => expect(await statuses('/readyz')).toEqual([200]), patient);
 
     program.kill('SIGTERM');
     await vi.waitFor(async () => expect(await statuses('/readyz')).toEqual([503]), patient);

@@ -10,7 +10,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport as LegacyStdio } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { z } from 'zod';
-import { everything } from '#support/everything-itinerary';
+import { everything } from '#support/reference-itineraries';
 import { nodeCluster, type NodeCluster } from '#support/node-cluster';
 import { patient } from '#support/patient';
 import { inherited } from '#support/programs';
@@ -74,7 +74,7 @@ await suite(['postgres', 'nats'], 'MCP reference server behind an agent of anoth
       args: [launcher, `${cluster.base}/mcp/acme/everything`],
       env: { ...inherited, HOME: path, LATCHKEY_API_KEY: key, LATCHKEY_LOG_LEVEL: 'error' },
     };
-  }, 60_000);
+  });
   afterAll(() => stack.disposeAsync());
 
   test('an assistant of the older era finds what it finds without us', async () => {

@@ -20,7 +20,7 @@ await suite('postgres', 'what one node writes, at the others', () => {
     const password = 'correct horse battery';
     const fields = { organization: 'acme', email: 'dana@example.com', password };
     await owner.submit(setUp, { ...fields, repeated: password });
-  }, 60_000);
+  });
   afterAll(() => stack.disposeAsync());
 
   const at = (node: number) => ({ 'x-test-node': cluster.nodes[node]?.name ?? '' });

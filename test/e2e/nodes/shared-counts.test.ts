@@ -24,7 +24,7 @@ await suite(['postgres', 'nats'], 'what nodes count together', () => {
     cluster = stack.use(await nodeCluster({ size: 2, args }));
     await cluster.command(['organization', 'create', 'acme']);
     await cluster.command(['server', 'create', 'acme/slow', '--http-url', upstream.url]);
-  }, 60_000);
+  });
   afterAll(() => stack.disposeAsync());
 
   const at = (node: number) => ({ 'x-test-node': cluster.nodes[node]?.name ?? '' });

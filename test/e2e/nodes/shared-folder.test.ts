@@ -67,7 +67,7 @@ describe('several processes that share a data folder', () => {
     const scopes = ['mcp:tools:read', 'mcp:tools:execute'] as const;
     const chosen = { name: 'app', serverId, scopes, redirectUris: [redirectUri], jwks: undefined };
     client = await createClient(chosen, { db, clock });
-  }, 60_000);
+  });
   afterAll(() => stack.disposeAsync());
 
   const createdKey = async (at: string, name: string) =>
@@ -241,7 +241,7 @@ describe('several processes that share a data folder', () => {
 
   test('a storm of revocations: no call that starts after the answer is admitted, and none fails', async () => {
     const keys: z.infer<typeof made>[] = [];
-    for (let at = 0; at < 200; at += 1) keys.push(await createdKey('acme/modern', `storm ${at}`));
+    for (let at = 0; at < 80; at += 1) keys.push(await createdKey('acme/modern', `storm ${at}`));
     const revoked = new Set<string>();
     const over = new AbortController();
     const wrong: string[] = [];
@@ -271,7 +271,7 @@ describe('several processes that share a data folder', () => {
 
     expect({ wrong, other: seen.other, last }).toEqual({ wrong: [], other: [], last: [401] });
     expect(Math.min(seen.admitted, seen.refused)).toBeGreaterThan(0);
-  }, 120_000);
+  });
 
   test('a killed worker is replaced; no call that another process gets fails', async () => {
     const { program } = server;

@@ -17,7 +17,7 @@ await suite(['postgres', 'nats'], 'webhooks of several nodes', () => {
     const args = ['--nats-url', natsUrl(), '--outbound-host', '127.0.0.1'];
     cluster = stack.use(await nodeCluster({ size: 3, args }));
     await cluster.command(['organization', 'create', 'acme']);
-  }, 60_000);
+  });
   afterAll(() => stack.disposeAsync());
 
   test('all events arrive, signed and in their order, while nodes are killed and added', async () => {

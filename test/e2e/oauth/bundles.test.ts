@@ -2,6 +2,7 @@ import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { insertClient } from '#server/db/clients';
 import { insertGroup, insertGroupMember } from '#server/db/groups';
+import { listGrantsOfPerson } from '#server/db/grants';
 import { setServerAccess } from '#server/db/server-access';
 import { insertOrganization } from '#server/db/organizations';
 import { addServers, bundleClient, refusalOf, type BundleClient } from '#support/bundle-client';
@@ -192,6 +193,45 @@ test('scopes: one list is cut at each server to the rights there, and leaks to n
   ]);
   expect(decodeJwt(third.access_token)['scope']).toBe('mcp:tools:read');
   expect(refusals).toEqual(['invalid_scope', 'invalid_scope']);
+});
+
+test('consent: at a server that is limited to reading, the grant is, and My applications shows it', async () => {
+  const { stores } = server;
+  const reader = await server.browser();
+  const page = await client.ask(reader, [
+    client.resource('acme/sales'),
+    client.resource('acme/wiki'),
+  ]);
+  const limited = { 'read-only.srv_wiki': 'on' };
+  const again = await (await page.allow([], limited)).text();
+  const answer = await page.allow(['acme/sales', 'acme/wiki'], limited);
+  const second = await client.ask(reader, [
+    client.resource('acme/sales'),
+    client.resource('acme/wiki'),
+  ]);
+  const callback = await second.allow(['acme/sales', 'acme/wiki'], limited);
+  await client.redeem(
+    new URL(callback.headers.get('location') ?? ''),
+    second.verifier,
+    client.resource('acme/sales'),
+  );
+  const grants = await listGrantsOfPerson(stores.db, reader.userId, 2);
+  const tools = new Map(grants.map(({ serverPath, tools: { type } }) => [serverPath, type]));
+  const own = await fetch(`${server.base}/dashboard/acme/applications`, {
+    headers: { cookie: reader.cookie },
+  });
+
+  expect(page.html).toContain('Tools that an administrator has accepted as read-only');
+  expect(again).toMatch(/name="read-only\.srv_wiki"[^>]* checked/);
+  expect(again).not.toMatch(/name="read-only\.srv_sales"[^>]* checked/);
+  expect(answer.status).toBe(403);
+  expect(tools).toEqual(
+    new Map([
+      ['acme/sales', 'all'],
+      ['acme/wiki', 'read-only'],
+    ]),
+  );
+  expect(await own.text()).toContain('Only tools that read');
 });
 
 test('revocation: what a person withdraws ends at that server alone', async () => {

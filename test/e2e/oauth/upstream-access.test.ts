@@ -205,7 +205,8 @@ describe('upstream access with each person’s own account', () => {
     );
     const key = await whoami({ key: await keyOf() });
 
-    expect(before).toMatchObject({ status: 200, errorCode: -32000 });
+    expect(before).toMatchObject({ status: 200, errorCode: undefined });
+    expect(JSON.parse(before.text).result).toMatchObject({ isError: true });
     expect(before.text).toContain(`open ${server.base}${path}`);
     expect(led).toEqual([`${path}?done=connected`, `${path}?done=connected`]);
     expect(alone.text).toContain(`open ${server.base}${path}`);
@@ -250,7 +251,11 @@ describe('upstream access with each person’s own account', () => {
         'latchkey-connect': { method: 'elicitation/create', params: { mode: 'url', url } },
       },
     });
-    expect(JSON.parse(silent.text).error.code).toBe(-32000);
+    expect(JSON.parse(silent.text).result).toEqual({
+      resultType: 'complete',
+      content: [{ type: 'text', text: expect.stringContaining(`open ${url}`) }],
+      isError: true,
+    });
   });
 
   test('81: a callback of another session, another person or a past request connects no account', async () => {
@@ -470,7 +475,7 @@ describe('upstream access at an authorization server without resource indicators
     const set = await setAccess('--client-credentials', '--omit-resource');
     const answered = await whoami({ key });
 
-    expect(refused.errorCode).toBe(-32000);
+    expect(JSON.parse(refused.text).result).toMatchObject({ isError: true });
     expect([1, 2]).toContain(asked);
     expect(askedFor).toBe(asked);
     expect(set).toMatchObject({ resource: null });

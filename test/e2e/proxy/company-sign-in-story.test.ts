@@ -1,12 +1,13 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { z } from 'zod';
 
 import type { AssertionProvider } from '#support/assertion-provider';
 import { pkcePair } from '#support/authorization-server';
 import { companyComputer, type CompanyComputer } from '#support/company-computer';
+import { patient } from '#support/patient';
 import { assistantFiles } from '#support/person-computer';
 import { serverProcess, type ServerProcess } from '#support/server-process';
 import { suite } from '#support/suite';
@@ -15,7 +16,11 @@ import { temporaryFolder } from '#support/temporary-folder';
 const endpoints = ['sales', 'support', 'finance'];
 const email = 'dana@example.com';
 const password = 'correct horse battery';
+const managedFile = z.object({ identityProviders: z.array(z.looseObject({})) });
 const made = z.object({ id: z.string() });
+const devices = z.array(z.object({ id: z.string(), system: z.string() }));
+const ended = z.object({ ended: z.int() });
+const seconds = () => Math.floor(Date.now() / 1000);
 
 /** What the administrators of Acme do at our server; the id of their provider there. */
 async function setUp(server: ServerProcess, company: AssertionProvider): Promise<string> {
@@ -97,6 +102,85 @@ await suite(['keychain', 'browser'], 'a company whose provider vouches for its p
         expect(JSON.stringify(counted.result)).toMatch(/\d{3,}/);
       }
     expect(computer.company.exchanges).toHaveLength(3);
+  });
+
+  test('the address of the whole server connects what the company sign-in opens, without a page', async () => {
+    const managed = join(computer.home, 'managed.json');
+    const before = readFileSync(managed, 'utf8');
+    const repaired = await computer.latchkey('setup', server.base, '--yes');
+    const { identityProviders } = managedFile.parse(JSON.parse(before));
+    const servers = [...endpoints, 'closed'].map(url);
+    const exact = identityProviders.map((one) => Object.assign(one, { servers }));
+    writeFileSync(managed, JSON.stringify({ identityProviders: exact }));
+    await computer.latchkey('remove', 'finance');
+    const added = await computer.latchkey('setup', `${server.base}/mcp/acme`, '--yes');
+    const status = await computer.latchkey('status');
+    writeFileSync(managed, before);
+
+    expect({ code: repaired.code, stderr: repaired.stderr }).toMatchObject({ code: 0 });
+    expect(repaired.stdout).toContain(`by the company sign-in of ${computer.company.issuer}`);
+    for (const name of endpoints)
+      expect(repaired.stdout).toMatch(new RegExp(`^${name}: \\d+ tool`, 'm'));
+    expect(added.stdout).toContain(`added finance: ${url('finance')}`);
+    expect({ code: added.code, stderr: added.stderr }).toEqual({
+      code: 1,
+      stderr: expect.stringContaining('closed was not connected'),
+    });
+    expect(status.stdout).toContain('finance');
+    expect(status.stdout).not.toContain('closed');
+    expect(computer.counts()).toMatchObject({ clicks: 2, pages: 0 });
+  });
+
+  test('signing the computer out ends its access, until she has signed in at the provider again', async () => {
+    const person = [email, '--organization', 'acme'];
+    const listed = await server.command(['device', 'list', ...person, '--json']);
+    const items = devices.parse(JSON.parse(listed));
+    const signOut = ['device', 'sign-out', ...person, items[0]?.id ?? '', '--json'];
+    const out = ended.parse(JSON.parse(await server.command(signOut)));
+    const signedOutAt = seconds();
+    // The provider says to the second when she signed in.
+    await vi.waitUntil(() => seconds() > signedOutAt, patient);
+    const before = computer.counts();
+    const again = computer.withPage(() => computer.confirm(() => undefined), 'login', 'sales');
+    const { code, stdout } = await again;
+    const clicks = computer.counts().clicks - before.clicks;
+
+    expect([items.map(({ system }) => system), out.ended]).toEqual([['Linux'], 3]);
+    expect({ code, clicks }).toEqual({ code: 0, clicks: 1 });
+    expect(stdout).toContain(`by the company sign-in of ${computer.company.issuer}`);
+    const [file] = assistantFiles;
+    const { error } = await computer.through(file, 'support', async (proxy) => proxy.handshake());
+    expect(error).toBeUndefined();
+  });
+
+  test('a provider that does not say when she signed in: after she was signed out, she allows the computer once on a page of the server', async () => {
+    const { company, page, click, opened, outcome } = computer;
+    company.change((claims) => ({ ...claims, auth_time: undefined }));
+    const person = [email, '--organization', 'acme'];
+    const listed = await server.command(['device', 'list', ...person, '--json']);
+    const [device] = devices.parse(JSON.parse(listed));
+    await server.command(['device', 'sign-out', ...person, device?.id ?? '']);
+    const { code, stdout, stderr } = await computer.withPage(
+      async () => {
+        await computer.confirm(() => undefined);
+        await page.goto(await opened());
+        await page.getByLabel('E-mail').fill(email);
+        await page.getByLabel('Password', { exact: true }).fill(password);
+        await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+        await click('Allow');
+        return outcome();
+      },
+      'login',
+      'finance',
+    );
+    const [file] = assistantFiles;
+    const { error } = await computer.through(file, 'support', async (proxy) => proxy.handshake());
+
+    expect({ code, stderr }).toMatchObject({ code: 0 });
+    expect(stderr).toContain('the provider does not say when you signed in');
+    expect(stdout).toContain('signed in as dana@example.com');
+    expect(error).toBeUndefined();
+    expect(computer.counts().pages).toBe(0);
   });
 
   test('once the organization no longer lets the provider vouch, the proxy says who refused, and opens no page', async () => {

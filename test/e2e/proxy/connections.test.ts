@@ -295,7 +295,7 @@ await suite('keychain', 'a connection added with latchkey', () => {
     expect(wrong.stderr).toContain('rejected this API key');
     expect([nameless.code, empty.code, argument.code, absent.code]).toEqual([2, 2, 2, 2]);
     expect(argument.stderr).not.toContain(apiKey);
-    expect(absent.stderr).toContain('latchkey add sales URL');
+    expect(absent.stderr).toContain('latchkey setup URL');
     expect(refused.code).toBe(1);
     expect(refused.stderr).toContain('mcp.json:3:3: is not valid JSON (comma expected)');
     expect(await home.read(files.cursor)).toBe(malformed);

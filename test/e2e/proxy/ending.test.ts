@@ -49,7 +49,7 @@ test('command line: help and version are printed; a usage error is one line with
   await using wrong = proxyProcess({ args: ['acme', '--confg', 'x'] });
   await using nothing = proxyProcess({ args: [] });
 
-  expect(await help.nextLine()).toContain('Connects an AI assistant');
+  expect(await help.nextLine()).toContain('Connects AI assistants');
   expect(await version.nextLine()).toMatch(/^\d+\.\d+\.\d+$/);
   expect(await wrong.ended).toBe(2);
   expect(wrong.stderr()).toMatch(/^latchkey: unknown option --confg\nhint: .*\n$/);

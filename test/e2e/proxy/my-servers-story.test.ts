@@ -1,11 +1,15 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { accountsClient } from '#support/accounts-client';
 import { browserHandover, type BrowserHandover } from '#support/browser-handover';
 import { chromium, pageProblems } from '#support/chromium';
 import { keychainSession, type KeychainSession } from '#support/keychain-session';
 import { latchkeyHome } from '#support/latchkey-home';
+import { patient } from '#support/patient';
 import { runProgram, startProgram } from '#support/processes';
 import { inherited } from '#support/programs';
 import { launcher } from '#support/proxy-process';
@@ -15,6 +19,7 @@ import { suite } from '#support/suite';
 const dana = { email: 'dana@example.com', password: 'correct horse battery staple' };
 const cursor = '.cursor/mcp.json';
 const gemini = '.gemini/settings.json';
+const codex = '.codex/config.toml';
 const refreshToken = /rt_[0-9A-Za-z]{36}/g;
 
 type Home = Awaited<ReturnType<typeof latchkeyHome>>;
@@ -63,6 +68,12 @@ await suite(['keychain', 'browser'], 'my servers: one address, one sign-in, one 
     const listed = await client.listTools();
     await client.close();
     return listed.tools.map(({ name }) => name);
+  };
+  /** What the backups beside a file contain. */
+  const copies = async (file: string) => {
+    const folder = dirname(join(home.path, file));
+    const names = (await readdir(folder)).filter((name) => name.endsWith('.backup'));
+    return Promise.all(names.map(async (name) => readFile(join(folder, name), 'utf8')));
   };
   /** What the person does on the pages, counted. */
   const hands = () => {
@@ -131,13 +142,13 @@ await suite(['keychain', 'browser'], 'my servers: one address, one sign-in, one 
       Array.from({ length: 12 }, async (_, at) => tools(all[at % 3] ?? { command: '', args: [] })),
     );
     const after = await session.contents();
-    const requests = server.program.stderr.match(/"route":"\/api\/oauth\/token"/g) ?? [];
+    const requests = () => server.program.stderr.match(/"route":"\/api\/oauth\/token"/g) ?? [];
 
     expect(answered.every((names) => names.includes('query'))).toBe(true);
     expect([...after.keys()].toSorted()).toEqual([...before.keys()].toSorted());
     expect([...after.values()].join(' ').match(refreshToken)).toHaveLength(1);
-    // The code, and one for each server then and now.
-    expect(requests).toHaveLength(7);
+    // The code, and one for each server then and now. The server writes its log in batches.
+    await expect.poll(requests, patient).toHaveLength(7);
   });
 
   test('servers lists what is in use, and what can be added', async () => {
@@ -159,6 +170,32 @@ await suite(['keychain', 'browser'], 'my servers: one address, one sign-in, one 
     expect(text.stdout).toMatch(/^ {2}crm +available$/m);
     expect(text.stdout).toMatch(/^ {2}sales +in use by Gemini CLI, Cursor \(sales\)$/m);
     expect(text.stdout).toContain(`latchkey setup ${server.base} --choose`);
+  });
+
+  test('devices lists this computer, by one id in the keychain', async () => {
+    const ids = [...(await session.contents())].filter(([name]) => name === 'device id');
+    const { stdout } = await latchkey('devices', '--json');
+    const unknown = await latchkey('devices', '--sign-out', 'device_unknown');
+
+    expect(JSON.parse(stdout)).toMatchObject({
+      lists: [
+        {
+          url: server.base,
+          devices: [
+            {
+              system: 'Linux',
+              current: true,
+              servers: ['demo/library', 'demo/sales', 'demo/wiki'],
+            },
+          ],
+        },
+      ],
+    });
+    expect(ids).toEqual([['device id', expect.stringMatching(/^[\w-]{22}$/)]]);
+    expect([unknown.code, unknown.stderr]).toEqual([
+      2,
+      expect.stringContaining('you have no device device_unknown'),
+    ]);
   });
 
   test('another run opens no page, and repairs what is missing', async () => {
@@ -193,6 +230,131 @@ await suite(['keychain', 'browser'], 'my servers: one address, one sign-in, one 
     expect(crm && (await tools(crm))).toContain('query');
     expect(sales && (await tools(sales))).toContain('query');
     expect(failed).not.toContain('query');
+  });
+
+  test('a second assistant on the same computer needs no page, and a new laptop one sign-in and one consent', async () => {
+    await home.write(codex, '');
+    const again = await latchkey('setup', server.base, '--yes');
+    const inCodex = await home.read(codex);
+
+    await using other = await keychainSession();
+    await using laptop = await latchkeyHome(other.env);
+    await laptop.write(cursor, '{}');
+    await laptop.write(gemini, '{}');
+    page = await (await engine.newContext()).newPage();
+    const { click, fill, counted } = hands();
+    await using running = startProgram(process.execPath, {
+      args: [launcher, 'setup', server.base],
+      env: { ...laptop.env, ...handover.env, ...inherited },
+    });
+    await page.goto(await handover.next());
+    await fill('E-mail', dana.email);
+    await fill('Password', dana.password);
+    await click('Sign in');
+    await click('Allow');
+    await page.waitForURL(/^http:\/\/127\.0\.0\.1:\d+\/callback\?/);
+    const { code } = await running.exited;
+    const there: unknown = JSON.parse((await laptop.read(cursor)) ?? '{}').mcpServers ?? {};
+    const { stdout } = await latchkey('servers', '--json');
+
+    const used = { ...Object(there).sales, env: { ...laptop.env, ...inherited } };
+    const client = new Client({ name: 'assistant', version: '1' });
+    await client.connect(new StdioClientTransport({ ...used, stderr: 'ignore' }));
+    await client.callTool({ name: 'query', arguments: { sql: 'select 1' } });
+    await client.close();
+    const { lists } = JSON.parse((await latchkey('devices', '--json')).stdout);
+    const lost = lists[0].devices.find(({ current }: { current: boolean }) => !current);
+    const callsOn = async (device: string) => {
+      const of = ['call', 'list', 'demo', '--person', dana.email, '--device', device, '--json'];
+      const listed: { tool: string }[] = JSON.parse(await server.command(of));
+      return listed.map(({ tool }) => tool);
+    };
+    await vi.waitFor(async () => expect(await callsOn(lost.id)).toEqual(['query']), patient);
+    expect(await callsOn('device_other')).toEqual([]);
+    expect([again.code, again.stdout.includes('signed in')]).toEqual([0, false]);
+    expect(inCodex).toContain('[mcp_servers.library]');
+    expect([code, counted]).toEqual([0, { clicks: 2, fields: 2 }]);
+    expect(Object.keys(Object(there)).toSorted()).toEqual(['crm', 'library', 'sales']);
+    const [list] = JSON.parse(stdout).lists;
+    const sales = list.servers.find(({ name }: { name: string }) => name === 'sales');
+    expect(sales.uses.map(({ current }: { current: boolean }) => current).toSorted()).toEqual([
+      false,
+      true,
+    ]);
+  });
+
+  test('the service of the tray app does the same for an address, lists servers and devices, and signs one out', async () => {
+    await using other = await keychainSession();
+    await using desk = await latchkeyHome(other.env);
+    await desk.write(cursor, '{}');
+    await using accounts = accountsClient({ ...desk.env, ...handover.env, ...inherited });
+    page = await (await engine.newContext()).newPage();
+    const { click, fill, counted } = hands();
+    const setUp = accounts.call('setUp', server.base);
+    await page.goto(await handover.next());
+    await fill('E-mail', dana.email);
+    await fill('Password', dana.password);
+    await click('Sign in');
+    await click('Allow');
+    const done = await setUp;
+    const again = await accounts.call('setUp', server.base);
+    const [list] =
+      await accounts.call<{ list: string; servers: { state?: string }[] }[]>('myServers');
+    const devicesOf = async () => {
+      const [one] =
+        await accounts.call<{ devices: { id: string; isCurrent: boolean }[] }[]>('devices');
+      return one?.devices ?? [];
+    };
+    const before = await devicesOf();
+    const lost = before.find(({ isCurrent }) => !isCurrent)?.id ?? '';
+    const isDone = await accounts.call('signOutDevice', list?.list, lost);
+    const after = await devicesOf();
+
+    expect(counted).toEqual({ clicks: 2, fields: 2 });
+    expect(done).toMatchObject({
+      url: server.base,
+      signedInAs: dana.email,
+      restart: ['Cursor'],
+      problems: [],
+    });
+    expect(again).toMatchObject({ restart: [], problems: [] });
+    expect(JSON.parse((await desk.read(cursor)) ?? '{}')).toMatchObject({
+      mcpServers: { crm: {}, library: {}, sales: {} },
+    });
+    expect(list?.servers.length).toBeGreaterThan(3);
+    expect(isDone).toBe(true);
+    expect(after.map(({ id }) => id)).toEqual(
+      before.map(({ id }) => id).filter((id) => id !== lost),
+    );
+  });
+
+  test('a server that is withdrawn says so, and disappears from both assistants; the others stay', async () => {
+    const { crm } = await entries(cursor);
+    await server.command(['group', 'create', 'demo', 'nobody']);
+    const before = await home.read(cursor);
+    await server.command([
+      'server',
+      'set-groups',
+      'demo/crm',
+      '--group',
+      'nobody',
+      '--requests',
+      'on',
+    ]);
+    const failed = crm && (await tools(crm).catch(String));
+    const left = [await entries(cursor), await entries(gemini)].map((all) => Object.keys(all));
+    const { sales } = await entries(cursor);
+    const text = await latchkey('servers');
+
+    expect(failed).toContain('crm was withdrawn: you have no access to it any more');
+    expect(left).toEqual([
+      ['library', 'sales', 'wiki'],
+      ['library', 'sales', 'wiki'],
+    ]);
+    expect(sales && (await tools(sales))).toContain('query');
+    expect(text.stdout).toMatch(/^ {2}crm +no access$/m);
+    expect(text.stdout).toContain('crm was withdrawn');
+    expect(await copies(cursor)).toContain(before);
   });
 
   test('one server is signed out alone, and the last one ends the sign-in', async () => {

@@ -15,64 +15,12 @@ import { freePort } from '#support/loopback';
 import { startProgram, type Program } from '#support/processes';
 import { inherited } from '#support/programs';
 import { launcher } from '#support/proxy-process';
-import { everything } from '#support/everything-itinerary';
+import { everything, files, memory } from '#support/reference-itineraries';
 import { legacySurvey, modernSurvey, type Itinerary } from '#support/server-survey';
 import { temporaryFolder } from '#support/temporary-folder';
 
 const modules = join(import.meta.dirname, '../../../node_modules');
 const official = (name: string) => join(modules, '@modelcontextprotocol', name, 'dist/index.js');
-const files = (path: string): Itinerary => {
-  const [a, b, image] = ['a.txt', 'b.txt', 'dot.png'].map((name) => join(path, name));
-  return {
-    tools: [
-      { name: 'write_file', arguments: { path: a, content: 'one\ntwo\nthree\n' } },
-      { name: 'read_file', arguments: { path: a } },
-      { name: 'read_text_file', arguments: { path: a, head: 2 } },
-      { name: 'read_media_file', arguments: { path: image } },
-      { name: 'read_multiple_files', arguments: { paths: [a, b] } },
-      { name: 'edit_file', arguments: { path: a, edits: [{ oldText: 'two', newText: '2' }] } },
-      { name: 'create_directory', arguments: { path: join(path, 'inner') } },
-      { name: 'list_directory', arguments: { path } },
-      { name: 'list_directory_with_sizes', arguments: { path } },
-      { name: 'directory_tree', arguments: { path } },
-      { name: 'move_file', arguments: { source: a, destination: b } },
-      { name: 'move_file', arguments: { source: b, destination: a } },
-      { name: 'search_files', arguments: { path, pattern: '**/*.txt' } },
-      { name: 'get_file_info', arguments: { path: join(path, '..', 'elsewhere') } },
-      { name: 'list_allowed_directories' },
-    ],
-  };
-};
-
-const memory: Itinerary = {
-  tools: [
-    {
-      name: 'create_entities',
-      arguments: { entities: [{ name: 'Ada', entityType: 'person', observations: ['counts'] }] },
-    },
-    {
-      name: 'create_relations',
-      arguments: { relations: [{ from: 'Ada', to: 'Ada', relationType: 'knows' }] },
-    },
-    {
-      name: 'add_observations',
-      arguments: { observations: [{ entityName: 'Ada', contents: ['writes'] }] },
-    },
-    { name: 'read_graph' },
-    { name: 'search_nodes', arguments: { query: 'writes' } },
-    { name: 'open_nodes', arguments: { names: ['Ada'] } },
-    {
-      name: 'delete_observations',
-      arguments: { deletions: [{ entityName: 'Ada', observations: ['counts'] }] },
-    },
-    {
-      name: 'delete_relations',
-      arguments: { relations: [{ from: 'Ada', to: 'Ada', relationType: 'knows' }] },
-    },
-    { name: 'delete_entities', arguments: { entityNames: ['Ada'] } },
-    { name: 'read_graph' },
-  ],
-};
 
 /** How an assistant starts the proxy for `url`. */
 const throughProxy = (url: string, home: string) => ({
@@ -133,7 +81,6 @@ const offered = (survey: Record<string, unknown>) =>
 
 test.each(['streamableHttp', 'sse'] as const)(
   'MCP reference server over %s: same answers through the proxy as without it',
-  { timeout: 180_000 },
   async (transport) => {
     await using home = await temporaryFolder('real');
     const { program, origin } = await startedEverything(transport);
@@ -156,7 +103,6 @@ test.each(['streamableHttp', 'sse'] as const)(
 
 test.each(['filesystem', 'memory'] as const)(
   '%s server behind an independent HTTP front: same answers through the proxy, for both eras',
-  { timeout: 180_000 },
   async (name) => {
     await using home = await temporaryFolder('real');
     await using folder = await temporaryFolder('files');

@@ -158,7 +158,9 @@ test('setup: a wrong URL is reported with what was found there, and nothing is k
   expect(page).toMatchObject({ code: 1, stdout: '' });
   expect(page.stderr).toContain('text/html');
   expect(page.stderr).toContain('check the URL');
+  expect(plain.code).toBe(2);
   expect(plain.stderr).toContain('enter an https URL');
+  expect(plain.stderr).toContain('did you mean https://cloud.example.com/mcp?');
   expect(JSON.parse(status.stdout)).toMatchObject({ connections: [] });
   expect(machine.read(cursor)).toBeUndefined();
 });

@@ -217,7 +217,8 @@ await suite(['keychain', 'browser'], 'signing in to the demo, without any prepar
       await client.close();
     });
 
-    expect(routes.length).toBeGreaterThan(1);
+    // The proxy answers from its cache what a busy server has not answered yet.
+    expect(routes.length).toBeGreaterThan(0);
     expect([...new Set(routes)]).toEqual(['/mcp/:organization/:server']);
   });
 

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import {
   appendFile,
@@ -20,7 +21,8 @@ import { latchkeyHome } from '#support/latchkey-home';
 import { legacyMcp } from '#support/legacy-mcp';
 import { oauthFront } from '#support/oauth-front';
 import { runProgram } from '#support/processes';
-import { proxyLauncher } from '#support/programs';
+import { proxyLauncher, serverSources } from '#support/programs';
+import { runningServer } from '#support/running-server';
 import { suite } from '#support/suite';
 import { temporaryFolder } from '#support/temporary-folder';
 
@@ -49,10 +51,14 @@ beforeAll(async () => {
   program = stdout.trim();
 }, buildLimitMs);
 
+async function versionOfProxy(): Promise<string> {
+  const manifest = await readFile(join(root, 'proxy/package.json'), 'utf8');
+  const { version }: { version: string } = JSON.parse(manifest);
+  return version;
+}
+
 test('single executable: it runs without Node and prints its version', async () => {
-  const { version }: { version: string } = JSON.parse(
-    await readFile(join(root, 'proxy/package.json'), 'utf8'),
-  );
+  const version = await versionOfProxy();
   const env = { PATH: '/nonexistent' };
 
   const { code, stdout, stderr } = await runProgram(program, { args: ['--version'], env });
@@ -92,6 +98,41 @@ test('single executable: an OpenSSL configuration of the environment, which may 
 
   expect(ours).toMatchObject({ code: 0, stderr: '' });
   expect(plain.code).not.toBe(0);
+});
+
+test('single executable: a server in the source tree offers it, and the commands of its page install it', async () => {
+  await using server = await runningServer({ args: ['--demo'], launcher: serverSources });
+  await using home = await latchkeyHome({}, [program]);
+  const built = await readFile(program);
+  const sha256 = createHash('sha256').update(built).digest('hex');
+
+  const page = (await (await fetch(`${server.base}/download/`)).text()).replaceAll('&quot;', '"');
+  const [, path = ''] = /href="(\/download\/latchkey-[\w.-]+\?v=\w+)" download/.exec(page) ?? [];
+  const answer = await fetch(`${server.base}${path}`);
+  const downloaded = Buffer.from(await answer.arrayBuffer());
+  const [url = ''] = path.split('?');
+  const sum = await (await fetch(`${server.base}${url}.sha256`)).text();
+  const [, commands = ''] = /data-copy="(mkdir [^"]*"[^"]*"[^"]*"[^"]*"[^"]*)"/.exec(page) ?? [];
+  const typed = commands
+    .replaceAll('&gt;', '>')
+    .replaceAll('&amp;', '&')
+    .replace(/\.\/latchkey setup .*/, './latchkey --version');
+  const installed = await runProgram('sh', {
+    args: ['-c', typed],
+    env: { PATH: process.env['PATH'], HOME: home.path },
+  });
+
+  expect(downloaded.equals(built)).toBe(true);
+  expect(answer.headers.get('content-length')).toBe(String(built.length));
+  expect(answer.headers.get('etag')).toBe(`"${sha256}"`);
+  expect(answer.headers.get('cache-control')).toContain('immutable');
+  expect(answer.headers.get('content-disposition')).toContain(url.slice('/download/'.length));
+  expect(sum).toBe(`${sha256}  ${url.slice('/download/'.length)}\n`);
+  expect(page).toContain(sha256);
+  expect(typed).toContain(server.base);
+  expect(installed).toMatchObject({ code: 0 });
+  expect(installed.stdout).toBe(`latchkey: OK\n${await versionOfProxy()}\n`);
+  expect((await readFile(join(home.path, '.local/bin/latchkey'))).equals(built)).toBe(true);
 });
 
 await suite('keychain', 'single executable with a keychain', () => {
@@ -269,7 +310,7 @@ await suite('registry', 'electron-builder', () => {
         expect.stringMatching(/^app\.asar\.unpacked.*keyring-\S+\.node$/),
         'latchkey',
       ]);
-      expect(help).toContain('Connects an AI assistant to an MCP server');
+      expect(help).toContain('Connects AI assistants to MCP servers');
     },
   );
 });

@@ -91,7 +91,7 @@ describe.each([
   beforeAll(async () => {
     const proxy = await proxyPackage();
     packed = new Map((program === 'proxy' ? proxy : await serverPackage(proxy)).files);
-  }, 120_000);
+  });
   const text = (file: string) => packed.get(`dist/${file}`)?.toString() ?? '';
 
   test('it names exactly the packages whose modules are in the published files', async () => {

@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { insertClient } from '#server/db/clients';
+import { insertClient, revokeClient } from '#server/db/clients';
 import { insertOrganization } from '#server/db/organizations';
 import { setServerAccess } from '#server/db/server-access';
 import { updateSettings } from '#server/db/settings';
 import { addServers, bundleClient, type BundleClient } from '#support/bundle-client';
 import { grantingServer, type Browser, type GrantingServer } from '#support/granting-server';
+import { newestEvents } from '#support/newest-events';
 
 let server: GrantingServer;
 let client: BundleClient;
@@ -145,6 +146,38 @@ test('177: access that ends between page and answer: nothing is granted, and the
   expect(answered.status).toBe(403);
   expect(html).toContain('Your permissions changed, and nothing was allowed');
   expect(html).toContain('acme/wiki');
+});
+
+test('105: several servers: a client changed while the page is open gets nothing, and this is audited for each server', async () => {
+  const id = 'client_changed';
+  const secret = { jwks: undefined, secretHash: undefined, secretHint: undefined };
+  const terms = {
+    scopes: ['mcp:tools:read'],
+    redirectUris: ['http://127.0.0.1/callback'],
+  } as const;
+  await insertClient(server.stores.db, {
+    id,
+    name: 'Changed',
+    serverId: undefined,
+    createdAt: 1,
+    ...terms,
+    ...secret,
+  });
+  const page = await (await bundleClient(server, id)).ask(dana, two());
+  await revokeClient(server.stores.db, id, 2);
+  const { status, headers } = await page.allow(['acme/sales', 'acme/wiki']);
+  const events = await newestEvents(server.stores.db, 2);
+
+  expect([status, headers.get('location')]).toEqual([400, null]);
+  expect(events).toMatchObject(
+    ['acme/wiki', 'acme/sales'].map((path) => ({
+      actor: `user:${dana.userId}`,
+      organization: 'acme',
+      action: 'consent.client-changed',
+      target: `${id} ${path}`,
+      outcome: 'refused',
+    })),
+  );
 });
 
 test('177: an organization that requires a second factor offers nothing to a session with one, also not in the list', async () => {

@@ -52,7 +52,7 @@ async function answered(asked: Asked, more: readonly string[]) {
   const sent = isChunked
     ? [start, ...chunks, '0\r\n\r\n']
     : [start + Buffer.from(body).toString('latin1')];
-  const { text } = await rawHttp(port, sent, { timeoutMs: 20_000 });
+  const { text } = await rawHttp(port, sent);
   const [top = '', ...rest] = text.split('\r\n\r\n');
   const [status, ...received] = top.split('\r\n');
   const kept = received.filter((line) => !/^(?:date|x-request-id|keep-alive):/i.test(line));

@@ -36,7 +36,7 @@ beforeAll(async () => {
   // The guard itself, with the site standing in for the one on the web.
   const fetchDocument = (url: string) =>
     fetchText(url.replace(origin, site.origin), {
-      timeoutMs: 500,
+      timeoutMs: url.includes('/slow') ? 500 : 30_000,
       maxBytes: 20 * 1024,
       allowedHosts: ['127.0.0.1'],
       resolve: async () => [],

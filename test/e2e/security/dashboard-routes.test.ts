@@ -2,9 +2,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import { listClientSecrets } from '#server/db/client-secrets';
 import { listGrantsOfPerson } from '#server/db/grants';
+import { insertAccessRequest } from '#server/db/access-requests';
 import { insertAgent } from '#server/db/agents';
 import { insertOrganization } from '#server/db/organizations';
 import { insertScimToken } from '#server/db/scim-tokens';
+import { setServerAccess } from '#server/db/server-access';
 import { insertServer } from '#server/db/servers';
 import { createKey } from '#server/admin/create-credentials';
 import { recordCalls as recordActivity } from '#support/made-calls';
@@ -23,9 +25,11 @@ import { insertSomeProvider } from '#support/some-provider';
 const forViewers = [
   'GET ',
   'GET /live',
+  'GET /search',
   'GET /servers',
   'GET /clients',
   'GET /applications',
+  'GET /my-servers',
   'GET /servers/:server',
   'GET /servers/:server/clients',
   'GET /servers/:server/clients/:clientId',
@@ -39,22 +43,28 @@ const forViewers = [
   'GET /activity/live',
 ];
 
-/** A tool is named in the query, and there is none without. */
-const ofNamed = ['GET /servers/:server/tools/one'];
+/** A tool is named in the query, and there is none without; and this server is no collection, which has members. */
+const ofNamed = ['GET /servers/:server/tools/one', 'GET /servers/:server/members'];
 
 /** A viewer's own account elsewhere is their own to connect; without one to have, these lead back. */
 const ownOfViewers = [
   'POST /servers/:server/account',
   'GET /servers/:server/account/callback',
   'POST /servers/:server/account/disconnect',
+  'POST /servers/:server/account/key',
+  'POST /servers/:server/account/key/try',
 ];
 
-/** What somebody else did: to a viewer, it does not exist. */
+/** What somebody else did, or may not be asked for: to a viewer, it does not exist. */
 const ofOthers = [
   'GET /activity/:callId',
   'POST /activity/:callId',
   ...['withdraw', 'allow', 'tools'].flatMap((action) =>
     ['GET', 'POST'].map((method) => `${method} /applications/:grantId/${action}`),
+  ),
+  ...['GET', 'POST'].map((method) => `${method} /applications/devices/:deviceId/sign-out`),
+  ...['ask', 'ask/withdraw'].flatMap((page) =>
+    ['GET', 'POST'].map((method) => `${method} /servers/:server/${page}`),
   ),
 ];
 
@@ -89,6 +99,8 @@ beforeAll(async () => {
     userId: 'user_mel',
     groupId: 'group_1',
     grantId: (await listGrantsOfPerson(stores.db, 'user_dana', createdAt))[0]?.id ?? '',
+    deviceId: 'device_1',
+    requestId: 'request_1',
     invitationId: 'invitation_1',
     webhookId: 'whk_1',
     providerId: 'idp_1',
@@ -104,6 +116,7 @@ beforeAll(async () => {
   const invitation = { id: 'invitation_1', organizationId: 'org_acme', role: 'viewer' } as const;
   const words = { groupIds: [], note: '', createdBy: 'operator', tokenHash: 'hash' };
   await insertInvitation(stores.db, { ...invitation, ...words, createdAt, expiresAt });
+  await requestOf(stores.db, { groupId: 'group_1', createdAt });
   const webhook = { id: 'whk_1', organizationId: 'org_acme', url: deadWebhook, actions: [] };
   await insertWebhook(stores.db, { ...webhook, sealedSecret: '', createdAt }, 10);
   await insertSomeProvider(stores.db, { id: 'idp_1', issuer: 'https://127.0.0.1:9', createdAt });
@@ -127,6 +140,17 @@ beforeAll(async () => {
     .map((route) => route.replace(mark, ' '));
 });
 afterAll(() => app[Symbol.asyncDispose]());
+
+/** A server for a group, and the request of a member for it. */
+async function requestOf(db: Db, at: { readonly groupId: string; readonly createdAt: number }) {
+  const { groupId, createdAt } = at;
+  const closed = { id: 'srv_closed', organizationId: 'org_acme', name: 'closed', createdAt };
+  await insertServer(db, { ...closed, targetId: 'target_closed', upstream: { kind: 'demo' } });
+  const choice = { access: 'groups', groupIds: [groupId], isRequestable: true } as const;
+  await setServerAccess(db, closed.id, choice);
+  const asked = { id: 'request_1', organizationId: 'org_acme', server: 'closed', reason: 'x' };
+  await insertAccessRequest(db, { ...asked, userId: 'user_mel' }, createdAt);
+}
 
 /** Records a call of a member, and returns its id. */
 async function recordCall(db: Db, now: number): Promise<string> {
@@ -153,7 +177,14 @@ async function ask(route: string, by: SignedInBrowser, but?: Record<string, stri
 const kept = () => {
   const { connection } = app.server.stores;
   const kinds = ['endpoint', 'target', 'oauth_client', 'client_secret', 'api_key', 'agent'];
-  const people = ['membership', 'person_group', 'group_member', 'endpoint_group', 'invitation'];
+  const people = [
+    'membership',
+    'person_group',
+    'group_member',
+    'endpoint_group',
+    'invitation',
+    'access_request',
+  ];
   const tables = [...kinds, ...people, 'group_mapping', 'oauth_grant', 'webhook'];
   tables.push('identity_provider', 'organization_domain', 'scim_token');
   return tables.map((name) => connection.prepare(`select * from "${name}"`).all());

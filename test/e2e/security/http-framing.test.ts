@@ -4,6 +4,7 @@ import { gatewayUnderTest } from '#support/gateway-under-test';
 import { httpFront, type FrontKind } from '#support/http-front';
 import { freePort } from '#support/loopback';
 import { toolsList } from '#support/mcp-call';
+import { patient } from '#support/patient';
 import { rawHttp } from '#support/raw-http';
 import { suite } from '#support/suite';
 import { recordingUpstream } from '#support/upstreams/recording-upstream';
@@ -161,7 +162,9 @@ test('69: CONNECT and protocol upgrades are refused', async () => {
     [length, 'Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', 'HTTP2-Settings: AAMAAABk'],
     toolsList,
   );
-  const upgraded = await rawHttp(port, addressed(upgrade, port), { timeoutMs: 1000 });
+  const upgraded = await rawHttp(port, addressed(upgrade, port), {
+    until: (text) => text.includes(' 200 '),
+  });
 
   expect(tunnel).toMatchObject({ statuses: [], closed: true });
   expect(upgraded.statuses).toEqual([200]);
@@ -173,18 +176,23 @@ for (const kind of ['nginx', 'caddy'] satisfies FrontKind[]) {
       const free = await gatewayBehind(kind);
       await using front = free.front;
       await using behind = free.gateway;
-      const send = async (bytes: string) => {
+      const send = async (bytes: string, timeoutMs = 1000) => {
         upstream.requests.splice(0);
         const text = addressed(bytes, front.port).replaceAll(key, behind.key);
-        return rawHttp(front.port, text, { timeoutMs: 1000 });
+        return rawHttp(front.port, text, { timeoutMs });
       };
-      const plain = await send(request([length, 'Connection: close'], toolsList));
+      // A front may repair what it understands; what is then called is also answered.
+      const areAnswered = async (bytes: string, timeoutMs?: number) => {
+        const { statuses } = await send(bytes, timeoutMs);
+        const calls = upstream.requests.filter(({ body }) => body.includes('tools/list')).length;
+        return calls === statuses.filter((status) => status === 200).length;
+      };
+      const plain = await send(request([length, 'Connection: close'], toolsList), patient.timeout);
       const uncounted: string[] = [];
       for (const [name, bytes] of Object.entries(ambiguous)) {
-        const { statuses } = await send(bytes);
-        // A front may repair what it understands; what is then called is also answered.
-        const calls = upstream.requests.filter(({ body }) => body.includes('tools/list')).length;
-        if (calls !== statuses.filter((status) => status === 200).length) uncounted.push(name);
+        // On a busy machine, an answer may come after a second.
+        const isEqual = (await areAnswered(bytes)) || (await areAnswered(bytes, 15_000));
+        if (!isEqual) uncounted.push(name);
       }
 
       expect(plain.statuses).toEqual([200]);

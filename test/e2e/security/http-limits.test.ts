@@ -181,7 +181,7 @@ test.for(['/api/oauth/token', '/mcp/acme/fixture'])(
       '{',
     ];
 
-    const answer = await rawHttp(slow.port, [...head, ...body].join('\r\n'), { timeoutMs: 10_000 });
+    const answer = await rawHttp(slow.port, [...head, ...body].join('\r\n'));
 
     expect(answer.statuses).toEqual([408]);
     expect(answer.closed).toBe(true);
@@ -192,9 +192,7 @@ test.for(['/api/oauth/token', '/mcp/acme/fixture'])(
 test('68: request header: one that does not arrive in time gets 408', async () => {
   const slow = await inProcess(300);
 
-  const answer = await rawHttp(slow.port, 'POST /mcp/acme/fixture HTTP/1.1\r\nHost', {
-    timeoutMs: 10_000,
-  });
+  const answer = await rawHttp(slow.port, 'POST /mcp/acme/fixture HTTP/1.1\r\nHost');
 
   expect(answer.statuses).toEqual([408]);
 });

@@ -95,6 +95,9 @@ const requests = (user: string, group: string) =>
     ['PUT', `/Groups/${group}`, { displayName: 'Attack' }],
     ['PATCH', `/Groups/${group}`, { Operations: [{ op: 'remove', path: 'members' }] }],
     ['DELETE', `/Groups/${group}`],
+    ['POST', '/Users/.search', { filter: 'userName pr' }],
+    ['POST', '/Groups/.search', {}],
+    ['POST', '/.search', {}],
     ['GET', '/ServiceProviderConfig'],
     ['GET', '/Schemas'],
     ['GET', '/ResourceTypes'],
@@ -238,6 +241,20 @@ test('166: SCIM: a deactivated person keeps what they have in another organizati
   expect((await person.ask('/other')).status).toBe(200);
   expect((await person.browser.get('/dashboard/acme')).status).toBe(404);
   expect((await person.browser.get('/dashboard/other')).status).toBe(200);
+});
+
+test('189: SCIM: a personal token from before a deactivation does not open the organization again', async () => {
+  const { email, person, id } = await provisioned();
+  await server.command(['user', 'create', email, '--organization', 'other', '--role', 'viewer']);
+  const before = await person.ask('/acme');
+  await acme.setActive(id, false);
+  const activated = await acme.setActive(id, true);
+
+  expect([before.status, activated.status]).toEqual([200, 200]);
+  expect(await isMember('acme', email)).toBe(true);
+  expect((await person.ask('/acme')).status).toBe(404);
+  expect((await person.ask('/other')).status).toBe(200);
+  expect((await person.browser.get('/dashboard/acme')).status).toBe(200);
 });
 
 test('166: SCIM: takes no address of a domain that is not proved, and no account of someone elsewhere', async () => {

@@ -111,7 +111,7 @@ describe('118: recorded texts: nothing that a caller or server writes acts where
     // Fetch sends no such header. `\x9b` begins a command of a terminal.
     const body = rpc('tools/call', { name: 'by_agent' });
     const raw = `POST /mcp/acme/fixture HTTP/1.1\r\nHost: ${new URL(server.base).host}\r\nX-API-Key: ${key}\r\nUser-Agent: =1\x9b2J\x85\xad\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`;
-    await rawHttp(server.port, raw, { timeoutMs: 30_000 });
+    await rawHttp(server.port, raw);
     await rowsOf(keyId, count);
     // Readers leave out the rows of the last seconds.
     await vi.waitFor(async () => {

@@ -76,7 +76,7 @@ beforeAll(async () => {
     const rows = await stores.db.selectFrom('call_content').select('id').execute();
     if (rows.length < 4) throw new Error(`only ${rows.length} are stored`);
   }, patient);
-}, 120_000);
+});
 afterAll(() => stack.disposeAsync());
 
 function person(email: string): CallingPerson {

@@ -1,6 +1,8 @@
 import { afterAll, beforeEach, expect, test } from 'vitest';
 import { z } from 'zod';
 
+import { findOrganization } from '#server/db/organizations';
+import { insertUser } from '#server/db/people';
 import { gatewayUnderTest } from '#support/gateway-under-test';
 import { mcpCall, modern, rpc } from '#support/mcp-call';
 import { legacyAnswer, recordingUpstream, sendJson } from '#support/upstreams/recording-upstream';
@@ -115,4 +117,21 @@ test('184: rights per tool: a group that rules name cannot be deleted, and a key
 
   await expect(removal).rejects.toThrow(/drop|tool/);
   expect((await call('drop')).errorCode).toBe(-32_602);
+});
+
+test('185: rights per tool: the admin API lists to a viewer what they can use, and nothing else', async () => {
+  const stores = await gateway.openStores();
+  const organizationId = (await findOrganization(stores.db, 'acme'))?.id ?? '';
+  const dana = { id: 'user_dana', email: 'dana@example.com', createdAt: 1 };
+  await insertUser(stores.db, dana, { organizationId, role: 'viewer' });
+  await stores.close();
+  const { token } = await command('token', 'create', dana.email, '--name', 'script');
+  const path = '/api/admin/organizations/acme/servers/fixture/tools';
+  const headers = { authorization: `Bearer ${String(token)}` };
+  const answer = await fetch(gateway.base + path, { headers });
+
+  const { items } = z
+    .object({ items: z.array(z.object({ name: z.string() })) })
+    .parse(await answer.json());
+  expect(items.map(({ name }) => name)).toEqual(['echo', 'look']);
 });

@@ -30,7 +30,7 @@ await suite(['keychain', 'browser'], 'tray app, killed once', () => {
     home = await latchkeyHome(keychain.env);
     url = `${server.base}/mcp/acme/fixture`;
     keys = [(await server.key()).key, (await server.key()).key];
-  }, 120_000);
+  });
   afterAll(async () => {
     await browser?.close();
     await server?.[Symbol.asyncDispose]();

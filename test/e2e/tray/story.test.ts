@@ -66,7 +66,7 @@ await suite(
           LATCHKEY_PRIVATE_KEY_PASSPHRASE: 'the passphrase',
         },
       });
-    }, 120_000);
+    });
     afterAll(async () => {
       await desktop?.[Symbol.asyncDispose]();
       await browser?.close();

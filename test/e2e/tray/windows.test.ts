@@ -316,6 +316,57 @@ await suite('browser', 'tray app windows', () => {
     expect(await page.locator('main').textContent()).toContain('Enter a new one');
   });
 
+  test('the address of the company is all that the first start asks for, and shows servers and devices', async () => {
+    desktop.script([]);
+    await desktop.click('Your servers');
+    const page = await desktop.window('servers');
+    const field = page.getByLabel('Address of your company’s Latchkey');
+    await field.fill('wrong.example.com');
+    await button(page, 'Set up').click();
+    await page
+      .getByRole('main')
+      .getByText('is not the address of a Latchkey server')
+      .first()
+      .waitFor();
+    await lookAt(page, 'servers-first');
+    await field.fill('latchkey.example.com');
+    await button(page, 'Set up').click();
+    await page.getByRole('main').getByText('Finish in your browser.').first().waitFor();
+    desktop.letScriptGoOn();
+    await page
+      .getByRole('main')
+      .getByText('Connected: Sales. Restart Claude Desktop and Cursor.')
+      .first()
+      .waitFor();
+    const shown = await page.locator('main').textContent();
+    await lookAt(page, 'servers');
+    await button(page, 'Connect your account for Tickets').click();
+    await page.getByRole('main').getByText('The page opened in your browser.').first().waitFor();
+
+    expect(await page.getByLabel('Address of your company’s Latchkey').count()).toBe(0);
+    for (const words of [
+      'In use by Claude Desktop, Cursor on this computer; Cursor on danas-macbook.',
+      'Needs your account',
+      'No access',
+      'Ask Eve',
+      'crm was withdrawn',
+    ])
+      expect(shown).toContain(words);
+  });
+
+  test('a device is signed out from its window, after a question', async () => {
+    await desktop.click('Devices');
+    const page = await desktop.window('devices');
+    await page.getByRole('main').getByText('This computer').first().waitFor();
+    await button(page, 'Sign out danas-macbook (macOS)').click();
+    await page.getByRole('main').getByText('also calls that are running').first().waitFor();
+    await lookAt(page, 'devices');
+    await button(page, 'Sign out device').click();
+    await page.getByRole('main').getByText('The device was signed out.').first().waitFor();
+
+    expect(await page.locator('main').textContent()).not.toContain('danas-macbook');
+  });
+
   test('each window of the menu opens by its name, and is accessible', async () => {
     for (const name of windowNames) {
       const { menuLabel, title } = windows[name];

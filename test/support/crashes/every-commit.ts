@@ -1,7 +1,8 @@
-import { cp } from 'node:fs/promises';
+import { cp, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { openStores, type OpenStores } from '#server/app/stores';
+import { openDatabaseIn } from '../open-database.ts';
 import { temporaryFolder } from '../temporary-folder.ts';
 
 export type EveryCommit = {
@@ -21,7 +22,8 @@ export async function everyCommit({ prepare, work, after }: EveryCommit): Promis
   using _ = watchedStatements();
   await using folder = await temporaryFolder('commits');
   const template = join(folder.path, 'template');
-  const prepared = await openStores(template);
+  await mkdir(template);
+  const prepared = await openDatabaseIn(template);
   await prepare(prepared);
   await prepared.close();
   let copies = 0;

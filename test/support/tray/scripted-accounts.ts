@@ -2,9 +2,10 @@ import {
   AccountsError,
   type AccountsService,
   type ConnectionView,
+  type ServerListView,
   type SignedIn,
 } from '#proxy/connections/accounts-service';
-export { printable } from '#proxy/log/log';
+export { printable } from '#mcp/safe-text';
 export { helperEnvironment } from '#proxy/config/options';
 export { packagedLauncher } from '#proxy/config/launch-entry';
 import type { ToApp } from './wire.ts';
@@ -26,6 +27,19 @@ export function openAccounts(): AccountsService {
   const dana = 'dana@acme.example';
   const held: (() => void)[] = [];
   let goingOn = 0;
+  let isSetUp = false;
+  let devices = [
+    {
+      id: 'device_here',
+      name: 'danas-desktop',
+      system: 'Linux',
+      isCurrent: true,
+      lastUsedAt: now() - 60,
+    },
+    { id: 'device_lost', name: 'danas-macbook', system: 'macOS', isCurrent: false },
+  ].map((device) =>
+    Object.assign(device, { assistants: ['Claude Desktop'], servers: ['acme/sales'] }),
+  );
   const slowly = async (text: string): Promise<void> => {
     if (!text.includes('slow')) return;
     if (goingOn > 0) goingOn -= 1;
@@ -148,6 +162,47 @@ export function openAccounts(): AccountsService {
       return promise;
     },
     signOut: async () => ({ wasSignedIn: true }),
+    myServers: async () => (isSetUp ? [scriptedServers(dana)] : []),
+    async setUp(url, { progress }) {
+      if (url.includes('wrong'))
+        throw new AccountsError(
+          'usage',
+          `${url} is not the address of a Latchkey server`,
+          'enter the address that your company gave you, without a path: https://latchkey.example.com',
+        );
+      progress?.({
+        step: 'waiting',
+        page: 'https://latchkey.example.com/oauth/consent?state=abc',
+        browserOpened: true,
+      });
+      await new Promise<void>((resolve) => held.push(resolve));
+      isSetUp = true;
+      const { servers } = scriptedServers(dana);
+      return {
+        url: 'https://latchkey.example.com',
+        signedInAs: dana,
+        servers: servers.slice(0, 1).map((server) => ({ name: 'sales', server, isNew: true })),
+        restart: ['Claude Desktop', 'Cursor'],
+        problems: [],
+      };
+    },
+    devices: async () =>
+      isSetUp
+        ? [
+            {
+              list: 'https://latchkey.example.com/api/my/servers',
+              url: 'https://latchkey.example.com',
+              devices: devices.map((device) =>
+                Object.assign(device, { signedInAt: now() - 86_400 }),
+              ),
+            },
+          ]
+        : [],
+    async signOutDevice(_list, id) {
+      const isThere = devices.some((device) => device.id === id);
+      devices = devices.filter((device) => device.id !== id);
+      return isThere;
+    },
     async signInCompany(name, { progress }) {
       progress?.({
         step: 'waiting',
@@ -242,4 +297,58 @@ export function openAccounts(): AccountsService {
     const names = starts.get(id) ?? [];
     return { id, title, file: `/home/dana/${file}`, found: true, starts: names, backups: [] };
   }
+}
+
+/** One server in use, one that needs an account, one that may be asked for, and one that was declined. */
+function scriptedServers(signedInAs: string): ServerListView {
+  const url = 'https://latchkey.example.com';
+  const of = { organization: 'acme', organizationTitle: 'Acme', isGranted: true };
+  const server = (name: string, title: string, description: string) => ({
+    ...of,
+    url: `${url}/mcp/acme/${name}`,
+    name,
+    title,
+    description,
+    needsAccount: false,
+    uses: [],
+    assistants: [],
+  });
+  const askable = (name: string, title: string) => ({
+    organization: 'acme',
+    name,
+    title,
+    description: '',
+    askUrl: `${url}/dashboard/acme/my-servers?of=${name}`,
+  });
+  return {
+    list: `${url}/api/my/servers`,
+    url,
+    signedInAs,
+    servers: [
+      {
+        ...server('sales', 'Sales', 'Orders, quotes and customers'),
+        connection: 'sales',
+        assistants: ['Claude Desktop', 'Cursor'],
+        uses: [{ assistant: 'Cursor', device: { name: 'danas-macbook', isCurrent: false } }],
+      },
+      {
+        ...server('tickets', 'Tickets', ''),
+        needsAccount: true,
+        accountUrl: `${url}/dashboard/acme/servers/tickets/account`,
+      },
+      server('wiki', 'Wiki', 'What the company knows'),
+    ],
+    askable: [
+      askable('payroll', 'Payroll'),
+      { ...askable('board', 'Board papers'), request: { status: 'declined', answer: 'Ask Eve' } },
+    ],
+    withdrawn: [
+      {
+        name: 'crm',
+        url: `${url}/mcp/acme/crm`,
+        removed: [{ assistant: 'cursor', title: 'Cursor', file: '', backup: '' }],
+        problems: [],
+      },
+    ],
+  };
 }

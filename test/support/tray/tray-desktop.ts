@@ -6,6 +6,7 @@ import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { z } from 'zod';
 import type { ConnectionView } from '#proxy/connections/accounts-service';
 import { buildTray } from '#scripts/tray';
+import { patient } from '../patient.ts';
 import { wirePage, type FatalWrite, type FromApp, type RecordedItem, type ToApp } from './wire.ts';
 
 const windowSize = z.object({ width: z.number(), height: z.number() });
@@ -257,7 +258,7 @@ function desktopAround(app: ChildProcess, context: BrowserContext, preload: stri
         const all = await Promise.all(pages.values());
         return all.find((page) => page.url().startsWith(`${shownOrigin}/${name}.html`));
       };
-      const deadline = performance.now() + 30_000;
+      const deadline = performance.now() + patient.timeout;
       for (;;) {
         const page = await heading();
         if (page) {

@@ -147,6 +147,32 @@ test('tunnel headers: a value with a line break or NUL is dropped', () => {
   expect(readOpen(json(open))?.headers).toEqual({ 'last-event-id': '7' });
 });
 
+test('a person’s key is read from an OPEN as one header', () => {
+  const open = { server: 'crm', method: 'POST', caller: 'c', headers: {} };
+  const key = { name: 'x-api-key', value: 'a key' };
+
+  expect(readOpen(json({ ...open, key }))?.key).toEqual(key);
+});
+
+test.each([
+  { name: 'x-key', value: 'a\r\nx-admin: 1' },
+  { name: 'x-key', value: 'a\0' },
+  { name: 'x-key', value: '' },
+  { name: 'x-key', value: 1 },
+  { name: 'x key', value: 'a' },
+  { name: 'X-Key', value: 'a' },
+  { name: 'content-length', value: '1' },
+  { name: 'mcp-session-id', value: 's' },
+  { name: 'host', value: 'a' },
+  { name: 'transfer-encoding', value: 'chunked' },
+  'x-key: a',
+  null,
+])('an OPEN with the key %j is refused', (key) => {
+  const open = { server: 'crm', method: 'POST', caller: 'c', headers: {}, key };
+
+  expect(readOpen(json(open))).toBeUndefined();
+});
+
 /** A connection, and what each write to it contained. */
 function connection() {
   const duplex = new PassThrough();

@@ -111,6 +111,22 @@ test('summary: the ten slowest files come first, the slowest at the top', () => 
   expect(lines.slice(10)).toEqual(['    2.0 s  2.test.ts', '12 passed, 0 failed']);
 });
 
+test('summary: the files with the most processor time follow the slowest, after the sum', () => {
+  const times = Array.from({ length: 12 }, (_, seconds) => ({
+    file: `${seconds}.test.ts`,
+    seconds,
+  }));
+
+  const { lines } = summary(report(a('passed')), 0, [], times);
+
+  expect(lines.slice(2, 5)).toEqual([
+    'processor time, 66 s in all, most for:',
+    '   11.0 s  11.test.ts',
+    '   10.0 s  10.test.ts',
+  ]);
+  expect(lines.slice(12)).toEqual(['    2.0 s  2.test.ts', '1 passed, 0 failed']);
+});
+
 test('summary: each leftover of a run is a failure', () => {
   expect(summary(report(a('passed')), 0, ['a test left x-1', 'a test left process 7'])).toEqual({
     lines: [

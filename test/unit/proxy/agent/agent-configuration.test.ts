@@ -63,4 +63,5 @@ test('agent configuration: all problems are reported together', () => {
   const text = '{"servers": {"a": {}, "b": {"url": 1, "more": 2}}}';
 
   expect(() => read(text)).toThrow(/servers\.a: .*\n.*servers\.b\.more: .*\n.*servers\.b\.url: /);
+  expect(() => read('{"servers": {"a": {"comand": "npx"}}}')).toThrow('did you mean command?');
 });

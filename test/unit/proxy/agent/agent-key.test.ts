@@ -51,6 +51,9 @@ test('agent key: a missing file, one that others can read and one without a key 
   await expect(readAgentKey(base, '/key', await ports({ text: 'my words' }))).rejects.toThrow(
     '/key contains no agent key',
   );
+  await expect(readAgentKey(base, '/key', await ports({ text: 'pk_live_short' }))).rejects.toThrow(
+    '/key does not contain a complete agent key',
+  );
 });
 
 test('agent key: a systemd credential may be group-readable, and nothing more', async () => {
@@ -98,6 +101,16 @@ test('agent: it requires TLS, except to a loopback address', () => {
     undefined,
   ])
     expect(() => serverBase(text)).toThrow(/--server-url/);
+  expect(() => serverBase(`${base}/mcp/demo/files`)).toThrow(
+    expect.objectContaining({
+      remedy: `give the address of Latchkey without that path: --server-url ${base}`,
+    }),
+  );
+  expect(() => serverBase(undefined, 'latchkey agent login')).toThrow(
+    expect.objectContaining({
+      remedy: 'add it: latchkey agent login --server-url https://latchkey.example.com',
+    }),
+  );
 });
 
 test('agent key: without a keychain, the command suggests a file before it prompts for the key', async () => {

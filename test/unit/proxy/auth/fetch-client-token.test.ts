@@ -201,7 +201,7 @@ test('client token: an error names endpoint, status and reason, without what was
       endpoint: token,
       status: 401,
       error: 'invalid_client',
-      errorDescription: 'not … [31m',
+      errorDescription: 'not [redacted] [31m',
     },
   });
 });

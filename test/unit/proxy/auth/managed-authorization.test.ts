@@ -443,6 +443,7 @@ test('company sign-in: who signed in to the server itself before goes on with th
       provider: () => Promise.resolve(provider),
       learnProvider: none,
       sharedServers: none,
+      device: none,
       readAssertion: none,
       listen: none,
     },
@@ -452,4 +453,31 @@ test('company sign-in: who signed in to the server itself before goes on with th
   expect(await tokens.accessToken()).toBe('x');
   expect(sent(tokenEndpoint).map((form) => form['grant_type'])).toEqual(['refresh_token']);
   expect(sent(exchangeEndpoint)).toEqual([]);
+});
+
+test('company sign-in: a Latchkey server is told which computer asks, another one is not', async () => {
+  const { sent, ports } = await dana();
+  const device = async () => ({ id: 'd'.repeat(22), name: 'laptop', system: 'Linux' });
+  for (const named of [{}, { clientId: 'client_of_dana' }]) {
+    const credentials = { kind: 'authorization_code', ...named } as const;
+    await managedGrant({ url, credentials, provider }, { wider: false }, { ...ports, device });
+  }
+
+  expect(sent(tokenEndpoint)).toMatchObject([
+    { device_id: 'd'.repeat(22), device_name: 'laptop', device_system: 'Linux' },
+    { client_id: 'client_of_dana' },
+  ]);
+  expect(sent(tokenEndpoint)[1]).not.toHaveProperty('device_id');
+  for (const form of sent(exchangeEndpoint)) expect(form).not.toHaveProperty('device_id');
+});
+
+test('company sign-in: a computer that the server signed out needs a new sign-in at the provider, not another look at its session', async () => {
+  const words = 'signed out: this device was signed out after the person signed in';
+  const { grant } = await dana({ token: () => refused('invalid_grant', words) });
+
+  await expect(grant()).rejects.toMatchObject({
+    name: 'TokenError',
+    code: 'signed_out',
+    cause: { code: 'refused' },
+  });
 });

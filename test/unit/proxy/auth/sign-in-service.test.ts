@@ -52,6 +52,7 @@ function opened({ signedInBefore = true, held = Promise.resolve() } = {}) {
     provider: () => Promise.resolve(undefined),
     learnProvider: () => Promise.resolve(),
     sharedServers: () => Promise.resolve([]),
+    device: () => Promise.resolve(undefined),
     readAssertion: () => Promise.reject(new Error('no assertion')),
     listen: () => Promise.reject(new Error('no port')),
   };

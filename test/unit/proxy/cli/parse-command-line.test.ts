@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { refuseCommandName } from '#proxy/cli/add';
 import { allCommands, findCommand, meantCommand } from '#proxy/cli/commands';
 import { findConnection } from '#proxy/cli/connect';
 import { help } from '#proxy/cli/help';
@@ -114,6 +115,11 @@ test.each([
   [['statsu', 'acme'], 'enter one server only; 2 given', 'did you mean latchkey status?'],
   [['agent', 'instal'], 'unknown command', 'did you mean latchkey agent install?'],
   [['agent', 'run'], 'unknown command', 'available commands: login, install, uninstall'],
+  [['setup', 'https://b.example', '--api-key', 'mcp_x'], '--api-key takes no value', 'rotate it'],
+  [['setup', 'https://b.example', '--api-key=mcp_x'], '--api-key takes no value', 'rotate it'],
+  [['setup'], 'latchkey setup needs URL', 'latchkey setup https://'],
+  [['help', 'statsu'], 'no such command', 'did you mean latchkey status?'],
+  [['remove', 'sales', '--yes'], 'has no option --yes', 'leave --yes out'],
   [['agent', 'login', '--user'], 'has no option --user', 'latchkey agent install'],
 ])('command line: %j suggests what was meant', async (words, message, hint) => {
   const error = await parseCommandLine(words).catch((thrown: unknown) => thrown);
@@ -200,3 +206,13 @@ test('help: every option of every command is described', async () => {
     for (const line of (await help(command)).split('\n  --').slice(1))
       expect(line).toMatch(/^\S.*\n {6}\S.*[^:\s]/);
 });
+
+test.each(['setup', 'help'])(
+  'add: a connection cannot be named as the command %s',
+  async (name) => {
+    const others = { all: allCommands, meant: meantCommand };
+
+    await expect(refuseCommandName(name, others)).rejects.toThrow(`${name} is a command`);
+    await expect(refuseCommandName('sales', others)).resolves.toBeUndefined();
+  },
+);

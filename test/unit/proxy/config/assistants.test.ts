@@ -2,6 +2,7 @@ import { mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { AccountsError, openAccounts } from '#proxy/app/accounts';
+import { assistantFile } from '#proxy/config/assistants';
 import { temporaryFolder } from '#support/temporary-folder';
 
 const url = 'https://acme.example/mcp';
@@ -257,4 +258,19 @@ test('assistants: an entry to which an assistant connects directly requires no s
     ['desk', 'needs_sign_in'],
     ['started', 'needs_sign_in'],
   ]);
+});
+
+test.each([
+  ['cursr', 'did you mean cursor?'],
+  ['claude', 'did you mean claude-desktop or claude-code?'],
+  ['sales', 'the assistants are claude-desktop'],
+])('assistants: the unknown name %s is named, with a hint', (name, hint) => {
+  const host = { home: '/home/lee', platform: 'linux' as const, env: {} };
+
+  expect(() => assistantFile(name, undefined, host)).toThrow(
+    expect.objectContaining({
+      message: `unknown assistant ${name}`,
+      hint: expect.stringContaining(hint),
+    }),
+  );
 });

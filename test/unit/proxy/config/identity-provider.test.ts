@@ -107,7 +107,7 @@ async function learned(
   return await providerIn(file, about);
 }
 
-test('told provider: it is for the servers that the server names, and the latest counts', async () => {
+test('named provider: it is for the servers that the server names, and the latest counts', async () => {
   const support = 'https://mcp.example.com/mcp/acme/support';
 
   expect(await learned(support, { clientId: 'a', servers: acme })).toEqual({
@@ -119,7 +119,7 @@ test('told provider: it is for the servers that the server names, and the latest
   ).toEqual({ issuer, clientId: 'b' });
 });
 
-test('told provider: a server speaks for no other origin, and not for others alone', async () => {
+test('named provider: a server speaks for no other origin, and not for others alone', async () => {
   const other = 'https://other.example.com/mcp';
 
   expect(
@@ -133,7 +133,7 @@ test('told provider: a server speaks for no other origin, and not for others alo
   ).toBeUndefined();
 });
 
-test('told provider: it is forgotten once the server names none to the person, and others are not', async () => {
+test('named provider: it is forgotten once the server names none to the person, and others are not', async () => {
   const other = 'https://mcp.example.com/mcp/other/x';
   const both = { clientId: 'a', servers: [...acme, 'https://mcp.example.com/mcp/other'] };
 

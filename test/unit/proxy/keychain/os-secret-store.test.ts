@@ -8,6 +8,7 @@ import {
 } from '#proxy/keychain/secret-store';
 import { chunkedSecretStore, osSecretStore } from '#proxy/keychain/os-secret-store';
 import { memoryEntries } from '#support/crashes/memory-keychain';
+import { patient } from '#support/patient';
 
 /** A keychain that answers a read when the test says so; `reads` are those that it was asked for. */
 function slowKeychain() {
@@ -47,7 +48,7 @@ test('keychain: a library that failed to load is loaded again at the next use', 
 
   await expect(store.get('one')).rejects.toMatchObject({ code: 'unavailable' });
   const again = store.get('one');
-  await expect.poll(() => reads.length).toBe(1);
+  await expect.poll(() => reads.length, patient).toBe(1);
   reads[0]?.resolve('a secret');
   expect(await again).toBe('a secret');
 });
@@ -56,7 +57,7 @@ test('keychain: reads of an account at the same time share one operation', async
   const { reads, load } = slowKeychain();
   const store = osSecretStore({ platform: 'linux', load });
   const both = Promise.all([store.get('one'), store.get('one')]);
-  await expect.poll(() => reads.length).toBe(1);
+  await expect.poll(() => reads.length, patient).toBe(1);
   reads[0]?.resolve('a secret');
 
   expect(await both).toEqual(['a secret', 'a secret']);
@@ -67,10 +68,10 @@ test('keychain: a read after a write does not share an operation with a read bef
   const { reads, load } = slowKeychain();
   const store = osSecretStore({ platform: 'linux', load });
   const before = store.get('one');
-  await expect.poll(() => reads.length).toBe(1);
+  await expect.poll(() => reads.length, patient).toBe(1);
   await store.set('one', 'new');
   const after = store.get('one');
-  await expect.poll(() => reads.length).toBe(2);
+  await expect.poll(() => reads.length, patient).toBe(2);
   reads[1]?.resolve('new');
   reads[0]?.resolve('old');
 
@@ -80,14 +81,14 @@ test('keychain: a read after a write does not share an operation with a read bef
 
 test('keychain: while two operations are unanswered, others fail immediately', async () => {
   const { reads, load } = slowKeychain();
-  const store = osSecretStore({ platform: 'linux', timeoutMs: 5, load });
+  const store = osSecretStore({ platform: 'linux', timeoutMs: 250, load });
   for (const account of ['one', 'two', 'three', 'four'])
     await expect(store.get(account)).rejects.toMatchObject({ code: 'timeout' });
   expect(reads).toHaveLength(2);
 
   for (const read of reads) read.resolve('late');
   const answered = store.get('three');
-  await expect.poll(() => reads.length).toBe(3);
+  await expect.poll(() => reads.length, patient).toBe(3);
   reads[2]?.resolve('a secret');
   expect(await answered).toBe('a secret');
 });

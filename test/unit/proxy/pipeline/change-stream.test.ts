@@ -156,7 +156,7 @@ test('change stream: two simultaneous subscriptions both succeed, in whatever or
   });
 });
 
-test('change stream: what changed while a stream was away is told, also if a subscription replaces the new one', async () => {
+test('change stream: what changed while a stream was away is reported, also if a subscription replaces the new stream', async () => {
   const { stream, changes, acknowledge, heard, clock } = following(['tools']);
   await acknowledge(0);
   stream(0).end();
@@ -167,7 +167,7 @@ test('change stream: what changed while a stream was away is told, also if a sub
   expect(heard()).toEqual([toolsChanged, 'memo://a']);
 });
 
-test('change stream: what changed is told if a stream breaks off while the next one waits', async () => {
+test('change stream: what changed is reported if a stream breaks off while the next one waits', async () => {
   const { stream, changes, acknowledge, heard, clock } = following(['tools']);
   await acknowledge(0);
   void changes.subscribe('memo://a');

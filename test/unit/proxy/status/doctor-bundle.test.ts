@@ -17,8 +17,13 @@ test('doctor bundle: it contains no known secret, and nothing like one, in any s
   ]);
 
   expect(Object.fromEntries(files)).toEqual({
-    'latchkey-doctor/checks.json': [{ what: 'a server said … and …', count: 12345 }],
-    'latchkey-doctor/configuration.json': { header: 'Bearer …', key: 'mcp_…' },
+    'latchkey-doctor/checks.json': [
+      { what: 'a server said [redacted] and [redacted]', count: 12345 },
+    ],
+    'latchkey-doctor/configuration.json': {
+      header: 'Bearer [redacted]',
+      key: 'mcp_[redacted]',
+    },
   });
 });
 

@@ -18,6 +18,7 @@ import { newestEvents } from '#support/newest-events';
 import { openDatabase } from '#support/open-database';
 import { insertSomeProvider } from '#support/some-provider';
 import { turnedClock } from '#support/turned-clock';
+import { patient } from '#support/patient';
 
 const hour = 3600;
 const place = { type: 'organization', organizationId: 'org_acme', providerId: 'idp_acme' } as const;
@@ -379,7 +380,7 @@ test('173: a provider that answers slowly holds up no one who came through anoth
   meanwhile = () => answered;
   clock.advance(hour);
   const slow = checks.run();
-  await vi.waitFor(() => expect(asked).toEqual(['rt of dana']));
+  await vi.waitFor(() => expect(asked).toEqual(['rt of dana']), patient);
   await round(24 * hour);
   const before = [...asked];
   answer();

@@ -1,10 +1,15 @@
 import { createHmac, randomBytes } from 'node:crypto';
+import { deflateRawSync } from 'node:zlib';
 
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import type { SignInChecks, UpstreamIdentity } from '#server/accounts/openid-provider';
 import { randomToken } from '#server/accounts/sessions';
-import { beginUpstreamSignIn, finishUpstreamSignIn } from '#server/accounts/single-sign-on';
+import {
+  beginUpstreamSignIn,
+  finishUpstreamSignIn,
+  upstreamNext,
+} from '#server/accounts/single-sign-on';
 import { masterKey } from '#server/secrets/master-key';
 import type { OpenStores } from '#server/app/stores';
 import { openDatabase } from '#support/open-database';
@@ -59,6 +64,33 @@ test('84: a state is valid once, in its browser, for its purpose and its destina
   await expect(comeBack(`sign-in.${challenge}.${elsewhere}`)).rejects.toMatchObject(unknown);
   expect(await comeBack(state)).toEqual({ identity, next: '/account' });
   await expect(comeBack(state)).rejects.toMatchObject(unknown);
+});
+
+test('a state carries the request for fifty servers, and is short enough for a URL', async () => {
+  const resource = (at: number) =>
+    `https://mcp.example.com/mcp/acme-gmbh/${randomToken().slice(0, 8)}-${at}`;
+  const query = new URLSearchParams({
+    client_id: 'https://mcp.example.com/oauth/clients/latchkey.json',
+  });
+  for (let at = 0; at < 50; at += 1) query.append('resource', resource(at));
+  const next = `/oauth/consent?${query.toString()}`;
+  const state = await begin(next);
+
+  expect(state.length).toBeLessThan(2100);
+  expect(await comeBack(state)).toMatchObject({ next });
+});
+
+test('a state leaves out a path that is too long, and one that unpacks to more is not read', async () => {
+  const long = await begin(`/${'a'.repeat(16_384)}`);
+  const unlike = await begin(`/${Array.from({ length: 100 }, randomToken).join('')}`);
+  const bomb = deflateRawSync(`/${'a'.repeat(1_000_000)}`).toString('base64url');
+
+  expect([upstreamNext(long), upstreamNext(unlike)]).toEqual(['/', '/']);
+  expect([
+    upstreamNext(`sign-in.x.${bomb}`),
+    upstreamNext('sign-in.x.!'),
+    upstreamNext(undefined),
+  ]).toEqual(['/', '/', '/']);
 });
 
 test('a state is valid for the provider that it was made for', async () => {

@@ -4,6 +4,7 @@ import { CallLog } from '#server/activity/call-log';
 import type { NodeGap } from '#server/db/call-gaps';
 import type { CallRecord } from '#server/model/calls';
 import { madeCall } from '#support/made-calls';
+import { patient } from '#support/patient';
 
 const callsOf = (id: string) => madeCall({ credential: { type: 'key', id } });
 
@@ -45,6 +46,36 @@ test('call log: one caller cannot fill the queue, and what finds no room is coun
   expect(gaps[0]?.untilMs).toBe((gaps[0]?.fromMs ?? 0) + dropped - 1);
 });
 
+test('call log: one person cannot fill the queue for others who use the same client', async () => {
+  const { log, batches } = logOf();
+  const through = (userId: string) =>
+    madeCall({ credential: { type: 'client', id: 'client_of_many' }, userId });
+
+  for (let at = 0; at < 30_000; at += 1) log.note(through('loud'));
+  for (let at = 0; at < 500; at += 1) log.note(through('quiet'));
+  await log.close();
+
+  expect(batches.flat().filter(({ person }) => person?.id === 'quiet')).toHaveLength(500);
+});
+
+test('call log: refusals of others who use the same client keep their tools', async () => {
+  const { log, batches } = logOf();
+  const refused = (userId: string, subject: string) =>
+    madeCall({
+      credential: { type: 'client', id: 'client_of_many' },
+      userId,
+      subject,
+      end: 'refused',
+      error: 'too_many_requests',
+    });
+
+  for (let at = 0; at < 100; at += 1) log.note(refused('loud', `tool_${at}`));
+  log.note(refused('quiet', 'search'));
+  await log.close();
+
+  expect(batches.flat().at(-1)).toMatchObject({ person: { id: 'quiet' }, subject: 'search' });
+});
+
 test('call log: calls that are dropped while a gap is written are in the next one, and none is lost with a failed write', async () => {
   const gaps: NodeGap[] = [];
   const writing = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -65,9 +96,9 @@ test('call log: calls that are dropped while a gap is written are in the next on
   };
 
   drop();
-  await vi.waitFor(() => expect(attempts).toBe(1));
+  await vi.waitFor(() => expect(attempts).toBe(1), patient);
   writing[0]?.reject(new Error('disk full'));
-  await vi.waitFor(() => expect(attempts).toBe(2));
+  await vi.waitFor(() => expect(attempts).toBe(2), patient);
   drop();
   writing[1]?.resolve();
   await log.close();
@@ -90,11 +121,13 @@ test('call log: calls that begin in one turn share a transaction, and those that
   ]);
 });
 
-test('call log: ends that cannot be written do not fill the memory', async () => {
+test('call log: ends that cannot be written do not fill the memory, and are a gap', async () => {
   let isFull = false;
+  const gaps: NodeGap[] = [];
   const log = new CallLog({
-    async write() {
+    async write(writes) {
       if (isFull) throw new Error('disk full');
+      gaps.push(...writes.gaps);
     },
     namesOf: async (_, ids) => new Map(ids.map((id) => [id, id])),
     node: 'node-1',
@@ -111,4 +144,5 @@ test('call log: ends that cannot be written do not fill the memory', async () =>
   isFull = false;
   await log.close();
   expect(log.pending).toBe(0);
+  expect(gaps).toMatchObject([{ organizationId: 'acme', reason: 'ends_dropped', calls: 3 }]);
 });

@@ -158,7 +158,7 @@ test('call output: a FIFO gets its lines once something reads it, and until then
   ).toEqual(calls.map(({ subject }) => subject));
 });
 
-test('call output: a full disk stops nothing; what waits is bounded, and what is dropped is counted and told', async () => {
+test('call output: a full disk stops nothing; what waits is bounded, and what is dropped is counted and reported', async () => {
   const { log, record, told, output, minutePasses } = await recordedIn('/dev/full');
   await record({});
   await vi.waitFor(() => expect(told).toEqual([expect.stringMatching(/ENOSPC.*: 0$/)]), patient);

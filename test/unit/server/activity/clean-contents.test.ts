@@ -14,6 +14,29 @@ function stored(kind: ContentKind, value: unknown, limitBytes = limit, kept = In
   return cleanedContents(kind, { bytes, isWhole: bytes.length === whole.length }, limitBytes);
 }
 
+describe('arguments and results: secrets that the call was sent with', () => {
+  const secret = 'plain-words-without-any-form';
+  const keptOf = (value: object, kept = Infinity) => {
+    const whole = Buffer.from(JSON.stringify(value));
+    const bytes = whole.subarray(0, kept);
+    const isWhole = bytes.length === whole.length;
+    return cleanedContents('arguments', { bytes, isWhole }, limit, [secret])?.text ?? '';
+  };
+
+  test('are not stored, whatever their form', () => {
+    const text = keptOf({ a: `It is ${secret}.`, [secret]: [secret] });
+
+    expect(JSON.parse(text)).toEqual({ a: 'It is [redacted].', '[redacted]': ['[redacted]'] });
+  });
+
+  test('are not stored in part where the value was cut', () => {
+    const value = { a: `It is ${secret}` };
+    for (let kept = 12; kept < JSON.stringify(value).length; kept += 1) {
+      expect(keptOf(value, kept)).not.toContain('plain');
+    }
+  });
+});
+
 const parsed = (...given: Parameters<typeof stored>): unknown =>
   JSON.parse(stored(...given)?.text ?? 'null');
 

@@ -83,6 +83,7 @@ test.each([
     'the person has not connected an account at the upstream, or its sign-in has expired',
     'account',
   ],
+  ['refused', 'key_missing', 'the person has not entered their key for the upstream', 'account'],
   ['upstream_error', 'upstream_unreachable', 'the upstream cannot be reached', 'settings'],
   ['upstream_error', 'agent_offline', 'the agent that reaches the server is offline', 'settings'],
   ['upstream_error', 'too_slow', 'it took longer than this server allows', 'settings'],
@@ -95,7 +96,12 @@ test.each([
   ],
   ['protocol_error', '-1', 'the server answered with the error -1', undefined],
   ['tool_error', undefined, 'the tool reported an error', undefined],
-  ['unknown', undefined, 'Latchkey was stopped before it ended', undefined],
+  [
+    'unknown',
+    undefined,
+    'Latchkey was stopped before it ended, or could not record how it ended',
+    undefined,
+  ],
   ['upstream_error', 'toString', 'the server did not return a usable answer', undefined],
 ] as const)('failure of a call: %s %s', (end, error, because, place) => {
   const failure = of(end, error);

@@ -111,6 +111,43 @@ test('members and viewers list, read and export their own calls only', async () 
   }
 });
 
+test('members do not learn from their own refused calls which tools exist', async () => {
+  const { at, by } = await withCalls();
+  await using _ = at;
+  const codes = ['unknown_tool', 'hidden_tool', 'withheld_tool', 'closed_tool'];
+  const refused = codes.map((error) => ({
+    subject: `a_tool ${error}`,
+    userId: 'user_3',
+    end: 'refused' as const,
+    error,
+  }));
+  await recordCalls(at.stores.db, at.clock.now() * 1000, refused);
+  at.clock.advance(10);
+  const wanted = { ...acme, tool: 'a_tool*' };
+  const found = async (who: keyof typeof by, error?: string) =>
+    (await at.perform(callList, { ...wanted, error }, by[who])).items;
+  const exported = async (who: keyof typeof by) => {
+    const { query } = await at.perform(callExport, { ...wanted, format: 'jsonl' }, by[who]);
+    const pieces: string[] = [];
+    for await (const piece of exportCalls(query, 'jsonl', at.stores.db)) pieces.push(piece);
+    const lines = pieces.join('').trimEnd().split('\n');
+    return lines.map((line): unknown => JSON.parse(line).error);
+  };
+  const seen = (items: Awaited<ReturnType<typeof found>>) =>
+    new Set(items.map(({ error, reason, remedy }) => [error, reason, remedy].join()));
+
+  const own = await found('member');
+  expect(own).toHaveLength(4);
+  expect(seen(own).size).toBe(1);
+  const read = own.map(({ id }) => at.perform(callRead, { ...acme, callId: id }, by.member));
+  expect(seen(await Promise.all(read))).toEqual(seen(own));
+  expect(await exported('member')).toEqual(codes.map(() => 'unknown_tool'));
+  expect(await found('member', 'unknown_tool')).toEqual(own);
+  expect(await found('member', 'hidden_tool')).toEqual([]);
+  expect(await exported('admin')).toEqual(codes.toReversed());
+  expect(await found('admin', 'hidden_tool')).toHaveLength(1);
+});
+
 test('missing calls: those who see all calls read how many, others only when, and other organizations nothing', async () => {
   const { at, by } = await withCalls();
   await using _ = at;

@@ -62,16 +62,16 @@ test('mail server: its password is stored sealed, never shown, and kept when it 
 });
 
 test.each([
-  ['port', { port: 2525 }],
-  ['user', { user: 'other' }],
-])('mail server: a stored password does not go to another %s', async (_, change) => {
-  await set({ user: 'latchkey', password });
+  ['to another port', { port: 2525 }],
+  ['with another user', { user: 'other' }],
+  ['over a connection in the clear', { security: 'none' }],
+])('mail server: a stored password does not go %s', async (_, change) => {
+  await set({ user: 'latchkey', password, security: 'tls' });
 
-  const refused = set({ user: 'latchkey', ...change });
+  const refused = set({ user: 'latchkey', security: 'tls', ...change });
 
-  await expect(refused).rejects.toMatchObject({
-    fields: [{ field: 'password', problem: 'is needed again, because host, port or user changed' }],
-  });
+  const problem = 'is needed again, because host, port, user or encryption changed';
+  await expect(refused).rejects.toMatchObject({ fields: [{ field: 'password', problem }] });
 });
 
 test.each([

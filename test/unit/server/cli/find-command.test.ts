@@ -44,7 +44,7 @@ describe('an unknown command is wrong usage, with a hint', () => {
     ],
     [
       ['client'],
-      "'client' is not a command",
+      'client needs a command',
       'available commands: client create, client list, client update, client rotate, client revoke, client create-for-organization',
     ],
   ])('%j', (argv, message, hint) => {

@@ -62,10 +62,18 @@ test('an operator sets it up, shows it, and lists and ends connections', async (
     forwards_caller: 'yes',
   });
   expect(before).toEqual([
-    { user: 'dana@example.com', created_at: 7, renewed_at: 7, failed_at: null },
+    {
+      user: 'dana@example.com',
+      kind: 'account',
+      created_at: 7,
+      renewed_at: 7,
+      failed_at: null,
+      proved_at: null,
+      last_used_at: null,
+    },
   ]);
   expect(await admin.run('connection', 'list', 'acme/web')).toEqual([
-    'no person has connected an account',
+    'no person has connected an account or entered a key',
   ]);
   await expect(admin.run('connection', 'end', 'acme/web', 'dana@example.com')).rejects.toThrow(
     'connection not found',

@@ -20,7 +20,8 @@ function downloadOf(source: ProxySource, env: Record<string, string> = {}) {
   const failures: { what: string; error: unknown }[] = [];
   const clock = fakeClock();
   const failed = (what: string, error: unknown) => void failures.push({ what, error });
-  const ports = { nodePath: process.execPath, env, clock, failed };
+  const programFailed = () => {};
+  const ports = { nodePath: process.execPath, env, clock, failed, programFailed };
   return { download: new ProxyDownload('1.2.3', source, ports), clock, failures };
 }
 
@@ -56,6 +57,7 @@ test('the proxy of the build is read once, and named for its content', async () 
     url: `https://latchkey.example.com/download/latchkey-1.2.3.tgz?v=${sha256('built').slice(0, 16)}`,
     sha256: sha256('built'),
     bundles: { state: 'missing' },
+    programs: [],
   });
 });
 

@@ -39,7 +39,13 @@ describe('admit', () => {
 
   const endpointUrl = (serverPath: string) => `${base}/mcp/${serverPath}`;
   const ports = () => ({
-    admissions: { byKey, byClient, byPerson: async () => undefined, changeToken: () => '' },
+    admissions: {
+      byKey,
+      byClient,
+      byPerson: async () => undefined,
+      byMember: async () => undefined,
+      changeToken: () => '',
+    },
     tokens,
     clock,
     endpointUrl,

@@ -167,7 +167,7 @@ test('107: change stream: at most two streams are open at an upstream that ackno
   expect(heard).toEqual([toolsChanged.method]);
 });
 
-test('change stream: what changed while a stream was away is told, also if a subscription replaces the new one', async () => {
+test('change stream: what changed while a stream was away is reported, also if a subscription replaces the new stream', async () => {
   const { changes, stream, acknowledge, heard, settled } = following();
   await settled();
   await acknowledge(0);
@@ -180,7 +180,7 @@ test('change stream: what changed while a stream was away is told, also if a sub
   expect(heard).toEqual([toolsChanged.method, 'a:b']);
 });
 
-test('change stream: what changed is told if a stream breaks off while the next one waits', async () => {
+test('change stream: what changed is reported if a stream breaks off while the next one waits', async () => {
   const { changes, stream, acknowledge, heard, settled } = following();
   await settled();
   await acknowledge(0);

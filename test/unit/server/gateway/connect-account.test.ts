@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { withoutConnectResponse } from '#server/gateway/connect-account';
+import { awaitsToolResult, withoutConnectResponse } from '#server/gateway/connect-account';
 import { scannedMessage } from '#support/scanned-message';
 
 const call = (params: string) =>
@@ -36,4 +36,20 @@ test.each([
   '{"name":"t","inputResponses":{"theirs":"latchkey-connect"}}',
 ])('any other message that mentions it is unchanged: %s', (params) => {
   expect(strip(call(params)).body.toString()).toBe(call(params));
+});
+
+test.each([
+  ['{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}', true],
+  [
+    '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"task":{}}}}',
+    true,
+  ],
+  [
+    '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","ta\\u0073k":{"ttl":1}}}',
+    false,
+  ],
+  ['{"jsonrpc":"2.0","id":1,"method":"tools/list"}', false],
+  ['{"jsonrpc":"2.0","method":"tools/call","params":{"name":"t"}}', false],
+])('the result of a failed tool can answer it: %s, %s', (text, expected) => {
+  expect(awaitsToolResult(scannedMessage(text))).toBe(expected);
 });

@@ -191,3 +191,53 @@ test('a caller with an unsupported version gets the list of supported ones', () 
 test('a method that is not allowed gets the list of allowed ones', () => {
   expect(answer('method_not_allowed').headers).toMatchObject({ Allow: 'POST, GET, DELETE' });
 });
+
+test.each<[RefusalCode, string]>([
+  ['not_connected', 'open https://latchkey.example.com/account'],
+  ['key_missing', 'open https://latchkey.example.com/account'],
+  ['key_refused', 'enter a new one at https://latchkey.example.com/account'],
+  ['upstream_token', 'connect it again at https://latchkey.example.com/account'],
+  ['upstream_scope', 'connect it again at https://latchkey.example.com/account'],
+  ['no_person', 'sign in as a person'],
+])('a tool that needs an account answers with a result that the model reads: %s', (code, words) => {
+  const details = { page: `${base}/account` };
+  const told = answer(code, details, { awaitsToolResult: true });
+
+  expect(told).toMatchObject({ status: 200, headers: { 'Cache-Control': 'no-store' } });
+  expect(messageIn(told)).toEqual({
+    jsonrpc: '2.0',
+    id: 7,
+    result: { content: [{ type: 'text', text: expect.stringContaining(words) }], isError: true },
+  });
+  expect(errorOf(answer(code, details)).code).toBe(-32000);
+});
+
+test('a tool’s caller gets an error where it can show URLs, or where no account is missing', () => {
+  const asked = { awaitsToolResult: true };
+
+  expect(errorOf(answer('not_connected', { showsUrls: true }, asked)).code).toBe(-32042);
+  expect(errorOf(answer('insufficient_scope', {}, asked)).code).toBe(-32003);
+});
+
+test('the error of a member of a collection names the member', () => {
+  const refused = answer('upstream_timeout', { isOutcomeUnknown: true }, { member: 'sales' });
+
+  expect(errorOf(refused)).toEqual({
+    code: -32000,
+    message: 'sales: the MCP server behind this endpoint failed',
+    data: { outcome: 'unknown' },
+  });
+});
+
+test.each<[RefusalCode, GatewayAnswer['refused']]>([
+  ['hidden_tool', 'unknown'],
+  ['closed_resource', 'unknown'],
+  ['bad_credential', 'no_access'],
+  ['unavailable', 'not_sent'],
+  ['node_unreachable', 'not_sent'],
+  ['upstream_busy', 'failed'],
+  ['agent_offline', 'failed'],
+  ['too_many_requests', 'failed'],
+])('an error of ours says what it means, whatever its status: %s', (code, meaning) => {
+  expect(answer(code).refused).toBe(meaning);
+});

@@ -14,7 +14,8 @@ import type { Upstream } from '#server/gateway/upstream';
 import { accessTokens } from '#server/oauth/access-tokens';
 import { type Scope, allScopes } from '#server/model/scopes';
 import { hashSecret, mintSecret } from '#server/secrets/secrets';
-import { openStores, openStoresAt, type OpenStores } from '#server/app/stores';
+import type { OpenStores } from '#server/app/stores';
+import { openDatabase, openDatabaseIn } from '#support/open-database';
 import { fakeMac } from '#support/fake-mac';
 import { eventStream, upstreamAnswer, type ScriptedAnswer } from '#support/fake-upstream';
 import { freshSigningKeys } from '#support/fresh-signing-keys';
@@ -113,7 +114,7 @@ interface Setting {
 }
 
 async function open(way: Way, { scopes = allScopes, hiddenTools, limits }: Setting = {}) {
-  stores = await openStoresAt(':memory:');
+  stores = await openDatabase();
   await makeServer(stores);
   const changes = { ...(hiddenTools && { hiddenTools }), ...(limits && { limits }) };
   if (hiddenTools || limits) await updateServer(stores.db, 'srv_sales', changes);
@@ -443,8 +444,8 @@ describe('46: revocation: on the fast path the next call', () => {
   test('sees a change that another process wrote', async () => {
     await close();
     await using folder = await temporaryFolder();
-    stores = await openStores(folder.path);
-    other = await openStores(folder.path);
+    stores = await openDatabaseIn(folder.path);
+    other = await openDatabaseIn(folder.path);
     await makeServer(stores);
     await insertKey(stores.db, newKey({ hash: hashSecret(key), scopes: allScopes }));
     gateway = newGateway('fast');

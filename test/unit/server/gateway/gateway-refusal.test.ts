@@ -25,6 +25,7 @@ test.each<[RefusalCode, string]>([
   ['closed_resource', 'call.unknown-resource'],
   ['too_many_requests', 'call.too-many-requests'],
   ['not_connected', 'call.not-connected'],
+  ['key_missing', 'call.key-missing'],
   ['no_person', 'call.no-person'],
 ])('a call that counts as denied in usage is in the audit log: %s', (code, action) => {
   expect(isDenial(new GatewayRefusal(code))).toBe(true);

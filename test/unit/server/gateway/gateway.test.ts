@@ -54,7 +54,13 @@ beforeEach(() => {
     used,
     refused,
     note,
-    admissions: { byKey, byClient: () => Promise.resolve(undefined), byPerson, changeToken },
+    admissions: {
+      byKey,
+      byClient: () => Promise.resolve(undefined),
+      byPerson,
+      byMember: () => Promise.resolve(undefined),
+      changeToken,
+    },
     tokens: {
       issue: () => expect.fail('not here'),
       verify: () => Promise.resolve({ outcome: 'invalid', reason: 'not here' }),

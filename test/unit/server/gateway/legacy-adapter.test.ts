@@ -265,6 +265,55 @@ test('a log level is sent with every following request, and must be valid', asyn
   expect(upstream.sent.at(-1)?.text).toContain('"io.modelcontextprotocol/logLevel":"error"');
 });
 
+describe('a collection', () => {
+  const legacyTasks = { requests: { tools: { call: {} } } };
+  const collection = () => {
+    const upstream = fakeUpstream(({ text, method }) => {
+      if (method !== 'POST') return { status: 405 };
+      const asked: SaidMessage = JSON.parse(text);
+      const _meta = { 'dev.latchkey/legacyTasks': legacyTasks };
+      if (asked.method === 'server/discover') return result(asked, { ...discovered, _meta });
+      if (asked.method === 'initialize') return refusal(asked, -32022);
+      return asked.id === undefined ? { status: 202 } : result(asked, {});
+    });
+    return upstream;
+  };
+  const target = { upstream: { kind: 'collection', members: [], names: [] } } as const;
+
+  test('offers tasks of the older era, if its members do', async () => {
+    const { opened } = await inSession(collection(), { target });
+    const { opened: other } = await inSession(collection());
+
+    expect((await lastOf(opened)).result?.['capabilities']).toMatchObject({ tasks: legacyTasks });
+    expect((await lastOf(other)).result?.['capabilities']).not.toHaveProperty('tasks');
+  });
+
+  test('logs from `info` on for a caller that has not set a level', async () => {
+    const upstream = collection();
+    const { ask } = await inSession(upstream, { target });
+
+    await ask({ id: 4, method: 'tools/list' });
+    await ask({ id: 5, method: 'logging/setLevel', params: { level: 'error' } });
+    await ask({ id: 6, method: 'tools/list' });
+
+    const levels = upstream.sent.map(({ text }) => /logLevel":"(\w+)"/.exec(text)?.[1]);
+    expect(levels.slice(-2)).toEqual(['info', 'error']);
+  });
+
+  test('is told when the caller has other roots, and any other upstream is not', async () => {
+    const changed = { method: 'notifications/roots/list_changed' };
+    const [upstream, alone] = [collection(), collection()];
+    const { ask } = await inSession(upstream, { target });
+    const { ask: askAlone } = await inSession(alone);
+
+    await ask(changed);
+    await askAlone(changed);
+
+    expect(upstream.sent.at(-1)?.text).toContain(changed.method);
+    expect(alone.sent.at(-1)?.text).not.toContain(changed.method);
+  });
+});
+
 test('the GET stream becomes a subscription to what the caller may receive', async () => {
   const acknowledged = {
     method: 'notifications/subscriptions/acknowledged',

@@ -86,7 +86,7 @@ test.each([
       params: { message: 'x'.repeat(length) },
     });
     const upstream = fakeUpstream(({ text: sent }) =>
-      sent.includes('tools/list')
+      sent.includes('tools/call')
         ? { mediaType: 'text/event-stream', text: `data: ${text}\n\n` }
         : { status: 202 },
     );
@@ -98,8 +98,8 @@ test.each([
       sessionId: undefined,
     });
     const { signal } = new AbortController();
-    const list = messageOf(`{"jsonrpc":"2.0","id":${link.nextId()},"method":"tools/list"}`);
-    await link.start(list, { headers: {}, signal });
+    const call = messageOf(`{"jsonrpc":"2.0","id":${link.nextId()},"method":"tools/call"}`);
+    await link.start(call, { headers: {}, signal });
     await vi.advanceTimersByTimeAsync(0);
 
     const answered = upstream.sent.map((sent) => parsedMessage(sent.text));
@@ -227,4 +227,67 @@ test('107: link: what an inbox keeps is given up by ending the call it is of', a
   expect(call.ended.aborted).toBe(true);
   expect(ended).not.toHaveBeenCalled();
   await expect(call.inbox.next()).rejects.toEqual(tooMany);
+});
+
+/** A link whose upstream asks for something while it makes a list, and answers the list if it `goesOn`. */
+async function askedInList(method: string, { goesOn }: { readonly goesOn: boolean }) {
+  const asked = `data: {"jsonrpc":"2.0","id":"asked","method":"${method}"}\n\n`;
+  const listed = 'data: {"jsonrpc":"2.0","id":1,"result":{"tools":[]}}\n\n';
+  const never = Promise.withResolvers<ScriptedAnswer>();
+  const upstream = fakeUpstream(({ text }): ScriptedAnswer | Promise<ScriptedAnswer> => {
+    if (!text.includes('"tools/')) return { status: 202 };
+    if (text.includes('tools/call')) return never.promise;
+    return { mediaType: 'text/event-stream', text: `${asked}${goesOn ? listed : ''}` };
+  });
+  const link = new LegacyLink({
+    upstream,
+    client: {
+      capabilities: '{"roots":{},"elicitation":{}}',
+      clientInfo: undefined,
+      logLevel: undefined,
+    },
+    initialized: messageOf('{"jsonrpc":"2.0","id":0,"result":{}}'),
+    protocolVersion: '2025-06-18',
+    sessionId: undefined,
+  });
+  const { signal } = new AbortController();
+  const start = (what: string) =>
+    link.start(messageOf(`{"jsonrpc":"2.0","id":${link.nextId()},"method":"${what}"}`), {
+      headers: {},
+      signal,
+    });
+  const list = await start('tools/list');
+  await vi.advanceTimersByTimeAsync(0);
+  const refused = () =>
+    upstream.sent.map(({ text }) => parsedMessage(text)).find(({ id }) => id === 'asked')?.error;
+  return { list, start, refused };
+}
+
+test('link: a question for roots while a list is made waits for the next call', async () => {
+  const { list, start, refused } = await askedInList('roots/list', { goesOn: true });
+  const listed = list.outcome === 'started' ? list.call.inbox.rest() : [];
+  expect(listed.map(({ envelope }) => envelope.kind)).toEqual(['response']);
+  await vi.advanceTimersByTimeAsync(5000);
+
+  const called = await start('tools/call');
+
+  const got = called.outcome === 'started' ? called.call.inbox.rest() : [];
+  expect(got.map(({ envelope }) => envelope.method)).toEqual(['roots/list']);
+  expect(refused()).toBeUndefined();
+});
+
+test('link: a question for roots that a list seems to wait for is refused', async () => {
+  const { list, refused } = await askedInList('roots/list', { goesOn: false });
+  expect(list.outcome).toBe('started');
+  expect(refused()).toBeUndefined();
+
+  await vi.advanceTimersByTimeAsync(1000);
+
+  expect(refused()?.code).toBe(-32601);
+});
+
+test('link: no list makes the caller answer a form', async () => {
+  const { refused } = await askedInList('elicitation/create', { goesOn: true });
+
+  expect(refused()?.code).toBe(-32601);
 });

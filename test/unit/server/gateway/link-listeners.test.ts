@@ -5,6 +5,7 @@ import { type Message, messageOf } from '#mcp/message';
 import { BodyMemory, type GiveUp } from '#server/gateway/body-memory';
 import { LinkListeners } from '#server/gateway/link-listeners';
 import { UpstreamError } from '#server/gateway/upstream';
+import { severityOf } from '#mcp/translation';
 
 const accepted = messageOf('{"jsonrpc":"2.0","id":1,"result":{}}');
 const refused = messageOf('{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no"}}');
@@ -146,4 +147,32 @@ test('107: listeners: what waits for a listener counts until it is taken, or the
 
   listeners.remove(listener);
   expect(memory.size.bytes).toBe(0);
+});
+
+test('107: listeners: log messages go to those that want them, unless they are long, and leave room for changes', async () => {
+  const nothing = { lists: [], uris: [] };
+  const log = (level: string, data: string) =>
+    messageOf(
+      JSON.stringify({ jsonrpc: '2.0', method: 'notifications/message', params: { level, data } }),
+    );
+  const severe = severityOf('error');
+  expect(listeners.takeLog(log('error', 'nobody'))).toBe(false);
+  const adding = listeners.add(changes, signal, {}, severe);
+  await answer(0, accepted);
+  const { inbox } = await adding;
+  const silent = await listeners.add(nothing, signal);
+
+  expect(listeners.takeLog(log('error', 'first'))).toBe(true);
+  expect(listeners.takeLog(log('info', 'too little'))).toBe(true);
+  listeners.takeLog(log('error', 'x'.repeat(65 * 1024)));
+  for (let n = 0; n < 2000; n += 1) listeners.takeLog(log('error', `flood ${n}`));
+  listeners.take(updated);
+  silent.inbox.end();
+
+  const waiting = inbox.rest().map(({ body }) => body.toString());
+  expect(waiting[0]).toContain('first');
+  expect(waiting).toHaveLength(501);
+  expect(waiting.join('')).not.toContain('too little');
+  expect(waiting.at(-1)).toContain('resources/updated');
+  expect(await silent.inbox.next()).toBeUndefined();
 });

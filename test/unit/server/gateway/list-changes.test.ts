@@ -11,6 +11,7 @@ import { Ending } from '#server/model/ending';
 import type { AccessRules, ToolCaller } from '#server/model/tool-rights';
 import { sseEvents } from '#mcp/sse';
 import { rightsTo } from '#support/some-admission';
+import { patient } from '#support/patient';
 
 const sales = new Set(['sales']);
 const support = new Set(['support']);
@@ -106,7 +107,7 @@ describe('the events of a stream with those of ours', () => {
     await say(1);
     changes.look(rightsTo({ rules: rulesOf({ a: sales, b: support, c: support }) }, dana));
     changes.look(more);
-    await vi.waitFor(() => expect(read).toHaveLength(2));
+    await vi.waitFor(() => expect(read).toHaveLength(2), patient);
     await say(2);
     changes.look(rightsTo({ rules: rulesOf({ a: sales, b: sales }) }, dana));
     await end();
@@ -130,7 +131,7 @@ describe('the events of a stream with those of ours', () => {
     changes.start();
     await end();
     changes.look(more);
-    await vi.waitFor(() => expect(read).toEqual([told]));
+    await vi.waitFor(() => expect(read).toEqual([told]), patient);
     ending.abort();
     await reading;
 
@@ -154,7 +155,7 @@ describe('the events of a stream with those of ours', () => {
     expect(events.filter(Boolean)).toHaveLength(2);
   });
 
-  test('what changed before the stream is told at its start, and only once to several streams of a session', () => {
+  test('what changed before the stream is reported at its start, and only once to several streams of a session', () => {
     const session = toldLists(rightsTo({}, dana));
     const streams = [1, 2].map(() => new ListChanges(more, { lists: ['tool'], told: session }));
     for (const stream of streams) stream.start();

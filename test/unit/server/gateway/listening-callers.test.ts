@@ -58,6 +58,7 @@ describe('a caller who listens is told within a second that a list changed', () 
         byKey,
         byClient: () => Promise.resolve(undefined),
         byPerson: () => Promise.resolve(undefined),
+        byMember: () => Promise.resolve(undefined),
         changeToken: () => 'once',
       },
       tokens: {

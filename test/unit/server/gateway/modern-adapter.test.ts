@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
+import { modernHeaders } from '#mcp/headers';
 import { messageOf } from '#mcp/message';
 import { EraAdapters } from '#server/gateway/era-adapters';
 import { LegacyCall } from '#server/gateway/legacy-call';
@@ -13,6 +14,8 @@ import {
   fakeUpstream,
 } from '#support/fake-upstream';
 import { mapSteps } from '#support/map-steps';
+import { modern } from '#support/mcp-call';
+import { scannedMessage } from '#support/scanned-message';
 import { stillClock } from '#support/still-clock';
 import { patient } from '#support/patient';
 
@@ -30,6 +33,7 @@ describe('legacy upstream for modern callers', () => {
   function legacyServer() {
     let opened = 0;
     const known = new Set<string>();
+    const forgotten: { answer: ScriptedAnswer } = { answer: { status: 404 } };
     const streams: Written[] = [];
     const heard: SaidMessage[] = [];
     const script = ({ method, headers, text, signal }: SentRequest): ScriptedAnswer => {
@@ -54,7 +58,7 @@ describe('legacy upstream for modern callers', () => {
         const result = { protocolVersion: '2025-06-18', capabilities, serverInfo };
         return { ...answer({ result }), sessionId };
       }
-      if (!known.has(session)) return { status: 404 };
+      if (!known.has(session)) return forgotten.answer;
       heard.push(asked);
       if (asked.id === undefined || asked.method === undefined) return { status: 202 };
       if (asked.method !== 'tools/call') return answer({ result: { of: asked.method } });
@@ -64,7 +68,7 @@ describe('legacy upstream for modern callers', () => {
     };
     const upstream = fakeUpstream(script);
     const calls: (Written & { asked: SaidMessage })[] = [];
-    return { ...upstream, upstream, script, known, streams, calls, heard };
+    return { ...upstream, upstream, script, known, forgotten, streams, calls, heard };
   }
 
   /** The same over stdio: all requests of the server arrive on one stream, and answers begin when they are complete. */
@@ -174,14 +178,27 @@ describe('legacy upstream for modern callers', () => {
     expect(sessions).toEqual(['session-1', 'session-1', 'session-2', 'session-3']);
   });
 
-  test('a session that the upstream forgot is opened again, and the request sent once more', async () => {
-    await as('a').modern('prompts/list');
-    server.known.clear();
+  test.each([
+    ['404', { status: 404 }],
+    [
+      '400, as the examples of the SDK do',
+      {
+        status: 400,
+        text: '{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}',
+      },
+    ],
+  ])(
+    'a session that the upstream forgot, with %s, is opened again, and the request sent once more',
+    async (_, answered) => {
+      server.forgotten.answer = answered;
+      await as('a').modern('prompts/list');
+      server.known.clear();
 
-    const answer = await lastOf(await as('a').modern('prompts/list'));
+      const answer = await lastOf(await as('a').modern('prompts/list'));
 
-    expect(answer.result).toMatchObject({ of: 'prompts/list' });
-  });
+      expect(answer.result).toMatchObject({ of: 'prompts/list' });
+    },
+  );
 
   test('a session that is unused for five minutes is ended at the upstream', async () => {
     vi.useFakeTimers();
@@ -229,7 +246,56 @@ describe('legacy upstream for modern callers', () => {
     expect((await eraCaller(unknowing).modern('prompts/list')).status).toBe(404);
   });
 
+  describe('for the member of a collection', () => {
+    const proved = {
+      type: 'member',
+      collection: 'all',
+      proved: { type: 'key', keyHash: 'hash' },
+    } as const;
+    const ofCollection = () => eraCaller(server.upstream, { eras, clock, owner: 'a', proved });
+
+    test.each(['tasks/get', 'tasks/result', 'tasks/cancel'])(
+      '%s passes as it is',
+      async (method) => {
+        const { result } = await lastOf(await ofCollection().modern(method, { taskId: 't' }));
+
+        expect(result).toMatchObject({ of: method });
+        expect(server.heard.at(-1)?.params).toEqual({ taskId: 't' });
+      },
+    );
+
+    test('a change of roots is told to the upstream that has a session already', async () => {
+      const changed = 'notifications/roots/list_changed';
+      const told = () => server.heard.filter(({ method }) => method === changed).length;
+      const send = async () => {
+        const { method, params }: SaidMessage = JSON.parse(modern(changed).body);
+        const text = JSON.stringify({ jsonrpc: '2.0', method, params });
+        const { envelope } = scannedMessage(text);
+        return ofCollection().send('modern', text, { headers: modernHeaders(envelope) });
+      };
+
+      await send();
+      await ofCollection().modern('prompts/list');
+      expect(told()).toBe(0);
+      expect((await send()).status).toBe(202);
+
+      await vi.waitFor(() => expect(told()).toBe(1), patient);
+    });
+  });
+
   describe('progress and log', () => {
+    test('requests of several log levels share a session, which logs for the one that wants most', async () => {
+      const levels = ['error', 'debug', 'error', 'info'];
+      for (const level of levels) {
+        const meta = { 'io.modelcontextprotocol/logLevel': level };
+        await as('a').modern('prompts/list', {}, { meta });
+      }
+
+      const set = server.heard.filter(({ method }) => method === 'logging/setLevel');
+      expect(set.map(({ params }) => params)).toEqual([{ level: 'error' }, { level: 'debug' }]);
+      expect(server.known.size).toBe(1);
+    });
+
     test('progress arrives under the caller’s own token, the log only if the caller requested it', async () => {
       const said = async (meta: object) => {
         const answering = as('a').modern('tools/call', call, { meta });
@@ -519,6 +585,20 @@ describe('legacy upstream for modern callers', () => {
       );
     });
 
+    test('with a log level gets what the upstream logs outside of calls, from that level on', async () => {
+      const meta = { 'io.modelcontextprotocol/logLevel': 'warning' };
+      const answer = as('a').modern('subscriptions/listen', { notifications: {} }, { meta });
+      const stream = messagesOf(await answer);
+      await stream.next();
+      const log = 'notifications/message';
+      server.streams[0]?.say({ method: log, params: { level: 'info', data: 1 } });
+      server.streams[0]?.say({ method: log, params: { level: 'error', data: 2 } });
+
+      const _meta = { 'io.modelcontextprotocol/subscriptionId': 1 };
+      expect((await stream.next()).value?.params).toEqual({ level: 'error', data: 2, _meta });
+      await stream.return(undefined);
+    });
+
     test('gets no notification of another owner', async () => {
       const mine = await listen('a').messages;
       const theirs = await listen('b').messages;
@@ -583,7 +663,7 @@ describe('calls that wait for their caller', () => {
 
   function interrupted(owner: string) {
     const ports = { tell: () => undefined, over: () => undefined };
-    const call = new LegacyCall('1', ports, { isCallers: true });
+    const call = new LegacyCall('1', ports, { isCallers: true, isAskable: true });
     made.push(call);
     return { owner, link, call, question };
   }

@@ -90,6 +90,7 @@ beforeEach(() => {
       byKey,
       byClient: () => Promise.resolve(undefined),
       byPerson: () => Promise.resolve(undefined),
+      byMember: () => Promise.resolve(undefined),
       changeToken: () => 'once',
     },
     tokens: {

@@ -160,6 +160,17 @@ describe('a message of the caller', () => {
     });
   });
 
+  test('the task that a response to a question is about is opened where a request carries the response', () => {
+    const id = ann.seal('task', 'x');
+    const again = (task: string) =>
+      message(
+        'tools/call',
+        `"_meta":{},"inputResponses":{"q":{"action":"accept",${related(task)}}}`,
+      );
+
+    expect(unsealed(again(id))).toBe(again('x'));
+  });
+
   test('a state in a notification is refused like one in a request', () => {
     const place = (value: string) => told('notifications/x', `"requestState":"${value}"`);
 
@@ -279,6 +290,15 @@ describe('an answer of the upstream', () => {
     });
   });
 
+  test('the task that a question is about is sealed where a result puts the question', async () => {
+    const asking = (id: string) =>
+      result(
+        `"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{${related(id)}}}},"requestState":"${id === task ? state.replace('"', String.raw`\"`) : String.raw`s\"1`}"`,
+      );
+
+    expect(await sealedText(json(asking('t-1')))).toBe(asking(task));
+  });
+
   test('an answer that requires input and has no state gets one with the id of the call', async () => {
     const added = sealState(seal, { callId, value: undefined });
     const asks = '"resultType":"input_required","inputRequests":{}';
@@ -293,7 +313,7 @@ describe('an answer of the upstream', () => {
     }
   });
 
-  test('the task that an answer begins or reports is told, sealed and with its status', async () => {
+  test('the task that an answer begins or reports is noted, sealed and with its status', async () => {
     told.mockClear();
     await sealedText(json(Buffer.from(result('"task":{"taskId":"t-1","status":"working"}'))));
     await sealedText(json(Buffer.from(result('"taskId":"t-1","status":"failed"'))));

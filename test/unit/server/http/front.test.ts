@@ -8,7 +8,7 @@ import { Front, type FrontOptions } from '#server/http/front';
 import { jsonLog } from '#server/log/log';
 import { accessTokens } from '#server/oauth/access-tokens';
 import { FailedAttempts } from '#server/oauth/failed-attempts';
-import { openStoresAt } from '#server/app/stores';
+import { openDatabase } from '#support/open-database';
 import { assertionPorts } from '#support/assertion-ports';
 import { type CountedServer, bodyOf, countedServer } from '#support/counted-server';
 import { freshSigningKeys } from '#support/fresh-signing-keys';
@@ -17,7 +17,7 @@ import { stillClock } from '#support/still-clock';
 import { patient } from '#support/patient';
 
 const logged: string[] = [];
-const stores = await openStoresAt(':memory:');
+const stores = await openDatabase();
 const noteLater = vi.fn<CountedRefusals['noteLater']>();
 const options: FrontOptions = {
   gateway: { answer: (request) => handle(request), together: (answerAll) => answerAll() },

@@ -186,7 +186,8 @@ test('a connection that breaks after a mail was accepted repeats only this mail,
 test('a mail that another process claimed is not sent until the claim runs out', async () => {
   await add('zoe@example.com');
   const until = clock.now() + 180;
-  await claimMail(stores.db, org, { now: clock.now(), until });
+  const { revision = -1 } = (await findMailServer(stores.db, org)) ?? {};
+  await claimMail(stores.db, { organizationId: org, revision }, { now: clock.now(), until });
 
   await deliveries.look();
   const early = server.mails.length;
@@ -210,6 +211,18 @@ test('two processes that send at the same time send each mail once', async () =>
   expect(received()).toEqual(all);
 });
 
+test('a slow server gets no more mails in a turn than fit into a minute', async () => {
+  server.script((step) => {
+    if (step === 'data') clock.advance(60);
+    return undefined;
+  });
+  await add('a@example.com', 'b@example.com');
+
+  await lookUntil(async () => (await statuses()).every((status) => status === 'sent'));
+
+  expect([server.mails.length, server.connections]).toEqual([2, 2]);
+});
+
 test('closing ends the connection, and the mail in progress is sent by the next process', async () => {
   server.script((step) => (step === 'rcpt' ? 'hang' : undefined));
   await add('zoe@example.com');
@@ -224,12 +237,30 @@ test('closing ends the connection, and the mail in progress is sent by the next 
   expect(faults).toEqual([]);
 });
 
-test('a mail that cannot be opened is a fault, and does not keep other organizations waiting', async () => {
-  const foreign = { id: 'mail_1', kind: 'notice', recipient: 'x@example.com' } as const;
-  const row = { ...foreign, invitationId: undefined, sealedContent: 'of another key' };
-  await insertMails(stores.db, org, [row], { now: clock.now(), most: 9 });
+test('a mail that cannot be decrypted ends, and those behind it are sent', async () => {
+  await add('a@example.com');
+  await stores.db.updateTable('mail').set({ sealed_content: 'of another key' }).execute();
+  await add('b@example.com');
 
-  await lookUntil(() => faults.length > 0);
+  await lookUntil(async () => !(await statuses()).includes('waiting'));
 
+  expect(await mails()).toMatchObject([
+    { status: 'refused', answer: expect.stringContaining('cannot be decrypted') },
+    { status: 'sent' },
+  ]);
+  expect(faults).toEqual([]);
+});
+
+test('a password that cannot be decrypted is a failure of the server, which says so', async () => {
+  await add('a@example.com');
+  await stores.db
+    .updateTable('mail_server')
+    .set({ user_name: 'latchkey', sealed_password: 'of another key' })
+    .execute();
+
+  await lookUntil(async () => (await findMailServer(stores.db, org))?.attempts === 1);
+
+  expect((await findMailServer(stores.db, org))?.lastFailure?.why).toContain('enter it again');
   expect(await statuses()).toEqual(['waiting']);
+  expect(faults).toEqual([]);
 });

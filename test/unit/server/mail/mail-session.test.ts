@@ -10,7 +10,7 @@ const guard = {
   allowedHosts: ['127.0.0.1'],
   resolve: () => Promise.reject(new Error('no test resolves a name')),
 };
-const password = 'correct horse battery';
+const password = 'correct  horse battery';
 
 let before: string[];
 let certificate: Certificate;

@@ -40,3 +40,9 @@ test.each([
 ])('csv: %j is separated by %j', (text, separator) => {
   expect(csvSeparator(text)).toBe(separator);
 });
+
+test('187: a hostile file is read in linear time', () => {
+  const { records, open } = readCsv('"a'.repeat(500_000));
+
+  expect([records.length, open]).toEqual([1, undefined]);
+});

@@ -1,7 +1,8 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { ResourceUri, UriTemplate } from '#server/model/resource-uri';
+import { ResourceUri, Steps, UriTemplate } from '#server/model/resource-uri';
+import { ToolRights } from '#server/model/tool-rights';
 import { ensure, testProperties } from '#support/properties';
 
 const haveFormInCommon = (one: string, other: string) => {
@@ -169,6 +170,38 @@ describe('a template of a URI', () => {
     expect(narrowly(`x://${'{a}a'.repeat(100)}`, `x://${a}`)).toBe(true);
     expect(widely(`x://${'{a}a'.repeat(2000)}b{c}`, `x://${'a'.repeat(8000)}`)).toBe(false);
     expect(new ResourceUri(`x://%${'25'.repeat(4000)}41`).forms).toContain('x:/a');
+  });
+
+  test('186: many hostile templates take a bounded number of steps together, and what is left does not open, and closes', () => {
+    const hostile = Array.from({ length: 9 }, (_, at) => `x://{a${at}}${'{a}'.repeat(100)}/b`);
+    const compared = (...templates: string[]) => {
+      const uri = new ResourceUri(`x://${'a'.repeat(2000)}/b`);
+      const all = [...templates, 'x://{+a}'].map((text) => new UriTemplate(text));
+      const narrow = all.map((one) => one.matchesNarrowly(uri)).at(-1);
+      return [narrow, new UriTemplate('x://c/{a}').matchesWidely(uri)];
+    };
+
+    expect(compared()).toEqual([true, false]);
+    expect(compared(...hostile)).toEqual([false, true]);
+  });
+
+  test('186: the URIs of a list share their steps', () => {
+    const resources = Array.from({ length: 40 }, (_, at) => `x://{a${at}}${'{a}'.repeat(99)}/`);
+    const selection = {
+      type: 'chosen',
+      tools: [],
+      prompts: [],
+      resources: [...resources, 'x://{+a}'],
+    } as const;
+    const offered = { withheld: {}, open: {}, readOnly: new Set<string>() };
+    const rights = new ToolRights({ hiddenTools: [], offered }, { selections: [selection] });
+    const steps = Steps.ofList();
+    const listed = [1, 2, 3, 4, 5, 6, 7, 8, 9].map((at) =>
+      rights.lists('resource', `x://${'a'.repeat(250)}/${at}/`, steps),
+    );
+
+    expect([listed.at(0), listed.at(-1)]).toEqual([true, false]);
+    expect(rights.lists('resource', 'x://a9')).toBe(true);
   });
 });
 

@@ -57,7 +57,7 @@ test.each(kinds)(
       opened.push(...settings);
       return unused;
     };
-    const resources = { http: open, agent: open, stdio: open, demo: unused };
+    const resources = { http: open, agent: open, stdio: open, demo: unused, collection: open };
     openUpstream(someTarget({ name: 'crm', upstream }), 'dana', resources);
     const view = toUpstreamView(upstream, new Map([['agt_1', 'berlin']]));
     const { kind, ...shown } = view;
@@ -122,8 +122,9 @@ test('drivers: a private URL that the server has already may stay', async () => 
   });
 });
 
-test('drivers: a stdio upstream cannot be chosen', () => {
-  expect(upstreamChoiceSchema.safeParse({ kind: 'stdio' }).success).toBe(false);
+test('drivers: a stdio upstream and a collection cannot be chosen', () => {
+  for (const kind of ['stdio', 'collection'])
+    expect(upstreamChoiceSchema.safeParse({ kind, members: [], names: [] }).success).toBe(false);
 });
 
 test('drivers: no two settings share a name, as the form of a server has the settings of every kind', () => {
@@ -145,7 +146,13 @@ test('drivers: no two settings share a name, as the form of a server has the set
 test('drivers: no two options share a name, and a setting is in the form and in a command', () => {
   const options = offeredKinds.flatMap((kind) => kind.options.map(({ name }) => name));
 
-  expect(offeredKinds.map(({ kind }) => kind)).toEqual(['http', 'agent', 'demo', 'stdio']);
+  expect(offeredKinds.map(({ kind }) => kind)).toEqual([
+    'http',
+    'agent',
+    'demo',
+    'stdio',
+    'collection',
+  ]);
   expect(options).toEqual(['http-url', 'agent', 'demo']);
 });
 
@@ -158,7 +165,7 @@ test.each([
     send: () => Promise.resolve({ ...answer, challenge: undefined, retryAfterSeconds: undefined }),
   };
   const none = () => expect.fail('another kind');
-  const resources = { http: none, agent: none, demo, stdio: none };
+  const resources = { http: none, agent: none, demo, stdio: none, collection: none };
   const { signal } = new AbortController();
   const sent = openUpstream(someTarget(), 'dana', resources).send({
     method: 'POST',

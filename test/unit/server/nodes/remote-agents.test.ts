@@ -7,6 +7,7 @@ import { NodeLinks } from '#server/nodes/node-links';
 import { type LocalAgents, RemoteAgents } from '#server/nodes/remote-agents';
 import { masterKey } from '#server/secrets/master-key';
 import { MemoryBus } from '#support/memory-bus';
+import { patient } from '#support/patient';
 
 let nowMs: number;
 let bus: MemoryBus;
@@ -226,7 +227,7 @@ test('remote agents: the news that a caller lost access is repeated every second
   c.failures = 3;
   c.agents.endCaller('dana');
   c.agents.endCaller('eve');
-  await vi.waitFor(() => expect(a.ended).toEqual(['dana', 'eve']));
+  await vi.waitFor(() => expect(a.ended).toEqual(['dana', 'eve']), patient);
 
   expect(c.pauses).toEqual([1000, 1000, 1000]);
   expect(c.ended).toEqual(['dana', 'eve']);

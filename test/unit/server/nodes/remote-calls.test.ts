@@ -105,6 +105,13 @@ test('call of another node: the proved identity is sent, and no credential', asy
   expect(answered).toEqual({ status: 200, headers: { 'X-Test': 'yes' }, body: Buffer.from('{}') });
 });
 
+test('call of another node: what a refusal there means arrives with its answer', async () => {
+  const refused = { status: 503, headers: {}, errorCode: -32000, refused: 'not_sent' } as const;
+  answer = async () => ({ ...refused, body: 'later' });
+
+  expect(await send()).toEqual({ ...refused, body: Buffer.from('later') });
+});
+
 test('call of another node: a body over the limit is refused', async () => {
   answer = async ({ readBody }) => {
     const read = await Promise.resolve(readBody()).catch((error: unknown) => error);

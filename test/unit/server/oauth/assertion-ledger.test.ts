@@ -5,7 +5,8 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { expect, onTestFinished, test } from 'vitest';
 
-import { databaseName, openStores } from '#server/app/stores';
+import { databaseName } from '#server/app/stores';
+import { openDatabaseIn } from '#support/open-database';
 import { AssertionLedger, type SpentAssertion } from '#server/oauth/assertions';
 import { fakeClock } from '#support/fake-clock';
 import { temporaryFolder } from '#support/temporary-folder';
@@ -13,7 +14,7 @@ import { temporaryFolder } from '#support/temporary-folder';
 /** The ledgers of two processes on one database. */
 async function twoProcesses() {
   const folder = await temporaryFolder();
-  const [own, other] = [await openStores(folder.path), await openStores(folder.path)];
+  const [own, other] = [await openDatabaseIn(folder.path), await openDatabaseIn(folder.path)];
   onTestFinished(async () => {
     await own.close();
     await other.close();
@@ -21,7 +22,7 @@ async function twoProcesses() {
   });
   const clock = fakeClock();
   const assertion = (id: string): SpentAssertion => ({
-    source: { type: 'url', url: 'https://id.example/keys' },
+    organizationId: 'org_acme',
     issuer: 'https://id.example',
     id,
     exp: clock.now() + 300,
@@ -40,6 +41,28 @@ test('used assertions: of equal ones that come together, one is the first, at wh
 
   expect(spent.filter(Boolean)).toHaveLength(100);
   expect(await Promise.all(ids.map((id) => two.spend(assertion(id))))).not.toContain(true);
+});
+
+test('used assertions: other keys of the issuer let none be used again; another organization does not use them up', async () => {
+  const { one, two, assertion } = await twoProcesses();
+  const workload = (name: string, organizationId: string): SpentAssertion => ({
+    ...assertion('a'),
+    organizationId,
+    source: { type: 'url', url: `https://id.example/${name}` },
+  });
+  const inTurn = [
+    [one, workload('keys', 'org_acme')],
+    [two, workload('other-keys', 'org_acme')],
+    [one, workload('keys', 'org_other')],
+    [two, workload('own-keys', 'org_third')],
+    [one, assertion('a')],
+    [two, { ...assertion('a'), organizationId: 'org_fourth' }],
+  ] as const;
+  const spent: boolean[] = [];
+  for (const [ledger, used] of inTurn) spent.push(await ledger.spend(used));
+
+  // A token of a workload does not say which organization it is for: by the same keys, it counts in one of them.
+  expect(spent).toEqual([true, false, false, true, false, true]);
 });
 
 test('used assertions: those that come during a transaction are recorded after it', async () => {

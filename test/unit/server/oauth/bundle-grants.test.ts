@@ -70,6 +70,7 @@ async function code(names: readonly string[] = ['sales', 'wiki', 'crm']) {
       serverId: `srv_${name}`,
       serverPath: `acme/${name}`,
       scopes: ['mcp:tools:read'] as const,
+      tools: { type: 'all' } as const,
     };
   });
   const location = await issueBundleCode(request, { userId: 'user_dana', servers }, server.ports);

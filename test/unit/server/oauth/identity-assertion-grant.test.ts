@@ -12,6 +12,7 @@ import {
   revokeGrant,
 } from '#server/db/grants';
 import { allowAssertedGrant } from '#server/db/assertion-grants';
+import { listDevices, signOutDevice } from '#server/db/devices';
 import { updateProvider } from '#server/db/identity-providers';
 import { findLinkedMember, linkMember } from '#server/db/member-identities';
 import { insertDomain, setDomainProof } from '#server/db/organization-domains';
@@ -20,6 +21,7 @@ import { changeRole, insertUser } from '#server/db/people';
 import { insertServer } from '#server/db/servers';
 import { updateSettings } from '#server/db/settings';
 import { insertTrustRule } from '#server/db/trust-rules';
+import { ownClientDocument, readClientDocument } from '#server/oauth/client-documents';
 import { tokenEndpoint } from '#server/oauth/grants';
 import { hashSecret, mintSecret } from '#server/secrets/secrets';
 import {
@@ -35,6 +37,7 @@ import {
 } from '#support/authorization-server';
 import { newestEvents } from '#support/newest-events';
 import { insertSomeProvider } from '#support/some-provider';
+import { patient } from '#support/patient';
 
 let made: AuthorizationServer;
 let company: AssertionIssuer;
@@ -265,6 +268,127 @@ test('identity assertion: someone who is no member does not join, even where a s
   const claims = { sub: 'new', email: 'new@example.com', email_verified: true };
 
   await expect(ask(await assertion({ claims }))).rejects.toMatchObject(refusal('invalid_grant'));
+});
+
+test.each([
+  ['email-missing', {}],
+  ['email-unverified', { email: 'dana@example.com' }],
+  ['domain-unproved', { email: 'dana@elsewhere.example', email_verified: true }],
+  ['no-member', { email: 'nobody@example.com', email_verified: true }],
+  ['other-account', { email: 'dana@example.com', email_verified: true }],
+])(
+  'identity assertion: the audit log of the organization says that a first link was refused: %s',
+  async (why, about) => {
+    const claims = { sub: 'someone else', ...about };
+    await expect(ask(await assertion({ claims }))).rejects.toMatchObject({
+      message: 'the assertion is about no member of the organization',
+    });
+    await expect
+      .poll(() => newestEvents(made.stores.db, 1), patient)
+      .toMatchObject([
+        {
+          action: 'provider.link',
+          actor: 'anonymous',
+          organization: 'acme',
+          outcome: 'refused',
+          target: `provider:idp_acme ${why}`,
+        },
+      ]);
+  },
+);
+
+test('189: identity assertion: one that was used stays used when the keys of its issuer are at another place', async () => {
+  const text = await assertion();
+  await ask(text);
+  await change({ keysUrl: company.keysUrl });
+
+  await expect(ask(text)).rejects.toMatchObject({ message: 'the assertion was used before' });
+  expect(await ask(await assertion())).toMatchObject({ token_type: 'Bearer' });
+});
+
+test('identity assertion: one for servers of two organizations is used up for all that trust these keys, too', async () => {
+  const resource = `${base}/mcp/acme/sales`;
+  const spent = async (others: readonly string[]) => {
+    await made.stores.db.deleteFrom('spent_challenge').execute();
+    await ask(await assertion({ claims: { resource: [resource, ...others] } }), { resource });
+    return (await made.stores.db.selectFrom('spent_challenge').selectAll().execute()).length;
+  };
+  const other = [`${base}/mcp/other/sales`];
+  const same = [`${base}/mcp/acme/wiki`, 'https://elsewhere.example/mcp/other/sales'];
+
+  expect([await spent(other), await spent(other), await spent(same)]).toEqual([2, 2, 1]);
+});
+
+test('identity assertion: only our own proxy names its device', async () => {
+  const device = { device_id: 'd'.repeat(22), device_name: 'laptop', device_system: 'Linux' };
+  await ask(await assertion(), device);
+
+  expect(await listDevices(made.stores.db, { userId: 'user_dana' }, made.clock.now())).toEqual([]);
+});
+
+describe('identity assertion of our own proxy', () => {
+  const device = { device_id: 'd'.repeat(22), device_name: 'laptop', device_system: 'Linux' };
+  const desk = { device_id: 'e'.repeat(22), device_name: 'desk', device_system: 'macOS' };
+  let own: string;
+  beforeEach(async () => {
+    own = ownClientDocument(base).client_id;
+    const client = readClientDocument(own, JSON.stringify(ownClientDocument(base)));
+    await putDocumentedClient(made.stores.db, client, made.clock.now());
+    await change({ assertionClients: [own] });
+  });
+  const asProxy = async (
+    fields: Readonly<Record<string, string>>,
+    claims: Signed['claims'] = {},
+  ) => {
+    const text = await assertion({ claims: { client_id: own, ...claims } });
+    const form = { grant_type: jwtBearer, assertion: text, client_id: own, ...fields };
+    const url = `${base}/api/oauth/token`;
+    const resolveClient: typeof made.ports.resolveClient = async (id) => {
+      const found = await findClient(made.stores.db, id);
+      if (!found) throw new TypeError('no client');
+      return found;
+    };
+    const request = {
+      form: new Map(Object.entries(form)),
+      method: 'POST',
+      url,
+      headers: {},
+    } as const;
+    return (await tokenEndpoint(request, { ...made.ports, resolveClient })).tokens;
+  };
+  const devices = () => listDevices(made.stores.db, { userId: 'user_dana' }, made.clock.now());
+
+  test('188: the grant belongs to the device, and ends with its sign-out alone, until the person signs in at the provider again', async () => {
+    const { db } = made.stores;
+    const first = await asProxy(device);
+    const other = await asProxy(desk);
+    const again = await asProxy(device);
+    const listed = await devices();
+    const laptop = listed.find(({ name }) => name === 'laptop');
+    await signOutDevice(db, laptop?.id ?? '', { userId: 'user_dana' }, made.clock.now());
+    const signedOutAt = made.clock.now();
+    const admitted = await Promise.all(
+      [first, again, other].map(({ access_token: token }) => made.admitted(token)),
+    );
+
+    expect(listed.map(({ name, system, grants }) => [name, system, grants.length])).toEqual(
+      expect.arrayContaining([
+        ['laptop', 'Linux', 1],
+        ['desk', 'macOS', 1],
+      ]),
+    );
+    expect(admitted.map((one) => one !== undefined)).toEqual([false, false, true]);
+    for (const claims of [{}, { auth_time: signedOutAt - 60 }]) {
+      await expect(asProxy(device, claims)).rejects.toMatchObject({
+        code: 'invalid_grant',
+        message: 'signed out: this device was signed out after the person signed in',
+      });
+    }
+    expect(await asProxy(desk)).toMatchObject({ token_type: 'Bearer' });
+    await made.clock.advance(5);
+    const back = await asProxy(device, { auth_time: signedOutAt + 2 });
+    expect(await made.admitted(back.access_token)).toBeDefined();
+  });
 });
 
 test('identity assertion: what the person withdrew is refused until they allow it again', async () => {

@@ -6,7 +6,7 @@ import { afterEach, expect, test, vi } from 'vitest';
 import { accessTokens } from '#server/oauth/access-tokens';
 import { masterKey } from '#server/secrets/master-key';
 import { KeyRing, rotateSigningKey, readSigningKeys } from '#server/oauth/signing-keys';
-import { openStores } from '#server/app/stores';
+import { openDatabaseIn } from '#support/open-database';
 import { fakeClock } from '#support/fake-clock';
 import { temporaryFolder } from '#support/temporary-folder';
 
@@ -17,7 +17,7 @@ afterEach(async () => {
 
 async function opened() {
   const folder = await temporaryFolder('keys');
-  const stores = await openStores(folder.path);
+  const stores = await openDatabaseIn(folder.path);
   const ports = { masterKey: masterKey(randomBytes(32)), clock: fakeClock(), failed: vi.fn() };
   const ring = await KeyRing.open(stores.db, ports);
   cleanUp.push(

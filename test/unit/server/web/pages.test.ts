@@ -156,6 +156,7 @@ const proxy = proxyReference('https://cloud.example.com', {
   fileName: 'latchkey-1.2.3.tgz',
   sha256: '0123456789abcdef'.repeat(4),
   bundles: { state: 'ready', platforms: ['darwin', 'win32', 'linux'] },
+  programs: [],
 });
 const sales = {
   organization: 'acme',

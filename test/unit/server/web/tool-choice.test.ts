@@ -112,6 +112,12 @@ test('tool choice: boxes have ids of their own, also for names that differ only 
   expect(new Set(ids).size).toBe(2);
 });
 
+test('tool choice: a field that no box of ours has is ignored', () => {
+  const sent = new URLSearchParams({ tools: 'chosen', 'tools.tool.%': 'on', 'tools.tool.a': 'on' });
+
+  expect(sentTools(formOf(sent), 'tools')).toEqual(['chosen', 'tool:a']);
+});
+
 test('tool choice: names that nothing checked limit nothing unless that is chosen', () => {
   const sent = new URLSearchParams({ tools: 'all', 'tools.tool.a': 'on' });
 

@@ -1,6 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
 
-import { openStores, type OpenStores } from '#server/app/stores';
+import type { OpenStores } from '#server/app/stores';
+import { openDatabaseIn } from '#support/open-database';
 import { deleteOldCalls } from '#server/db/calls';
 import { markAssertionUsed } from '#server/db/client-secrets';
 import { insertClient } from '#server/db/clients';
@@ -22,8 +23,8 @@ async function twoProcesses(): Promise<{
   readonly admitted: () => unknown;
 }> {
   const folder = await temporaryFolder();
-  const own = await openStores(folder.path);
-  const other = await openStores(folder.path);
+  const own = await openDatabaseIn(folder.path);
+  const other = await openDatabaseIn(folder.path);
   onTestFinished(async () => {
     await own.close();
     await other.close();

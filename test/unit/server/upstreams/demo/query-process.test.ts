@@ -106,7 +106,7 @@ test('query process: rows beyond the limit are left out, and the answer says so'
 });
 
 test('query process: an endless query is killed at the time limit, and the queries behind it are answered', async () => {
-  const brief = new QueryProcess({ nodePath: process.execPath, file, timeoutMs: 400 });
+  const brief = new QueryProcess({ nodePath: process.execPath, file, timeoutMs: 1000 });
   const outcomes = await Promise.all([
     brief.run({ sql: endless, maxRows: 1 }, never),
     brief.run({ sql: endless, maxRows: 1 }, never),
@@ -127,7 +127,7 @@ test('query process: a query that takes too much memory ends only the child', as
 
   expect(outcome).toEqual({ outcome: 'ended' });
   expect(await run('select 1')).toMatchObject({ outcome: 'rows' });
-}, 40_000);
+});
 
 test('query process: a cancelled query stops, whether it waits or runs', async () => {
   const [running, waiting] = [new AbortController(), new AbortController()];

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { agentCreate, agentList } from '#server/admin/agents';
 import { administer } from '#server/admin/command';
+import { findServer } from '#server/db/servers';
 import { OnlineAgents } from '#server/upstreams/tunnel/online-agents';
 import { offlineAgent } from '#server/upstreams/tunnel/connected-agent';
 import { administration } from '#support/administration';
@@ -15,9 +16,13 @@ async function connecting() {
   const ids = { east: await made('east'), west: await made('west') };
   const process = () => {
     const connected = new Set<string>();
+    const servers = [
+      { name: 'files', kind: 'stdio' },
+      { name: 'web', kind: 'http' },
+    ];
     let revision = 0;
     const tunnels = {
-      presences: () => new Map([...connected].map((id) => [id, offlineAgent])),
+      presences: () => new Map([...connected].map((id) => [id, { ...offlineAgent, servers }])),
       revision: () => revision,
     };
     const failed = (error: unknown) => {
@@ -79,4 +84,21 @@ test('online agents: an agent that is still connected to another process stays o
 
   expect(await admin.listed()).toEqual(['east']);
   await Promise.all([first.online.close(), second.online.close()]);
+});
+
+test('online agents: a server that an agent runs as a command takes no keys of people, says a command, too', async () => {
+  await using admin = await connecting();
+  const { online, change } = admin.process();
+  for (const name of ['files', 'web'])
+    await admin.run('server', 'create', `acme/${name}`, '--agent', 'east');
+  await change((ids) => ids.add(admin.ids.east));
+  await change((ids) => ids.clear());
+  const setKeys = (name: string) =>
+    admin.run('server', 'set-access', `acme/${name}`, '--per-person-key');
+
+  await expect(setKeys('files')).rejects.toThrow('a command and a collection cannot');
+  await setKeys('web');
+
+  expect((await findServer(admin.stores.db, 'acme', 'web'))?.target.personKey).toBeDefined();
+  await online.close();
 });

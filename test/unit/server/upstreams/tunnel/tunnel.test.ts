@@ -50,6 +50,32 @@ test('a request is OPEN, DATA and END, and its answer arrives whole', async () =
   });
 });
 
+test('a person’s key goes only to an agent that passes it on, for a server over HTTP', async () => {
+  using server = handTunnels();
+  const key = { name: 'x-api-key', value: 'the key of dana' };
+  const recent = server.connect(['sales'], { greets: false });
+  recent.say(hello(['sales'], { keys: true, servers: [{ name: 'sales', kind: 'http' }] }));
+  void server.send({ key }).catch(() => undefined);
+  const opened = recent.opened().map(({ json }) => json);
+
+  expect(opened).toMatchObject([{ server: 'sales', headers: {}, key }]);
+});
+
+test.each([
+  ['of a command', { keys: true }],
+  ['of an agent that does not know keys', { servers: [{ name: 'sales', kind: 'http' }] }],
+])('a person’s key is not sent to a server %s', async (_title, said) => {
+  using server = handTunnels();
+  const agent = server.connect(['sales'], { greets: false });
+  agent.say(hello(['sales'], said));
+
+  const sent = server.send({ key: { name: 'x-api-key', value: 'the key of dana' } });
+  sent.catch(() => undefined);
+
+  expect(agent.opened()).toEqual([]);
+  await expect(sent).rejects.toMatchObject({ code: 'not_served' });
+});
+
 test('frames are joined only for an agent whose HELLO says that it reads BATCH', () => {
   using server = handTunnels();
   const old = server.connect();

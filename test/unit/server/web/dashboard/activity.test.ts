@@ -354,20 +354,40 @@ async function callIds({ server }: Awaited<ReturnType<typeof pageApp>>) {
   return rows.orderBy('id').execute();
 }
 
-test.each([
-  ['admin', '12 calls between 15 Jan, 08:00 and 15 Jan, 08:01 are missing: the queue was full.'],
-  ['member', 'Calls between 15 Jan, 08:00 and 15 Jan, 08:01 may be missing: the queue was full.'],
-] as const)('activity: the page of the %s says when calls are missing', async (role, words) => {
-  const { app, look } = await recorded(role, [{ userId: 'user_dora' }]);
-  const fromMs = Date.parse('2027-01-15T08:00:10Z');
-  const gap = { organizationId: 'org_acme', node: 'node-1', reason: 'queue_full' } as const;
-  await addGaps(app.server.stores.db, [{ ...gap, fromMs, untilMs: fromMs + 2000, calls: 12 }]);
-  const textOf = async (query: string) =>
-    (await look(query)).text.replaceAll(/<[^>]+>/g, '').replaceAll(/\s+/g, ' ');
+test('activity: the page of a member does not say why a tool was closed to them', async () => {
+  const refused = { userId: 'user_dora', end: 'refused', error: 'hidden_tool' } as const;
+  const { look } = await recorded('member', [{ ...refused, subject: 'probed' }]);
 
-  expect(await textOf('?from=2027-01-15&until=2027-01-15')).toContain(words);
-  expect(await textOf('?from=2027-01-14&until=2027-01-14')).not.toContain('missing');
+  const { text } = await look('');
+  expect(text).toContain('probed');
+  expect(text).toContain('The server has no such tool.');
+  expect(text).not.toContain('hidden_tool');
+  expect((await look('?error=unknown_tool')).text).toContain('probed');
+  expect((await look('?error=hidden_tool')).text).not.toContain('probed');
 });
+
+const gapTime = 'between 15 Jan, 08:00 and 15 Jan, 08:01';
+const lostEnds = 'without an outcome: the queue was full when they ended';
+
+test.each([
+  ['admin', 'queue_full', `12 calls ${gapTime} are missing: the queue was full.`],
+  ['member', 'queue_full', `Calls ${gapTime} may be missing: the queue was full.`],
+  ['admin', 'ends_dropped', `12 calls ${gapTime} are ${lostEnds}.`],
+  ['member', 'ends_dropped', `Calls ${gapTime} may be ${lostEnds}.`],
+] as const)(
+  'activity: the page of the %s says of a gap (%s) when it was',
+  async (role, reason, words) => {
+    const { app, look } = await recorded(role, [{ userId: 'user_dora' }]);
+    const fromMs = Date.parse('2027-01-15T08:00:10Z');
+    const gap = { organizationId: 'org_acme', node: 'node-1', reason } as const;
+    await addGaps(app.server.stores.db, [{ ...gap, fromMs, untilMs: fromMs + 2000, calls: 12 }]);
+    const textOf = async (query: string) =>
+      (await look(query)).text.replaceAll(/<[^>]+>/g, '').replaceAll(/\s+/g, ' ');
+
+    expect(await textOf('?from=2027-01-15&until=2027-01-15')).toContain(words);
+    expect(await textOf('?from=2027-01-14&until=2027-01-14')).not.toContain('queue');
+  },
+);
 
 test('activity: only the newest page is live, with the filter of its URL', async () => {
   const tools = Array.from({ length: 60 }, () => ({ subject: 'search' }));

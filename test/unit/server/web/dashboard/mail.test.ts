@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import { listMails } from '#server/db/mail';
+import { newestEvents } from '#support/newest-events';
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
 import { smtpServer, type SmtpServer } from '#support/smtp-server';
 
@@ -35,6 +36,16 @@ const waiting = async () => {
   const part = { status: 'waiting', limit: 50, offset: 0 } as const;
   return (await listMails(app.server.stores.db, 'org_acme', part)).items;
 };
+
+test('mail: pages of an organization without a mail server record no refusal', async () => {
+  const before = await newestEvents(app.server.stores.db, 1);
+
+  for (const path of ['/settings/mail', '/people/invite', '/people/invitations']) {
+    expect((await app.get(home + path, owner.cookie)).status).toBe(200);
+  }
+
+  expect(await newestEvents(app.server.stores.db, 1)).toEqual(before);
+});
 
 test('mail page: an owner sets the server up, and an admin sees it without a form', async () => {
   const before = await show('/settings/mail');

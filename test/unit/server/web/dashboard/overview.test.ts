@@ -1,7 +1,9 @@
 import { expect, onTestFinished, test } from 'vitest';
 
 import { insertGroup } from '#server/db/groups';
+import { insertKey } from '#server/db/keys';
 import { setServerAccess } from '#server/db/server-access';
+import { newKey } from '#support/made-records';
 import { pageApp } from '#support/page-app';
 
 async function opened() {
@@ -85,4 +87,31 @@ test('first steps: an assistant is connected once there is a server', async () =
 
   expect(before.text).toMatch(/<a href="[^"]+">Connect an assistant/);
   expect(after.text).toContain('<li class="open">Connect an assistant');
+});
+
+test('needs attention: things are listed with their action, the rest of a kind is folded, and nothing is said once', async () => {
+  const app = await opened();
+  const { cookie } = await app.browser('user_ada', { organizationId: 'org_acme', role: 'owner' });
+  const { stores, clock } = app.server;
+  const before = await app.get('/dashboard/acme', cookie);
+  const expiresAt = clock.now() + 86_400;
+  const createdAt = clock.now();
+  await Promise.all(
+    ['a', 'b', 'c', 'd', 'e'].map((name) =>
+      insertKey(
+        stores.db,
+        newKey({ id: `key_${name}`, hash: name, name: `<b>${name}`, createdAt, expiresAt }),
+      ),
+    ),
+  );
+
+  const { text } = await app.get('/dashboard/acme', cookie);
+
+  expect(before.text).toContain('Nothing needs attention.');
+  expect(text).not.toContain('Nothing needs attention.');
+  expect(text).toContain('The API key &lt;b&gt;a of sales expires');
+  expect(text).toContain('href="/dashboard/acme/servers/sales/keys/key_a/rotate"');
+  expect(text).toContain('2 others: Keys and client secrets that expire');
+  for (const gone of ['API keys to rotate', 'No failed calls', 'No denied requests'])
+    expect(before.text).not.toContain(gone);
 });

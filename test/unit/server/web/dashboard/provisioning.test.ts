@@ -98,14 +98,20 @@ test('provisioning: the page says that no token is active, and whose creator lef
   const ofMember = await shown();
   await removeMember(db, organizationId, 'toni', 'admin');
   const left = await shown();
+  const [token] = await tokens();
+  const found = [await shown(needsOwner, admin), await shown('/dashboard/acme', admin)];
   await db.updateTable('scim_token').set({ revoked_at: 1 }).execute();
   const revoked = await shown();
+  const ended = await shown(needsOwner, admin);
 
   for (const { text } of [before, active, ofMember, left]) expect(text).not.toContain(warning);
   expect(ofMember.text).not.toContain('Creator left');
   expect(left.text).toContain('Creator left');
   expect(revoked.text).toContain(warning);
   expect(revoked.text).not.toContain('Creator left');
+  expect(found[0]?.text).toContain(`<strong>${token?.hint}</strong>`);
+  expect(found[1]?.text).toContain(`The creator of the SCIM token ${token?.hint} left`);
+  expect(ended.text).toContain('Everything has an owner.');
 });
 
 test('provisioning: errors and people who wait are shown as text, and errors are cleared', async () => {
@@ -153,7 +159,7 @@ test('needs an owner: a key of someone who left is handed over to those who may 
   expect(listed.text).toContain('Suspended');
   expect(listed.text).not.toContain('value="mel"');
   expect(key.text).toContain('<span class="badge bad">Suspended</span>');
-  expect(overview.text).toContain('1 key, client or agent needs an owner');
+  expect(overview.text).toContain('1 key, client or agent of lena');
   expect([refused.status, done.location, again.status]).toEqual([
     409,
     `${needsOwner}?done=done`,

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import { insertAgent, revokeAgent } from '#server/db/agents';
+import { findServer } from '#server/db/servers';
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
 
 const path = '/dashboard/acme/new-server';
@@ -105,6 +106,19 @@ test('new server: one that requires authentication is created, since that is set
 
   expect(tested.text).toContain('OAuth (the server answers HTTP 401)');
   expect(created.location).toBe('/dashboard/acme/servers/private/upstream?done=created');
+});
+
+test('new server: with "Review first", it offers nothing before it was reviewed, and the form keeps the choice', async () => {
+  const reason = 'The host name of mcp.example was not found.';
+  app.upstreams.inspection = { outcome: 'offline', reason };
+  const wanted = { kind: 'http', url: publicUrl, name: 'careful', newTools: 'review' };
+  const asked = await create(wanted);
+  await create({ ...wanted, step: 'anyway' });
+  const { db } = app.server.stores;
+  const made = await findServer(db, 'acme', 'careful');
+
+  expect(asked.text).toMatch(/id="newTools-review"[^>]* checked/);
+  expect(made?.target).toMatchObject({ newTools: 'review', changedTools: 'withhold' });
 });
 
 const waysOut = (url: string) => {

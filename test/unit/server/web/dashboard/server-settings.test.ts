@@ -10,8 +10,8 @@ const limits = {
   callsPerMinute: '120',
   concurrentCalls: '8',
   callSeconds: '30',
-  requestBytes: '4096',
-  answerBytes: '1048576',
+  requestBytes: '500 kB',
+  answerBytes: '1.5',
 };
 
 let app: PageApp;
@@ -47,8 +47,8 @@ test('server settings: limits are saved, shown again, and removed by emptying th
     callsPerMinute: 120,
     concurrentCalls: 8,
     callSeconds: 30,
-    requestBytes: 4096,
-    answerBytes: 1_048_576,
+    requestBytes: 512_000,
+    answerBytes: 1_572_864,
   });
   expect(Object.fromEntries(limitNames.map((name) => [name, valueOf(again, name)]))).toEqual(
     limits,
@@ -62,8 +62,9 @@ test.each([
   ['concurrentCalls', '1.5', 'Concurrent calls must be a whole number.'],
   ['concurrentCalls', 'many', 'Concurrent calls must be a number.'],
   ['callSeconds', '-1', 'Timeout must be at least 1.'],
-  ['requestBytes', '1023', 'Max request size must be at least 1024.'],
-  ['answerBytes', '1e12', 'Max response size must be at most 1073741824.'],
+  ['requestBytes', '1023 bytes', 'Max request size must be a size between 1 kB and 1024 MB.'],
+  ['requestBytes', '4 GB', 'Max request size must be a size between 1 kB and 1024 MB.'],
+  ['answerBytes', '1048576', 'Max response size must be a size between 1 kB and 1024 MB.'],
 ] as const)(
   'server settings: the limit %s of %s is refused beside its field',
   async (name, value, words) => {

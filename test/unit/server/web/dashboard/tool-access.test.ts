@@ -6,6 +6,7 @@ import { findServer, updateServer } from '#server/db/servers';
 import { changeToolRules } from '#server/db/tool-rules';
 import { accessRulesText } from '#server/model/tool-rights';
 import { toolDefinition } from '#server/tools/definition';
+import { newestEvents } from '#support/newest-events';
 import { noteTools } from '#support/listed-tools';
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
 
@@ -132,6 +133,29 @@ test('matrix: rules that someone else changed meanwhile are not overwritten', as
   expect(status).toBe(422);
   expect(text).toContain('Someone changed the rules after you had opened this page.');
   expect((await rules()).named.tool.search).toEqual(['group_finance']);
+});
+
+test('matrix: rows and the default are changed by one operation, with an entry for each of them', async () => {
+  const fields = sent(await open(), {
+    tool: ['group.group_support'],
+    'tool:search': ['group.group_finance'],
+    'tool:refund': ['everyone'],
+  });
+  fields.set('step', 'save');
+  const answer = await post(fields);
+  const events = await newestEvents(app.server.stores.db, 4);
+
+  expect(answer.location).toBe(`${path}?done=saved`);
+  expect(await rules()).toMatchObject({
+    others: { tool: ['group_support'] },
+    named: { tool: { drop: 'everyone', refund: 'everyone', search: ['group_finance'] } },
+  });
+  expect(events.map(({ action, target }) => `${action} ${target}`).toSorted()).toEqual([
+    'tool.change-rules server:acme/sales',
+    'tool.open tool:acme/sales/refund',
+    'tool.restrict group:group_finance tool:acme/sales/search',
+    'tool.set-default group:group_support kind:tool server:acme/sales',
+  ]);
 });
 
 test('matrix: the default is for what comes later, and what is known keeps its audience', async () => {

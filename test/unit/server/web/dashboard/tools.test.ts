@@ -79,8 +79,8 @@ test('tools page: a tool is hidden and shown again, and the others stay as they 
 
   expect(answer.location).toBe(`${path}?done=hidden`);
   expect(first).toEqual(['gone', 'drop']);
-  expect(rowOf(text, 'drop')).toMatch(/>Hidden<[^]*aria-checked="true"/);
-  expect(rowOf(text, 'search')).toContain('aria-checked="false"');
+  expect(rowOf(text, 'drop')).toMatch(/>Hidden<[^]*aria-checked="false"/);
+  expect(rowOf(text, 'search')).toContain('aria-checked="true"');
   expect(rowOf(text, 'gone')).toContain('Not offered now');
   expect(await hidden()).toEqual(['drop']);
 });
@@ -135,7 +135,7 @@ test('tools page: the upstream is asked once a minute, and not for people outsid
   await using app = await pageApp();
   const { db } = app.server.stores;
   let asked = 0;
-  const found = offering(tool('search'));
+  const found = offering(tool('lookup'));
   Object.defineProperty(app.upstreams, 'inspection', {
     get() {
       asked += 1;
@@ -154,7 +154,7 @@ test('tools page: the upstream is asked once a minute, and not for people outsid
   const { text } = await app.get(path, mia.cookie);
 
   expect([inOneMinute, asked]).toEqual([1, 2]);
-  expect(text).not.toContain('search');
+  expect(text).not.toContain('lookup');
 });
 
 test('tools page: it says so if a server has as many tools as can be compared', async () => {

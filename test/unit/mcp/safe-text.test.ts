@@ -1,9 +1,14 @@
 import { describe, expect, test } from 'vitest';
+import { printable, redact } from '#mcp/safe-text';
+import { jsonLinesLog } from '#proxy/log/log';
 import { jsonLog } from '#server/log/log';
-import { redact } from '#server/log/redact';
 
 const random = 'abcdefghijklmnopqrstuvwxyz0123456789';
 const jwt = 'eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl';
+
+const evil = 'a\u001b[2J\u0007\u007f\u009b\u061c\u200f\u202e\u2066\u2028\ufeff\u{e0041}\r\n\tb';
+const shown = String.raw`a\u001b[2J\u0007\u007f\u009b\u061c\u200f\u202e\u2066\u2028\ufeff\udb40\udc41\u000d\u000a\u0009b`;
+const acts = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
 
 describe('a secret is masked wherever it is', () => {
   test.each([
@@ -19,8 +24,31 @@ describe('a secret is masked wherever it is', () => {
     ['twice in a line', `mcp_${random},mcp_${random}`, 'mcp_[redacted],mcp_[redacted]'],
     ['cut short by little', `mcp_${random.slice(0, 30)}`, 'mcp_[redacted]'],
     ['behind another word', `x_mcp_${random}`, 'x_mcp_[redacted]'],
+    ['behind letters', `xsecret_${random}`, 'xsecret_[redacted]'],
+    ['behind a digit', `3rt_${random}`, '3rt_[redacted]'],
+    ['as a host name', `https://api.pk_live_${random}.a`, 'https://api.pk_live_[redacted].a'],
+    ['between underscores', `_mcp_${random}_`, '_mcp_[redacted]_'],
+    ['as the end of a word', `unicode_${random}`, 'unicode_[redacted]'],
+    ['cut to sixteen letters', `secret_${random.slice(0, 16)}`, 'secret_[redacted]'],
     ['a JWT', `token ${jwt}.`, 'token [redacted].'],
     ['a JWT without signature', 'eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIn0.', '[redacted]'],
+    ['a JWT that is cut off within its claims', 'eyJhbGciOiJub25lIn0.eyJzdW…', '[redacted]…'],
+    ['a JWT behind a word', `token_${jwt}`, 'token_[redacted]'],
+    [
+      'a bearer token behind a line feed in JSON',
+      String.raw`"a\nBearer abcdefgh1234"`,
+      String.raw`"a\nBearer [redacted]"`,
+    ],
+    ['a client secret of any form', 'client_secret=hunter22&a=b', 'client_secret=[redacted]&a=b'],
+    ['the same in a member', '{"access_token":"a,b&c"}', '{"access_token":"[redacted]"}'],
+    [
+      'the same in JSON within JSON',
+      JSON.stringify({ body: '{"refresh_token": "hunter22"}' }),
+      JSON.stringify({ body: '{"refresh_token": "[redacted]"}' }),
+    ],
+    ['the same in words', "client_assertion: 'hunter22'", "client_assertion: '[redacted]'"],
+    ['the same without quotes', 'client_secret: hunter22', 'client_secret: [redacted]'],
+    ['an API key in a URL', '/mcp?api_key=hunter22', '/mcp?api_key=[redacted]'],
     [
       'a bearer token of any kind',
       'Authorization: Bearer 0123456789',
@@ -107,46 +135,94 @@ test.each([
   'npm_lifecycle_event npm_config_registry AKIAS ghost_writer ghp_short xoxo eyJ sk-learn-and-other-libraries',
   '-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----',
   'set a password, then pwd= and password=""',
+  'code_challenge, code_verifier, client_secret, mcp_servers, no secret_ at all',
+  'assertion: signature is invalid; client_secret_post; "token_type":"Bearer"; the access_token: expired',
+  '{"refresh_token":1700000000,"assertion":null,"access_token":{"a":1}} keyJson.parse keyJoin.ts',
 ])('ordinary text stays: %s', (text) => {
   expect(redact(text)).toBe(text);
 });
 
+test('a known secret of any form is redacted, unless it is too short to be one', () => {
+  expect(redact('the tool mcp_tools said hunter22, or a', ['hunter22', 'a'])).toBe(
+    'the tool mcp_tools said [redacted], or a',
+  );
+});
+
+test('what was redacted stays as it is', () => {
+  const once = redact(`client_secret=secret_${random}&x="id_token":"${jwt}" pwd=hunter22`);
+
+  expect(once).toBe('client_secret=secret_[redacted]&x="id_token":"[redacted]" pwd=[redacted]');
+  expect(redact(once)).toBe(once);
+});
+
 // A pattern that searched every rest of the text again would take minutes, and the test would time out.
-test.each(['-----BEGIN PRIVATE KEY-----', '://', '://a:', 'sk-', 'eyJ', 'aws_secret_access_key'])(
-  'a long text of nothing but %s is read once',
-  (start) => {
-    const text = `${start.repeat(300_000 / start.length)} mcp_${random}`;
+test.each([
+  '-----BEGIN PRIVATE KEY-----',
+  '://',
+  '://a:',
+  'sk-',
+  'eyJ',
+  'eyJa.',
+  'aws_secret_access_key',
+  'assertion:',
+  'id_token" : ',
+])('a long text of nothing but %s is read once', (start) => {
+  const text = `${start.repeat(300_000 / start.length)} mcp_${random}`;
 
-    expect(redact(text)).toMatch(/redacted.*\]$/);
-    expect(redact(text)).not.toContain(random.slice(0, 8));
-  },
-);
+  expect(redact(text)).toMatch(/redacted.*\]$/);
+  expect(redact(text)).not.toContain(random.slice(0, 8));
+});
 
-describe('a line of the log shows no secret', () => {
-  const logged = (log: (line: ReturnType<typeof jsonLog>) => void) => {
-    const lines: string[] = [];
-    log(jsonLog('info', { write: (line) => lines.push(line) }));
-    return lines.join('');
-  };
+/** Writes an event with these members to either log. */
+const logs: [string, (fields: Readonly<Record<string, string>>) => string][] = [
+  [
+    'the proxy',
+    (fields) => {
+      let text = '';
+      jsonLinesLog('info', (line) => (text += line)).info('said', fields);
+      return text;
+    },
+  ],
+  [
+    'the server',
+    (fields) => {
+      let text = '';
+      jsonLog('info', { write: (line) => (text += line) }).info(fields, 'said');
+      return text;
+    },
+  ],
+];
 
+describe.each(logs)('a line of the log of %s', (_, lineOf) => {
   test.each([
-    ['in a member', { header: `mcp_${random}` }],
-    ['deep inside', { a: { b: [{ c: `secret_${random}` }] } }],
-    ['in the message of an error', { err: new Error(`no such key mcp_${random}`) }],
-    ['in the cause of an error', { err: new Error('x', { cause: new Error(`rt_${random}`) }) }],
-    ['behind a line feed', { text: `first\nmcp_${random}` }],
-    ['behind a tab', { text: `first\trt_${random}` }],
-    ['a JWT behind a line feed', { text: `first\n${jwt}` }],
-    ['a bearer token behind a line feed', { text: `first\nBearer ${random}` }],
-  ])('%s', (_, member) => {
-    const line = logged((log) => log.info(member, 'said'));
+    ['alone', `mcp_${random}`],
+    ['behind a line feed', `first\nmcp_${random}`],
+    ['behind a tab', `first\trt_${random}`],
+    ['a JWT behind a line feed', `first\n${jwt}`],
+    ['a bearer token behind a line feed', `first\nBearer ${random}`],
+    ['of another service', `ghp_${random}`],
+    ['by its name', `{"client_secret":"${random}"}`],
+  ])('shows no secret: %s', (_case, text) => {
+    const line = lineOf({ text });
 
     expect(line).toContain('[redacted]');
     expect(line).not.toMatch(new RegExp(`${random}|${jwt.slice(3)}`));
-    expect(JSON.parse(line)).toMatchObject({ msg: 'said', level: 30 });
+    expect(JSON.parse(line)).toMatchObject({ text: expect.stringContaining('redacted') });
   });
 
-  test('in the message itself', () => {
-    expect(logged((log) => log.info(`got mcp_${random}`))).toContain('got mcp_[redacted]');
+  test('is one line that changes nothing on a terminal, and contains the message', () => {
+    const line = lineOf({ text: evil });
+
+    expect(line.slice(0, -1)).not.toMatch(acts);
+    expect(line.endsWith('\n')).toBe(true);
+    expect(JSON.parse(line)).toMatchObject({ text: evil });
   });
+});
+
+test('what would act on a terminal is spelled out as in JSON, and nothing else', () => {
+  const kept = 'Zoë “日本語” 👍 C:\\Users ~';
+
+  expect(printable(evil)).toBe(shown);
+  expect(printable(kept)).toBe(kept);
+  expect(JSON.parse(printable(JSON.stringify({ evil, kept })))).toEqual({ evil, kept });
 });

@@ -1,3 +1,5 @@
+import { join } from 'node:path';
+
 import type { Itinerary } from './server-survey.ts';
 
 const data = 'data:text/plain;base64,aGVsbG8=';
@@ -53,4 +55,59 @@ export const everything: Itinerary = {
   logs: 'toggle-simulated-logging',
   task: { name: 'simulate-research-query', arguments: { topic: 'eras', ambiguous: true } },
   updates: { uri: 'demo://resource/dynamic/text/1', by: 'toggle-subscriber-updates' },
+};
+
+/** All that `server-filesystem` offers, in a folder where `dot.png` is. */
+export const files = (path: string): Itinerary => {
+  const [a, b, image] = ['a.txt', 'b.txt', 'dot.png'].map((name) => join(path, name));
+  return {
+    tools: [
+      { name: 'write_file', arguments: { path: a, content: 'one\ntwo\nthree\n' } },
+      { name: 'read_file', arguments: { path: a } },
+      { name: 'read_text_file', arguments: { path: a, head: 2 } },
+      { name: 'read_media_file', arguments: { path: image } },
+      { name: 'read_multiple_files', arguments: { paths: [a, b] } },
+      { name: 'edit_file', arguments: { path: a, edits: [{ oldText: 'two', newText: '2' }] } },
+      { name: 'create_directory', arguments: { path: join(path, 'inner') } },
+      { name: 'list_directory', arguments: { path } },
+      { name: 'list_directory_with_sizes', arguments: { path } },
+      { name: 'directory_tree', arguments: { path } },
+      { name: 'move_file', arguments: { source: a, destination: b } },
+      { name: 'move_file', arguments: { source: b, destination: a } },
+      { name: 'search_files', arguments: { path, pattern: '**/*.txt' } },
+      { name: 'get_file_info', arguments: { path: join(path, '..', 'elsewhere') } },
+      { name: 'list_allowed_directories' },
+    ],
+  };
+};
+
+/** All that `server-memory` offers; its memory is empty again afterwards. */
+export const memory: Itinerary = {
+  tools: [
+    {
+      name: 'create_entities',
+      arguments: { entities: [{ name: 'Ada', entityType: 'person', observations: ['counts'] }] },
+    },
+    {
+      name: 'create_relations',
+      arguments: { relations: [{ from: 'Ada', to: 'Ada', relationType: 'knows' }] },
+    },
+    {
+      name: 'add_observations',
+      arguments: { observations: [{ entityName: 'Ada', contents: ['writes'] }] },
+    },
+    { name: 'read_graph' },
+    { name: 'search_nodes', arguments: { query: 'writes' } },
+    { name: 'open_nodes', arguments: { names: ['Ada'] } },
+    {
+      name: 'delete_observations',
+      arguments: { deletions: [{ entityName: 'Ada', observations: ['counts'] }] },
+    },
+    {
+      name: 'delete_relations',
+      arguments: { relations: [{ from: 'Ada', to: 'Ada', relationType: 'knows' }] },
+    },
+    { name: 'delete_entities', arguments: { entityNames: ['Ada'] } },
+    { name: 'read_graph' },
+  ],
 };

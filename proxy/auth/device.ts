@@ -1,0 +1,46 @@
+import { randomBytes } from 'node:crypto';
+import { hostname } from 'node:os';
+import type { SecretStore } from '#keychain/secret-store';
+
+/** This computer, as it names itself to a Latchkey server. A claim: it groups sign-ins and opens nothing. */
+export type Device = {
+  /** 22 characters of base64url, the same for all connections of this user. */
+  id: string;
+  name: string;
+  system: string;
+};
+
+/** The account in the keychain. It must not change: the server groups sign-ins by the id. */
+const deviceAccount = 'device id';
+const wellFormed = /^[\w-]{22}$/;
+/** A Latchkey server ignores longer names. */
+const maxNameLength = 100;
+const systems: Partial<Record<NodeJS.Platform, string>> = {
+  darwin: 'macOS',
+  linux: 'Linux',
+  win32: 'Windows',
+};
+
+/** The device of this user and computer. Its id is made once and kept in `store`. */
+export async function ownDevice(
+  store: SecretStore,
+  platform: NodeJS.Platform,
+  hostName: string = hostname(),
+): Promise<Device> {
+  const name = hostName.replace(/\.(local|lan|home)$/i, '').slice(0, maxNameLength);
+  const system = systems[platform] ?? platform;
+  return { id: await deviceId(store), name: name.trim() || system, system };
+}
+
+/** How a Latchkey server is told. Parameters of our own, which another server ignores. RFC 6749 §3.1 */
+export function deviceParameters({ id, name, system }: Device): Record<string, string> {
+  return { device_id: id, device_name: name, device_system: system };
+}
+
+async function deviceId(store: SecretStore): Promise<string> {
+  const known = await store.get(deviceAccount);
+  if (known !== undefined && wellFormed.test(known)) return known;
+  await store.set(deviceAccount, randomBytes(16).toString('base64url'));
+  // Another process may have stored one at the same time: the last one counts for both.
+  return (await store.get(deviceAccount)) ?? '';
+}

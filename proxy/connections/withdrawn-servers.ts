@@ -1,0 +1,83 @@
+// What becomes of a server that is withdrawn from the person: they lost their access, or it was deleted. Its entries disappear from the
+// files of assistants, but only after the server itself said so, with the person's sign-in, about this very server. An error, an empty
+// list or a server that is missing in a list says nothing.
+import { OAuthError, TokenError } from '#auth/errors';
+import { assistantFile, assistants } from '#config/assistants';
+import { ConfigurationError, UsageError } from '#config/errors';
+import type { Options } from '#config/options';
+import type { WithdrawnServer } from './accounts-service.ts';
+import type { ConnectionsHost } from './connections-host.ts';
+import { withdrawLaunch } from './install.ts';
+import { readServers, storedListOf } from './my-servers.ts';
+import { registeredFor } from './registry.ts';
+
+/** Takes withdrawn servers out of the files of assistants. `urls` are those that the server of the list says are withdrawn. */
+export async function takeOut(
+  urls: readonly string[],
+  options: Options,
+  host: ConnectionsHost,
+): Promise<WithdrawnServer[]> {
+  const done: WithdrawnServer[] = [];
+  for (const url of urls) {
+    const connection = await registeredFor(url, undefined, options, host);
+    // One with a key of its own is none of the list.
+    if (connection?.credentials.kind !== 'authorization_code') continue;
+    done.push({
+      name: connection.name,
+      url,
+      ...(await removeEntries(connection.name, options, host)),
+    });
+  }
+  return done;
+}
+
+async function removeEntries(
+  name: string,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<Pick<WithdrawnServer, 'removed' | 'problems'>> {
+  const removed: WithdrawnServer['removed'][number][] = [];
+  const problems: string[] = [];
+  for (const assistant of Object.keys(assistants)) {
+    const target = assistantFile(assistant, undefined, host);
+    const { title, file } = target;
+    try {
+      const backup = await withdrawLaunch(name, target, options, host);
+      if (backup !== undefined) removed.push({ assistant, title, file, backup });
+    } catch (error) {
+      if (!(error instanceof UsageError || error instanceof ConfigurationError)) throw error;
+      problems.push(error.message);
+    }
+  }
+  return { removed, problems };
+}
+
+/**
+ * Asks whether a server is withdrawn, and takes it out if so. For a connection that has lost its sign-in.
+ *
+ * @returns `undefined` if it is not withdrawn, or nobody says so
+ */
+export async function takeOutIfWithdrawn(
+  url: string,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<WithdrawnServer | undefined> {
+  const list = await storedListOf(url, options, host);
+  if (list === undefined) return undefined;
+  try {
+    const { withdrawn } = await readServers(list, options, host);
+    if (!withdrawn.includes(url)) return undefined;
+  } catch (error) {
+    if (error instanceof OAuthError || error instanceof TokenError) return undefined;
+    throw error;
+  }
+  const [one] = await takeOut([url], options, host);
+  return one;
+}
+
+/** What happened, for the person: `sales was withdrawn …`. */
+export function withdrawnWords({ name, removed }: WithdrawnServer): string {
+  const from = removed.map(({ title }) => title).join(', ');
+  const done = from === '' ? '' : `, and was removed from ${from}`;
+  return `${name} was withdrawn: you have no access to it any more${done}`;
+}

@@ -1,0 +1,56 @@
+// The public keys with which a client proves itself, as a field and as a file.
+
+import { readFileSync } from 'node:fs';
+import { z } from 'zod';
+
+import { CommandError, UsageError } from '#config/usage-error';
+
+const privateMembers = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'];
+
+/** A JWK set of public keys. RFC 7517 §5 */
+export const jwksField = z
+  .object({
+    keys: z
+      .array(
+        z.looseObject({ kty: z.string() }).superRefine((key, context) => {
+          if (!privateMembers.some((member) => member in key)) return;
+          context.addIssue({
+            code: 'custom',
+            message: 'is a private or shared key: provide only the public key',
+          });
+        }),
+      )
+      .min(1)
+      .max(20),
+  })
+  .meta({ id: 'Jwks' });
+
+/** Parses a text as a JWK set, which `jwksField` then validates. Returns the text itself if it is not JSON. */
+export function jwksOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+/**
+ * Reads a JWK set from a file.
+ *
+ * @throws {CommandError} when the file cannot be read
+ * @throws {UsageError} when it does not contain a JWK set, or contains a private key
+ */
+export function readJwks(file: string): unknown {
+  let text: string;
+  try {
+    text = readFileSync(file, 'utf8');
+  } catch (cause) {
+    throw new CommandError(`--jwks ${file} cannot be read`, undefined, { cause });
+  }
+  const jwks = jwksOf(text);
+  const { success, error } = jwksField.safeParse(jwks);
+  if (success) return jwks;
+  const secret = error.issues.find(({ code }) => code === 'custom');
+  if (secret) throw new UsageError(`--jwks ${file}: ${secret.path.join('.')} ${secret.message}`);
+  throw new UsageError(`--jwks ${file} is not a JWK set: {"keys":[…]}`);
+}

@@ -1,0 +1,198 @@
+import { json } from '#config/option';
+import { UsageError } from '#config/usage-error';
+import type { ToolSelection } from '#model/tool-rights';
+import {
+  collectionAddMember,
+  collectionChoose,
+  collectionCreate,
+  collectionList,
+  collectionRead,
+  collectionRemoveMember,
+  collectionSetMember,
+  type CollectionView,
+} from './collections.ts';
+import { administer, type Command, listCommand } from './command.ts';
+import {
+  namedOrganization,
+  organizationArgument,
+  organizationIn,
+  splitPath,
+} from './positionals.ts';
+import { printMade, printRows } from './print.ts';
+
+const memberOption = {
+  name: 'member',
+  value: 'SERVER[=TOOL,TOOL…]',
+  repeated: true,
+  required: true,
+  doc: 'a server, and of its tools only these; the order decides who keeps a name that several have',
+} as const;
+
+const toolOption = {
+  name: 'tools',
+  value: 'all|read-only|NAME,NAME',
+  doc: 'what of the server: all, tools that only read, or some by name',
+} as const;
+
+const words = (['title', 'description', 'instructions'] as const).map((name) => ({
+  name,
+  value: 'TEXT',
+  doc: name === 'instructions' ? 'instructions for assistants' : `the ${name}`,
+}));
+
+/** `SERVER=TOOL,TOOL`, or `SERVER` for all of it. */
+function memberIn(text: string): { server: string; selection: ToolSelection } {
+  const [server = '', ...rest] = text.split('=');
+  const tools = rest.length === 0 ? 'all' : rest.join('=');
+  return { server, selection: selectionIn(tools, 'member') };
+}
+
+/** @throws {UsageError} */
+function selectionIn(text: string, option: string): ToolSelection {
+  if (text === 'all' || text === 'read-only') return { type: text };
+  const tools = text.split(',').filter((name) => name !== '');
+  if (tools.length > 0) return { type: 'chosen', tools, prompts: [], resources: [] };
+  throw new UsageError(`--${option} names no tool`);
+}
+
+/** The collection that `ORG/NAME` names. */
+async function placeIn(text: string, { stores }: Parameters<Command['run']>[1]) {
+  const { organization, name } = splitPath(text);
+  await namedOrganization(organization, stores);
+  return { organization, collection: name };
+}
+
+function factsOf({ id, organization, name, endpoint, members }: CollectionView) {
+  const servers = members.map(({ server }) => server);
+  const waiting = members.reduce((sum, member) => sum + member.waiting, 0);
+  return { id, name: `${organization}/${name}`, servers, waiting, endpoint };
+}
+
+const create: Command = {
+  words: 'collection create',
+  positionals: ['ORG/NAME'],
+  options: [memberOption, ...words, json],
+  doc: 'create a collection: one endpoint made of several servers',
+  async run(input, { out, ...ports }) {
+    const { organization, collection: name } = await placeIn(input.positionals[0] ?? '', {
+      out,
+      ...ports,
+    });
+    const texts = words.flatMap((word) => {
+      const text = input.text(word.name);
+      return text === undefined ? [] : [[word.name, text] as const];
+    });
+    const members = input.list('member').map(memberIn);
+    const given = { organization, name, members, ...Object.fromEntries(texts) };
+    const made = await administer(collectionCreate, given, ports);
+    printMade(factsOf(made), { json: input.flag('json'), out });
+  },
+};
+
+const list = listCommand(collectionList, {
+  words: 'collection list',
+  positionals: [organizationArgument],
+  doc: 'list collections and their servers',
+  prints: [
+    'id',
+    'name',
+    'title',
+    { servers: ({ upstream }) => (upstream.kind === 'collection' ? upstream.members : []) },
+    'createdAt',
+    'disabledAt',
+  ],
+  empty: (given) =>
+    `no collections yet: latchkey-server collection create ${organizationIn(given)}/NAME --member SERVER`,
+});
+
+const show: Command = {
+  words: 'collection show',
+  positionals: ['ORG/NAME'],
+  options: [json],
+  doc: 'show under which names a collection has what its servers offer, and what waits for a decision',
+  async run(input, ports) {
+    const at = await placeIn(input.positionals[0] ?? '', ports);
+    const { names } = await administer(collectionRead, at, ports);
+    const rows = names.map(({ server, kind, name, shown, state }) => {
+      return { server, kind, name, shown, state };
+    });
+    const empty = 'no names yet: they are noted when a caller lists them for the first time';
+    printRows(rows, { json: input.flag('json'), empty, out: ports.out });
+  },
+};
+
+type MemberOperation = typeof collectionAddMember | typeof collectionSetMember;
+
+const addOrSet = (operation: MemberOperation, verb: string, doc: string): Command => ({
+  words: `collection ${verb}`,
+  positionals: ['ORG/NAME', 'SERVER'],
+  options: [toolOption, json],
+  doc,
+  async run(input, ports) {
+    const at = await placeIn(input.positionals[0] ?? '', ports);
+    const server = input.positionals[1] ?? '';
+    const selection = selectionIn(input.text('tools') ?? 'all', 'tools');
+    const changed = await administer(operation, { ...at, server, selection }, ports);
+    printMade(factsOf(changed), { json: input.flag('json'), out: ports.out });
+  },
+});
+
+const remove: Command = {
+  words: 'collection remove-member',
+  positionals: ['ORG/NAME', 'SERVER'],
+  options: [json],
+  doc: 'remove a server from a collection immediately',
+  async run(input, ports) {
+    const at = await placeIn(input.positionals[0] ?? '', ports);
+    const server = input.positionals[1] ?? '';
+    const changed = await administer(collectionRemoveMember, { ...at, server }, ports);
+    printMade(factsOf(changed), { json: input.flag('json'), out: ports.out });
+  },
+};
+
+const choices = [
+  { name: 'show', doc: 'show it under its own name' },
+  { name: 'rename', value: 'NAME', doc: 'show it under another name' },
+  { name: 'leave-out', doc: 'do not show it' },
+  { name: 'replace', doc: 'show it instead of the one that has its name now' },
+] as const;
+
+const choose: Command = {
+  words: 'collection choose',
+  positionals: ['ORG/NAME', 'SERVER', 'TOOL'],
+  options: [
+    { name: 'kind', value: 'KIND', doc: 'tool (default), prompt, resource or template' },
+    ...choices,
+    json,
+  ],
+  doc: 'decide about a name of a server in a collection',
+  async run(input, ports) {
+    const at = await placeIn(input.positionals[0] ?? '', ports);
+    const [, server = '', name = ''] = input.positionals;
+    const as = input.text('rename');
+    const chosen = choices.filter(({ name: one }) =>
+      one === 'rename' ? as !== undefined : input.flag(one),
+    );
+    const [first, another] = chosen;
+    if (!first || another) {
+      throw new UsageError('give one of --show, --rename NAME, --leave-out and --replace');
+    }
+    const kind = input.text('kind');
+    const { names } = await administer(
+      collectionChoose,
+      { ...at, server, name, decision: first.name, ...(as && { as }), ...(kind && { kind }) },
+      ports,
+    );
+    printRows([...names], { json: input.flag('json'), empty: 'nothing changed', out: ports.out });
+  },
+};
+
+export const collectionCommands: readonly Command[] = [
+  create,
+  list,
+  show,
+  addOrSet(collectionAddMember, 'add-member', 'add a server to a collection'),
+  addOrSet(collectionSetMember, 'set-member', 'choose which tools of a server a collection has'),
+  remove,
+  choose,
+];

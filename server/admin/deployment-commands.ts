@@ -1,0 +1,143 @@
+import { checkBaseUrl } from '#config/base-url';
+import { baseUrl, json } from '#config/option';
+import { UsageError } from '#config/usage-error';
+import {
+  assistantFileNames,
+  assistantFiles,
+  connections,
+  isAssistantFile,
+} from '#deployment/assistant-files';
+import { administer, administerList, command, type Command } from './command.ts';
+import {
+  deploymentFile,
+  deploymentList,
+  deploymentPublish,
+  deploymentSet,
+  deploymentUnpublish,
+  type DeploymentView,
+} from './deployment.ts';
+import { findGroups } from './groups.ts';
+import { namedOrganization, namedServer, serverArgument } from './positionals.ts';
+import { printMade, printRows } from './print.ts';
+
+const groupOption = (doc: string) =>
+  ({ name: 'group', value: 'GROUP', repeated: true, doc }) as const;
+
+function factsOf({ server, install, groups, publication }: DeploymentView) {
+  return {
+    server,
+    install,
+    groups: groups.map(({ name }) => name),
+    public: publication?.description ?? null,
+  };
+}
+
+const file: Command = {
+  words: 'deployment file',
+  positionals: ['FILE', 'ORG'],
+  options: [
+    {
+      name: 'connection',
+      value: connections.join('|'),
+      fallback: connections[0],
+      doc: 'whether assistants connect themselves, or start the installed command latchkey',
+    },
+    groupOption('also the servers for members of this group'),
+    baseUrl,
+    json,
+  ],
+  doc: 'print a file for device management with the servers that are installed by default; an unknown FILE lists all',
+  async run(input, ports) {
+    const [name = '', place = ''] = input.positionals;
+    if (!isAssistantFile(name)) {
+      throw new UsageError(`'${name}' is no file`, `files: ${assistantFileNames.join(', ')}`);
+    }
+    const base = checkBaseUrl(input.must('base-url'));
+    const { name: organization } = await namedOrganization(place, ports.stores);
+    const groupIds = await findGroups(organization, input.list('group'), ports);
+    const connection = input.must('connection');
+    const given = { organization, file: name, connection, groupIds };
+    const at = { stores: { ...ports.stores, base }, clock: ports.clock };
+    const made = await administer(deploymentFile, given, at);
+    const { fileName, mediaType, places, servers, text } = made;
+    if (input.flag('json')) {
+      const facts = { file: name, file_name: fileName, media_type: mediaType, places, servers };
+      return printMade({ ...facts, text }, { json: true, out: ports.out });
+    }
+    ports.tell(
+      servers.length === 0
+        ? `no server is installed by default: latchkey-server deployment set ${organization}/SERVER --everyone`
+        : `${fileName}: ${assistantFiles[name].effect}`,
+    );
+    for (const line of text.replace(/\n$/, '').split('\n')) ports.out(line);
+  },
+};
+
+const list: Command = {
+  words: 'deployment list',
+  positionals: ['ORG'],
+  options: [json],
+  doc: 'list servers with the computers on which they are installed by default, and what is public of them',
+  async run(input, ports) {
+    const { name: organization } = await namedOrganization(
+      input.positionals[0] ?? '',
+      ports.stores,
+    );
+    const items = await administerList(deploymentList, { organization }, ports);
+    const empty = `no servers yet: latchkey-server server create ${organization}/NAME`;
+    printRows(items.map(factsOf), { json: input.flag('json'), empty, out: ports.out });
+  },
+};
+
+const set: Command = {
+  words: 'deployment set',
+  positionals: ['ORG/SERVER'],
+  options: [
+    { name: 'everyone', doc: 'install it for everyone in the organization' },
+    groupOption('install it for members of this group'),
+    { name: 'nobody', doc: 'install it for nobody' },
+    json,
+  ],
+  doc: 'choose on whose computers a server is installed by default; this gives nobody access',
+  async run(input, ports) {
+    const at = await namedServer(input.positionals[0] ?? '', ports.stores);
+    const { organization, name: server } = at;
+    const names = input.list('group');
+    const chosen = [
+      ...(['everyone', 'nobody'] as const).filter((one) => input.flag(one)),
+      ...(names.length > 0 ? (['groups'] as const) : []),
+    ];
+    const [install] = chosen;
+    if (!install || chosen.length > 1) {
+      throw new UsageError('give --everyone, --group or --nobody, and only one of them');
+    }
+    const groupIds = await findGroups(organization, names, ports);
+    const given = { organization, server, install, groupIds };
+    const made = await administer(deploymentSet, given, ports);
+    printMade(factsOf(made), { json: input.flag('json'), out: ports.out });
+  },
+};
+
+const printed = {
+  positionals: [serverArgument],
+  prints: [
+    'server',
+    { public: (view: DeploymentView) => view.publication?.description ?? null },
+  ] as const,
+};
+
+export const deploymentCommands: readonly Command[] = [
+  list,
+  set,
+  file,
+  command(deploymentPublish, {
+    ...printed,
+    words: 'deployment publish',
+    doc: 'list a server publicly, in the MCP registry and with a server card: anyone can read its URL and these words',
+  }),
+  command(deploymentUnpublish, {
+    ...printed,
+    words: 'deployment unpublish',
+    doc: 'stop listing a server publicly',
+  }),
+];

@@ -1,0 +1,49 @@
+import { usableBy } from '#db/explained-rights';
+import { findServer } from '#db/servers';
+import type { Primitive } from '#db/tool-rules';
+import type { ServerRecord } from '#model/endpoints';
+import type { Role } from '#model/roles';
+import { type Actor, type AdministrationPorts, mayDo } from './operation.ts';
+
+// Names of tools, prompts and resources that a reader is shown. What people who do not manage servers may not use does not exist for
+// them: what is hidden, waits for review, or is open to the groups of others.
+
+export interface NameReader {
+  readonly role: Role;
+  readonly actor: Actor;
+}
+
+export type IsShown = (one: Primitive) => boolean;
+
+/** Whether a reader is shown all names, also of what nobody may use. */
+export function seesAllNames({ role }: Pick<NameReader, 'role'>): boolean {
+  return mayDo(role, 'server.manage');
+}
+
+/** What of a server is shown to a reader. */
+export async function namesShownTo(
+  reader: NameReader,
+  server: ServerRecord,
+  { db }: Pick<AdministrationPorts, 'db'>,
+): Promise<IsShown> {
+  if (seesAllNames(reader)) return () => true;
+  const { actor } = reader;
+  const mayUse = actor.type === 'person' ? await usableBy(db, server, actor.userId) : undefined;
+  return mayUse ?? (() => false);
+}
+
+/** What is shown to a reader of each of these servers; nothing of others. */
+export async function namesShownOf(
+  reader: NameReader,
+  organization: string,
+  servers: readonly string[],
+  { db }: Pick<AdministrationPorts, 'db'>,
+): Promise<(server: string | null | undefined) => IsShown> {
+  if (seesAllNames(reader)) return () => () => true;
+  const shown = new Map<string, IsShown>();
+  for (const name of new Set(servers)) {
+    const server = await findServer(db, organization, name);
+    if (server) shown.set(name, await namesShownTo(reader, server, { db }));
+  }
+  return (server) => shown.get(server ?? '') ?? (() => false);
+}

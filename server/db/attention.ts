@@ -1,0 +1,297 @@
+import { sql } from 'kysely';
+
+import type { EpochSeconds } from '#model/clock';
+import type { Db } from './transaction.ts';
+
+// What waits for an administrator, one query a kind: each returns at most `limit` rows of one organization, the most urgent first.
+
+/** What the queries are about. */
+export interface AttentionSpan {
+  readonly organizationId: string;
+  readonly now: EpochSeconds;
+  readonly limit: number;
+}
+
+/** A server as sentences name it. */
+interface Named {
+  readonly id: string;
+  readonly name: string;
+  /** Empty if it has none. */
+  readonly title: string;
+}
+
+const failingSeconds = 3600;
+const fewestFailed = 3;
+
+/** Servers of which at least a quarter of the calls of the last hour failed, and at least three. Refusals are the caller's failures. */
+export async function listFailingServers(
+  db: Db,
+  { organizationId, now, limit }: AttentionSpan,
+): Promise<(Named & { readonly calls: number; readonly failed: number })[]> {
+  const { rows } = await sql<Named & { calls: number | string; failed: number | string }>`select
+      e.id, e.name, e.title, sum(u.calls - u.refused) as calls, sum(u.tool_errors + u.upstream_errors) as failed
+    from usage_rollup u join endpoint e on e.id = u.endpoint_id
+    where u.organization_id = ${organizationId} and u.kind = 'server' and u.period = 'minute'
+      and u.at > ${now - failingSeconds} and u.at <= ${now} and e.disabled_at is null
+    group by e.id, e.name, e.title
+    having sum(u.tool_errors + u.upstream_errors) >= ${fewestFailed}
+      and 4 * sum(u.tool_errors + u.upstream_errors) >= sum(u.calls - u.refused)
+    order by failed desc, e.name limit ${limit}`.execute(db);
+  return rows.map(({ id, name, title, calls, failed }) => {
+    return { id, name, title, calls: Number(calls), failed: Number(failed) };
+  });
+}
+
+/** A key of a server or agent, or a secret of a client, that expires. */
+export interface ExpiringCredential {
+  readonly kind: 'key' | 'secret';
+  readonly id: string;
+  /** The client of a secret. */
+  readonly clientId: string | null;
+  readonly name: string;
+  readonly server: string | null;
+  readonly agent: string | null;
+  readonly expiresAt: EpochSeconds;
+}
+
+/**
+ * Keys and secrets that expire before `until`, or expired after `since`, and were not revoked. Not those that a newer one replaces, nor
+ * expired ones that no one ever used.
+ */
+export async function listExpiringCredentials(
+  db: Db,
+  {
+    organizationId,
+    limit,
+    since,
+    until,
+    now,
+  }: AttentionSpan & { readonly since: EpochSeconds; readonly until: EpochSeconds },
+): Promise<ExpiringCredential[]> {
+  const { rows } = await sql<{
+    kind: 'key' | 'secret';
+    id: string;
+    client_id: string | null;
+    name: string;
+    server: string | null;
+    agent: string | null;
+    expires_at: number;
+  }>`select 'key' as kind, k.id as id, null as client_id, k.name as name, e.name as server, a.name as agent, k.expires_at as expires_at
+      from api_key k left join endpoint e on e.id = k.endpoint_id left join agent a on a.id = k.agent_id
+      where k.organization_id = ${organizationId} and k.revoked_at is null
+        and k.expires_at > ${since} and k.expires_at <= ${until}
+        and (k.expires_at > ${now} or k.last_used_at is not null)
+        and not exists (select 1 from api_key n where n.replaces_id = k.id and n.revoked_at is null)
+    union all
+    select 'secret' as kind, s.id as id, c.id as client_id, c.name as name, e.name as server, null as agent, s.expires_at as expires_at
+      from client_secret s join oauth_client c on c.id = s.client_id left join endpoint e on e.id = c.endpoint_id
+      where c.organization_id = ${organizationId} and c.revoked_at is null and s.revoked_at is null and s.id is not null
+        and s.expires_at > ${since} and s.expires_at <= ${until}
+        and not exists (select 1 from client_secret n where n.client_id = c.id and n.revoked_at is null
+          and (n.expires_at is null or n.expires_at > ${until}))
+    order by expires_at, id limit ${limit}`.execute(db);
+  return rows.map(({ kind, id, name, server, agent, ...row }) => {
+    const { client_id: clientId, expires_at: expiresAt } = row;
+    return { kind, id, clientId, name, server, agent, expiresAt };
+  });
+}
+
+/** Active keys of servers that were created before `before`, and that no newer one replaces. */
+export async function listOldKeys(
+  db: Db,
+  { organizationId, limit, before, now }: AttentionSpan & { readonly before: EpochSeconds },
+): Promise<
+  {
+    readonly id: string;
+    readonly name: string;
+    readonly server: string;
+    readonly createdAt: EpochSeconds;
+  }[]
+> {
+  const rows = await db
+    .selectFrom('api_key as k')
+    .innerJoin('endpoint as e', 'e.id', 'k.endpoint_id')
+    .select(['k.id', 'k.name', 'e.name as server', 'k.created_at as createdAt'])
+    .where('k.organization_id', '=', organizationId)
+    .where('k.revoked_at', 'is', null)
+    .where('k.created_at', '<=', before)
+    .where((where) =>
+      where.or([where('k.expires_at', 'is', null), where('k.expires_at', '>', now)]),
+    )
+    .where((where) =>
+      where.not(
+        where.exists(
+          where
+            .selectFrom('api_key as n')
+            .select('n.id')
+            .whereRef('n.replaces_id', '=', 'k.id')
+            .where('n.revoked_at', 'is', null),
+        ),
+      ),
+    )
+    .orderBy('k.created_at')
+    .orderBy('k.id')
+    .limit(limit)
+    .execute();
+  return rows;
+}
+
+/** Accounts of members at the upstream of a server that no longer work, because the authorization server refused to renew them. */
+export async function listEndedAccounts(
+  db: Db,
+  { organizationId, limit }: AttentionSpan,
+): Promise<
+  (Named & { readonly userId: string; readonly email: string; readonly failedAt: EpochSeconds })[]
+> {
+  const rows = await db
+    .selectFrom('upstream_connection as u')
+    .innerJoin('target', 'target.upstream_access_id', 'u.access_id')
+    .innerJoin('endpoint as e', 'e.id', 'target.endpoint_id')
+    .innerJoin('person', 'person.id', 'u.person_id')
+    .select(['e.id', 'e.name', 'e.title', 'person.id as userId', 'person.email'])
+    .select('u.failed_at')
+    .where('e.organization_id', '=', organizationId)
+    .where('e.disabled_at', 'is', null)
+    .where('u.organization_id', '=', organizationId)
+    .where('u.failed_at', 'is not', null)
+    .orderBy('u.failed_at', 'desc')
+    .orderBy('u.id')
+    .limit(limit)
+    .execute();
+  return rows.map(({ id, name, title, userId, email, failed_at: failedAt }) => {
+    return { id, name, title, userId, email, failedAt: failedAt ?? 0 };
+  });
+}
+
+/** Servers whose upstream refused the current values of their headers and accepted the previous ones. */
+export async function listRefusedHeaders(
+  db: Db,
+  { organizationId, limit }: AttentionSpan,
+): Promise<(Named & { readonly refusedAt: EpochSeconds })[]> {
+  const rows = await db
+    .selectFrom('target')
+    .innerJoin('endpoint as e', 'e.id', 'target.endpoint_id')
+    .select(['e.id', 'e.name', 'e.title', 'target.upstream_headers_refused_at as refused_at'])
+    .where('e.organization_id', '=', organizationId)
+    .where('e.disabled_at', 'is', null)
+    .where('target.upstream_headers_refused_at', 'is not', null)
+    .orderBy('target.upstream_headers_refused_at', 'desc')
+    .orderBy('e.name')
+    .limit(limit)
+    .execute();
+  return rows.map(({ id, name, title, refused_at: refusedAt }) => {
+    return { id, name, title, refusedAt: refusedAt ?? 0 };
+  });
+}
+
+/** Agents that are not connected although enabled servers need them. */
+export async function listAgentsAway(
+  db: Db,
+  { organizationId, limit, now }: AttentionSpan,
+): Promise<
+  {
+    readonly id: string;
+    readonly name: string;
+    /** When one of its keys was last used; null if it never connected. */
+    readonly lastUsedAt: EpochSeconds | null;
+    readonly servers: number;
+  }[]
+> {
+  const { rows } = await sql<{
+    id: string;
+    name: string;
+    last_used_at: number | null;
+    servers: number | string;
+  }>`select a.id, a.name, (select max(k.last_used_at) from api_key k where k.agent_id = a.id) as last_used_at,
+      count(e.id) as servers
+    from agent a join target t on t.agent_id = a.id join endpoint e on e.id = t.endpoint_id
+    where a.organization_id = ${organizationId} and a.revoked_at is null and a.suspended_at is null
+      and (a.online_until is null or a.online_until <= ${now}) and e.disabled_at is null
+    group by a.id, a.name order by servers desc, a.name limit ${limit}`.execute(db);
+  return rows.map(({ id, name, last_used_at: lastUsedAt, servers }) => {
+    return { id, name, lastUsedAt, servers: Number(servers) };
+  });
+}
+
+/** Who left, with the number of keys, clients and agents that need an owner since. */
+export async function listFormerOwners(
+  db: Db,
+  { organizationId, limit }: AttentionSpan,
+): Promise<
+  {
+    readonly userId: string;
+    /** Null once the account is deleted. */
+    readonly email: string | null;
+    readonly since: EpochSeconds;
+    readonly count: number;
+  }[]
+> {
+  const left = (table: 'api_key' | 'oauth_client' | 'agent') =>
+    sql`select owner_id, ownerless_at from ${sql.table(table)}
+      where organization_id = ${organizationId} and ownerless_at is not null and revoked_at is null`;
+  const { rows } = await sql<{
+    owner_id: string;
+    email: string | null;
+    since: number;
+    count: number | string;
+  }>`select found.owner_id, person.email, min(found.ownerless_at) as since, count(*) as count
+    from (${left('api_key')} union all ${left('oauth_client')} union all ${left('agent')}) found
+      left join person on person.id = found.owner_id
+    group by found.owner_id, person.email order by since, found.owner_id limit ${limit}`.execute(
+    db,
+  );
+  return rows.map(({ owner_id: userId, email, since, count }) => {
+    return { userId, email, since, count: Number(count) };
+  });
+}
+
+/** Addresses to which mails were refused after `since`, and none was sent later. */
+export async function listUndeliverable(
+  db: Db,
+  { organizationId, limit, since }: AttentionSpan & { readonly since: EpochSeconds },
+): Promise<
+  { readonly recipient: string; readonly refusedAt: EpochSeconds; readonly count: number }[]
+> {
+  const { rows } = await sql<{
+    recipient: string;
+    refused_at: number;
+    count: number | string;
+  }>`select m.recipient, max(m.ended_at) as refused_at, count(*) as count from mail m
+    where m.organization_id = ${organizationId} and m.status = 'refused' and m.ended_at > ${since}
+      and not exists (select 1 from mail later where later.organization_id = m.organization_id
+        and later.recipient = m.recipient and later.status = 'sent' and later.ended_at >= m.ended_at)
+    group by m.recipient order by refused_at desc, m.recipient limit ${limit}`.execute(db);
+  return rows.map(({ recipient, refused_at: refusedAt, count }) => {
+    return { recipient, refusedAt, count: Number(count) };
+  });
+}
+
+/** Webhooks that get no events: they fail since before `before`, or were disabled because they failed. */
+export async function listFailingWebhooks(
+  db: Db,
+  { organizationId, limit, before }: AttentionSpan & { readonly before: EpochSeconds },
+): Promise<
+  {
+    readonly id: string;
+    readonly url: string;
+    readonly since: EpochSeconds;
+    readonly isDisabled: boolean;
+  }[]
+> {
+  const rows = await db
+    .selectFrom('webhook')
+    .select(['id', 'url', 'failing_since', 'disabled_at'])
+    .where('organization_id', '=', organizationId)
+    .where((where) =>
+      where.or([
+        where('disabled_because', 'in', ['gone', 'failing']),
+        where.and([where('disabled_at', 'is', null), where('failing_since', '<=', before)]),
+      ]),
+    )
+    .orderBy('id')
+    .limit(limit)
+    .execute();
+  return rows.map(({ id, url, failing_since: failing, disabled_at: disabled }) => {
+    return { id, url, since: failing ?? disabled ?? 0, isDisabled: disabled !== null };
+  });
+}

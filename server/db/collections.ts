@@ -1,0 +1,292 @@
+// Collections: their members, and the names under which they show what members offer. The part that calls need is derived from that and
+// stored in the target of the collection, which every call reads.
+
+import {
+  assignNames,
+  type DecisionProblem,
+  decideName,
+  type Listed,
+  type MemberName,
+  type NameDecision,
+  type NamedEntry,
+} from '#model/collection-names';
+import type { EpochSeconds } from '#model/clock';
+import type { ToolSelection } from '#model/tool-rights';
+import { upstreamColumns, type UpstreamKind } from '#model/upstream-kinds';
+import { readSelection, selectionText } from './columns.ts';
+import { insertServer, type NewServer } from './servers.ts';
+import { advisoryLock, inParts, transaction, type Db } from './transaction.ts';
+
+/** A server that a collection is made of. */
+export interface CollectionMember {
+  /** The id of its endpoint. */
+  readonly id: string;
+  readonly name: string;
+  readonly title: string;
+  readonly selection: ToolSelection;
+  /** Whether it listed a tool with a page of its own, which calls its tools by name. */
+  readonly hasApps: boolean;
+}
+
+/** A server to add, and which of its tools. */
+export interface NewMember {
+  readonly id: string;
+  readonly selection: ToolSelection;
+}
+
+/** How many members a collection can have. */
+export const mostMembers = 50;
+
+/** Inserts a collection with its members. @returns `false` when the organization has a server of that name */
+export async function insertCollection(
+  db: Db,
+  collection: Omit<NewServer, 'upstream'>,
+  members: readonly NewMember[],
+): Promise<boolean> {
+  const empty: UpstreamKind<'collection'> = { kind: 'collection', members: [], names: [] };
+  return transaction(db, async (tx) => {
+    if (!(await insertServer(tx, { ...collection, upstream: empty }))) return false;
+    for (const member of members) await insertMember(tx, collection.id, member);
+    await renewCollection(tx, collection.id);
+    return true;
+  });
+}
+
+/** Adds a server after the others. @returns `false` if it is a member already */
+export async function addMember(db: Db, collectionId: string, member: NewMember): Promise<boolean> {
+  return changed(db, collectionId, (tx) => insertMember(tx, collectionId, member));
+}
+
+/** Changes what is chosen of a member. @returns `false` if it is none */
+export async function changeMember(
+  db: Db,
+  collectionId: string,
+  { id, selection }: NewMember,
+): Promise<boolean> {
+  return changed(db, collectionId, async (tx) => {
+    const { numUpdatedRows } = await tx
+      .updateTable('collection_member')
+      .set({ tool_selection: selectionText(selection) })
+      .where('collection_id', '=', collectionId)
+      .where('member_id', '=', id)
+      .executeTakeFirst();
+    return numUpdatedRows === 1n;
+  });
+}
+
+/** Removes a member with its names. No other name changes. @returns `false` if it is none */
+export async function removeMember(db: Db, collectionId: string, id: string): Promise<boolean> {
+  return changed(db, collectionId, async (tx) => {
+    const { numDeletedRows } = await tx
+      .deleteFrom('collection_member')
+      .where('collection_id', '=', collectionId)
+      .where('member_id', '=', id)
+      .executeTakeFirst();
+    return numDeletedRows === 1n;
+  });
+}
+
+async function insertMember(
+  tx: Db,
+  collectionId: string,
+  { id, selection }: NewMember,
+): Promise<boolean> {
+  const last = await tx
+    .selectFrom('collection_member')
+    .select(({ fn }) => fn.max<number | null>('position').as('position'))
+    .where('collection_id', '=', collectionId)
+    .executeTakeFirst();
+  const { numInsertedOrUpdatedRows } = await tx
+    .insertInto('collection_member')
+    .values({
+      collection_id: collectionId,
+      member_id: id,
+      position: (last?.position ?? -1) + 1,
+      tool_selection: selectionText(selection),
+    })
+    .onConflict((conflict) => conflict.doNothing())
+    .executeTakeFirst();
+  return numInsertedOrUpdatedRows === 1n;
+}
+
+/** The members of a collection, in their order. */
+export async function listMembers(
+  db: Db,
+  collectionId: string,
+): Promise<readonly CollectionMember[]> {
+  const rows = await db
+    .selectFrom('collection_member')
+    .innerJoin('endpoint', 'endpoint.id', 'collection_member.member_id')
+    .select(['endpoint.id', 'endpoint.name', 'endpoint.title', 'tool_selection', 'has_apps'])
+    .where('collection_id', '=', collectionId)
+    .orderBy('position')
+    .execute();
+  return rows.map(({ id, name, title, tool_selection: selection, has_apps: apps }) => ({
+    id,
+    name,
+    title,
+    selection: readSelection(selection),
+    hasApps: apps === 1,
+  }));
+}
+
+/** Every name that a member has listed, with its state, by kind and name. */
+export async function listNames(db: Db, collectionId: string): Promise<readonly NamedEntry[]> {
+  const rows = await db
+    .selectFrom('collection_name')
+    .select(['kind', 'member_id', 'name', 'state', 'shown'])
+    .where('collection_id', '=', collectionId)
+    .orderBy('kind')
+    .orderBy('name')
+    .orderBy('member_id')
+    .execute();
+  return rows.map(({ kind, member_id: member, name, state, shown }): NamedEntry => {
+    if (shown !== null) return { kind, member, name, state: 'shown', shown };
+    return { kind, member, name, state: state === 'left-out' ? 'left-out' : 'waiting' };
+  });
+}
+
+/** What members listed for callers of a collection, and which of them have pages that call their tools by name. */
+export interface NotedLists {
+  readonly lists: readonly Listed[];
+  readonly withApps: readonly string[];
+}
+
+/** Decides about names that members list for the first time, and remembers that. Returns what is shown from then on. */
+export async function noteNames(
+  db: Db,
+  collectionId: string,
+  { lists, withApps }: NotedLists,
+  now: EpochSeconds,
+): Promise<UpstreamKind<'collection'>['names']> {
+  return transaction(db, async (tx) => {
+    await lockCollection(tx, collectionId);
+    if (withApps.length > 0) {
+      await tx
+        .updateTable('collection_member')
+        .set({ has_apps: 1 })
+        .where('collection_id', '=', collectionId)
+        .where('member_id', 'in', withApps)
+        .execute();
+    }
+    const [members, known] = [
+      await listMembers(tx, collectionId),
+      await listNames(tx, collectionId),
+    ];
+    const added = assignNames(known, members, lists);
+    await insertNames(tx, collectionId, added, now);
+    if (added.length > 0) return renewCollection(tx, collectionId);
+    return sharedNames(members, known);
+  });
+}
+
+async function insertNames(
+  tx: Db,
+  collectionId: string,
+  entries: readonly NamedEntry[],
+  now: EpochSeconds,
+): Promise<void> {
+  for (const part of inParts(entries)) {
+    const values = part.map((entry) => ({
+      collection_id: collectionId,
+      member_id: entry.member,
+      kind: entry.kind,
+      name: entry.name,
+      state: entry.state,
+      shown: entry.state === 'shown' ? entry.shown : null,
+      noted_at: now,
+    }));
+    await tx.insertInto('collection_name').values(values).execute();
+  }
+}
+
+/** Carries out what an administrator decided about a name. Returns the entries that it changed. */
+export async function decideCollectionName(
+  db: Db,
+  collectionId: string,
+  pair: MemberName,
+  decision: NameDecision,
+): Promise<readonly NamedEntry[] | DecisionProblem> {
+  return transaction(db, async (tx) => {
+    await lockCollection(tx, collectionId);
+    const members = await listMembers(tx, collectionId);
+    const hasApps = members.some(({ id, hasApps: has }) => id === pair.member && has);
+    const known = await listNames(tx, collectionId);
+    const decided = decideName(known, pair, { ...decision, hasApps });
+    if ('problem' in decided) return decided;
+    for (const entry of decided) {
+      await tx
+        .updateTable('collection_name')
+        .set({ state: entry.state, shown: entry.state === 'shown' ? entry.shown : null })
+        .where('collection_id', '=', collectionId)
+        .where('kind', '=', entry.kind)
+        .where('member_id', '=', entry.member)
+        .where('name', '=', entry.name)
+        .execute();
+    }
+    await renewCollection(tx, collectionId);
+    return decided;
+  });
+}
+
+function lockCollection(tx: Db, collectionId: string): Promise<void> {
+  return advisoryLock(tx, `collection ${collectionId}`);
+}
+
+/** Changes a collection and what calls need of it. `change` says whether it changed anything. */
+function changed(
+  db: Db,
+  collectionId: string,
+  change: (tx: Db) => Promise<boolean>,
+): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    await lockCollection(tx, collectionId);
+    if (!(await change(tx))) return false;
+    await renewCollection(tx, collectionId);
+    return true;
+  });
+}
+
+/** Within a transaction: derives what calls need, and stores it in the target. Returns what is shown. */
+async function renewCollection(
+  tx: Db,
+  collectionId: string,
+): Promise<UpstreamKind<'collection'>['names']> {
+  const members = await listMembers(tx, collectionId);
+  const names = sharedNames(members, await listNames(tx, collectionId));
+  const upstream: UpstreamKind<'collection'> = {
+    kind: 'collection',
+    members: members.map(({ id, name }) => ({ id, name })),
+    names,
+  };
+  await tx
+    .updateTable('target')
+    .set({ upstream_settings: upstreamColumns(upstream).settings })
+    .where('endpoint_id', '=', collectionId)
+    .execute();
+  return names;
+}
+
+function sharedNames(
+  members: readonly CollectionMember[],
+  entries: readonly NamedEntry[],
+): UpstreamKind<'collection'>['names'] {
+  const places = new Map(members.map(({ id }, place) => [id, place]));
+  return entries.flatMap((entry): UpstreamKind<'collection'>['names'] => {
+    const place = places.get(entry.member);
+    if (entry.state !== 'shown' || place === undefined) return [];
+    const { kind, name, shown } = entry;
+    return [shown === name ? [kind, place, name] : [kind, place, name, shown]];
+  });
+}
+
+/** Removes a server from all collections that it is a member of. */
+export async function leaveCollections(db: Db, memberId: string): Promise<void> {
+  const rows = await db
+    .selectFrom('collection_member')
+    .select('collection_id')
+    .where('member_id', '=', memberId)
+    .orderBy('collection_id')
+    .execute();
+  for (const { collection_id: id } of rows) await removeMember(db, id, memberId);
+}

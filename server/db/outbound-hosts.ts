@@ -1,0 +1,48 @@
+import type { EpochSeconds } from '#model/clock';
+import { advisoryLock, type Db } from './transaction.ts';
+
+/** A host or a range of addresses in a private network that requests may reach. */
+export interface OutboundHost {
+  /** `mcp.internal`, `mcp.internal:8443` or `10.20.0.0/16`. */
+  readonly host: string;
+  readonly note: string;
+  /** The actor, as the audit log names it. */
+  readonly createdBy: string;
+  readonly createdAt: EpochSeconds;
+}
+
+export async function listOutboundHosts(db: Db): Promise<OutboundHost[]> {
+  const rows = await db.selectFrom('outbound_host').selectAll().orderBy('host').execute();
+  return rows.map(({ host, note, created_by: createdBy, created_at: createdAt }) => {
+    return { host, note, createdBy, createdAt };
+  });
+}
+
+/** @returns `full`, without any change, when there are already `most` */
+export async function insertOutboundHost(
+  tx: Db,
+  { host, note, createdBy, createdAt }: OutboundHost,
+  most: number,
+): Promise<'done' | 'known' | 'full'> {
+  await advisoryLock(tx, 'outbound hosts');
+  const { count } = await tx
+    .selectFrom('outbound_host')
+    .select(({ fn }) => fn.countAll<number | string>().as('count'))
+    .executeTakeFirstOrThrow();
+  if (Number(count) >= most) return 'full';
+  const { numInsertedOrUpdatedRows } = await tx
+    .insertInto('outbound_host')
+    .values({ host, note, created_by: createdBy, created_at: createdAt })
+    .onConflict((conflict) => conflict.column('host').doNothing())
+    .executeTakeFirst();
+  return numInsertedOrUpdatedRows === 1n ? 'done' : 'known';
+}
+
+/** @returns `false` when it is not in the list */
+export async function deleteOutboundHost(tx: Db, host: string): Promise<boolean> {
+  const { numDeletedRows } = await tx
+    .deleteFrom('outbound_host')
+    .where('host', '=', host)
+    .executeTakeFirst();
+  return numDeletedRows === 1n;
+}

@@ -1,0 +1,96 @@
+// How much assistants get to read of a collection.
+import type { CollectionView } from '#admin/collections';
+import { toolLengths } from '#db/definitions';
+import { findServer } from '#db/servers';
+import { listNamed, noToolRules } from '#db/tool-rules';
+import type { Db } from '#db/transaction';
+import type { ToolSelection } from '#model/tool-rights';
+import { html, type Html } from '#web/html';
+
+/** How much assistants get to read. */
+export interface ShownSum {
+  readonly tools: number;
+  /** Approximate. */
+  readonly tokens: number;
+}
+
+/** English text and JSON schemas have about this many characters per token. */
+const charactersPerToken = 4;
+
+type Name = CollectionView['names'][number];
+
+export function shownTools({ names }: CollectionView): readonly Name[] {
+  return names.filter(({ kind, state }) => kind === 'tool' && state === 'shown');
+}
+
+/** How much a model reads of tools, as far as their definitions are known. */
+export async function sumOf(
+  db: Db,
+  organization: string,
+  tools: readonly Pick<Name, 'server' | 'name'>[],
+): Promise<ShownSum> {
+  let characters = 0;
+  for (const server of new Set(tools.map((one) => one.server))) {
+    const found = await findServer(db, organization, server);
+    const lengths = found && (await toolLengths(db, found.target.id));
+    for (const one of tools) {
+      if (one.server === server) characters += lengths?.get(one.name) ?? 0;
+    }
+  }
+  return { tools: tools.length, tokens: Math.round(characters / charactersPerToken) };
+}
+
+/** The tools of a server that a selection includes, as far as the server has listed them. */
+export async function includedTools(
+  db: Db,
+  organization: string,
+  server: string,
+  selection: ToolSelection,
+): Promise<readonly Pick<Name, 'server' | 'name'>[]> {
+  const found = await findServer(db, organization, server);
+  if (!found) return [];
+  const { target } = found;
+  const listed = await listNamed(db, target, target.rules ?? noToolRules);
+  const known = listed.flatMap(({ kind, name }) => (kind === 'tool' ? [name] : []));
+  const included = selection.type === 'chosen' ? selection.tools : known;
+  return included
+    .filter((name) => !target.hiddenTools.includes(name))
+    .filter((name) => selection.type !== 'read-only' || target.offered.readOnly.has(name))
+    .map((name) => ({ server, name }));
+}
+
+/** With more tools than these, some assistants leave tools out. */
+export const fewTools = 40;
+export const manyTools = 128;
+
+/** How many tools assistants show, or their models accept, as far as that is known. See docs/collections.md. */
+export const assistants = [
+  { value: '', text: 'Any assistant', most: undefined },
+  { value: 'cursor', text: 'Cursor', most: fewTools },
+  { value: 'windsurf', text: 'Windsurf', most: 100 },
+  { value: 'vs-code', text: 'VS Code with Copilot', most: manyTools },
+] as const;
+
+/** `34 tools, about 9,000 tokens` */
+export function sizeWords({ tools, tokens }: ShownSum): string {
+  const size = tokens > 0 ? `, about ${tokens.toLocaleString('en')} tokens` : '';
+  return `${tools} ${tools === 1 ? 'tool' : 'tools'}${size}`;
+}
+
+function choiceWords(sum: ShownSum): string {
+  const limits = assistants.flatMap(({ text, most }) =>
+    most === undefined ? [] : [`${text} shows ${most}`],
+  );
+  return `With this choice, the collection has ${sizeWords(sum)}. ${limits.join(', ')}.`;
+}
+
+/**
+ * What the choice in a form amounts to. It is counted again as boxes are ticked, or with a button. It comes after the button that saves, which
+ * the Enter key stands for.
+ */
+export function runningCount(sum: ShownSum): Html {
+  return html`<div class="actions" data-count>
+<p role="status">${choiceWords(sum)}</p>
+<button name="count" value="1">Count again</button>
+</div>`;
+}

@@ -1,0 +1,205 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+import { attentionKindNames, findAttention, mostOfAKind } from '#server/admin/attention';
+import { insertAgent, setOnline } from '#server/db/agents';
+import { insertClient } from '#server/db/clients';
+import { insertKey, revokeKey } from '#server/db/keys';
+import { replaceMailServer } from '#server/db/mail';
+import { insertUser, removeMember } from '#server/db/people';
+import { recordCalls } from '#server/db/rollups';
+import { onEachDatabase, type TestDatabase } from '#support/databases';
+import { madeAt, makeServer, newClient, newKey } from '#support/made-records';
+
+const daySeconds = 86_400;
+const now = madeAt + 60;
+const org = { id: 'org_acme', name: 'acme' };
+const dana = { id: 'user_dana', email: 'dana@example.com', createdAt: madeAt };
+
+await onEachDatabase('what needs attention', ({ open }) => {
+  let database: TestDatabase;
+
+  beforeEach(async () => {
+    database = await open();
+    await makeServer(database, 'sales');
+    await makeServer(database, 'theirs', { organization: 'other' });
+    await insertUser(database.db, dana, { organizationId: org.id, role: 'admin' });
+  });
+  afterEach(() => database[Symbol.asyncDispose]());
+
+  const found = async (at = now) =>
+    (
+      await findAttention(database.db, org, attentionKindNames, { now: at, limit: mostOfAKind })
+    ).map(({ kind, text, action }) => `${kind}: ${text} → ${action.path}`);
+  const tally = (serverId: string, counts: object) => ({
+    serverId,
+    targetId: serverId.replace('srv', 'target'),
+    kind: 'server' as const,
+    subject: serverId,
+    at: now,
+    bucket: 1,
+    calls: 0,
+    toolErrors: 0,
+    refused: 0,
+    upstreamErrors: 0,
+    ...counts,
+  });
+
+  test('is nothing in a new organization', async () => {
+    expect(await found()).toEqual([]);
+  });
+
+  test('is a server of whose calls a quarter failed in the last hour, without refused ones', async () => {
+    await makeServer(database, 'well');
+    await recordCalls(database.db, [
+      tally('srv_sales', { calls: 20, refused: 8, toolErrors: 1, upstreamErrors: 2 }),
+      tally('srv_well', { calls: 13, upstreamErrors: 3 }),
+      tally('srv_theirs', { calls: 9, upstreamErrors: 9 }),
+    ]);
+
+    expect(await found()).toEqual([
+      'server-failing: 3 of 12 calls to sales failed in the last hour → /activity?endpoint=srv_sales&outcome=failed',
+    ]);
+    expect(await found(now + 3700)).toEqual([]);
+  });
+
+  test('is an agent that a server needs, while it is not connected', async () => {
+    const { db } = database;
+    const upstream = { kind: 'agent', agentId: 'agent_a', server: 'crm' } as const;
+    await insertAgent(db, { id: 'agent_a', organizationId: org.id, name: 'berlin', createdAt: 1 });
+    await insertAgent(db, { id: 'agent_b', organizationId: org.id, name: 'idle', createdAt: 1 });
+    await makeServer(database, 'crm', { upstream });
+    const away = await found();
+    await setOnline(db, ['agent_a'], now + 60);
+
+    expect(away).toEqual([
+      'agent-away: The agent berlin has never connected, and 1 server needs it → /agents/berlin',
+    ]);
+    expect(await found()).toEqual([]);
+    expect(await found(now + 60)).toHaveLength(1);
+  });
+
+  test('is a key or secret that expires within two weeks or did within one, unless it is replaced', async () => {
+    const { db } = database;
+    const key = (id: string, days: number, but: object = {}) =>
+      insertKey(db, newKey({ id, hash: id, name: id, expiresAt: now + days * daySeconds, ...but }));
+    await key('key_soon', 13);
+    await key('key_later', 15);
+    await key('key_unused', -3);
+    await key('key_gone', 3);
+    await revokeKey(db, 'key_gone', now);
+    await key('key_replaced', 2);
+    await key('key_new', 400, { replacesId: 'key_replaced' });
+    await insertClient(db, newClient());
+    await db
+      .updateTable('client_secret')
+      .set({ expires_at: now + daySeconds, id: 'cs_a' })
+      .execute();
+
+    expect(await found()).toEqual([
+      'key-expiring: A secret of the OAuth client Claude of sales expires → /servers/sales/clients/client_a/rotate',
+      'key-expiring: The API key key_soon of sales expires → /servers/sales/keys/key_soon/rotate',
+    ]);
+  });
+
+  test('is a key from ninety days on', async () => {
+    await insertKey(database.db, newKey());
+
+    expect(await found(madeAt + 90 * daySeconds - 1)).toEqual([]);
+    expect(await found(madeAt + 91 * daySeconds)).toEqual([
+      'key-old: The API key laptop of sales is 91 days old → /servers/sales/keys/key_a/rotate',
+    ]);
+  });
+
+  test('is what people who left had created, for each of them', async () => {
+    const { db } = database;
+    const createdBy = 'user:user_dana';
+    await insertKey(db, newKey({ createdBy }));
+    await insertClient(db, newClient({ createdBy }));
+    await removeMember(db, org.id, 'user_dana', 'admin');
+
+    expect(await found()).toEqual([
+      'owner-missing: 2 keys, clients and agents of dana@example.com need an owner → /people/needs-owner',
+    ]);
+  });
+
+  test('is a mail server that fails, and an address that refuses mail until it accepts one', async () => {
+    const { db } = database;
+    const settings = { host: 'smtp.example.com', port: 587, security: 'starttls' } as const;
+    const others = { user: undefined, sealedPassword: undefined, from: 'latchkey@example.com' };
+    await replaceMailServer(db, org.id, { ...settings, ...others }, madeAt);
+    await db
+      .updateTable('mail_server')
+      .set({ attempts: 2, last_failure_at: now, last_failure: 'could not be reached' })
+      .execute();
+    const mail = (id: string, status: 'sent' | 'refused', endedAt: number) =>
+      db
+        .insertInto('mail')
+        .values({
+          id,
+          organization_id: org.id,
+          kind: 'notice',
+          recipient: 'lee@example.com',
+          status,
+          next_attempt_at: madeAt,
+          created_at: madeAt,
+          ended_at: endedAt,
+        })
+        .execute();
+    await mail('mail_a', 'refused', now - 10);
+    const before = await found();
+    await mail('mail_b', 'sent', now - 5);
+
+    expect(before).toEqual([
+      'mail-server: The mail server smtp.example.com could not be reached; 0 mails wait → /settings/mail',
+      'mail-undeliverable: A mail to lee@example.com could not be delivered → /settings/mail',
+    ]);
+    expect(await found()).toHaveLength(1);
+  });
+
+  test('is a webhook that fails for an hour or was disabled for that, named without its path', async () => {
+    const webhook = (id: string, columns: object) =>
+      database.db
+        .insertInto('webhook')
+        .values({
+          id,
+          organization_id: org.id,
+          url: 'https://hooks.example/services/s3cret',
+          actions: '[]',
+          sealed_secret: 'sealed',
+          sealed_earlier_secret: null,
+          earlier_until: null,
+          position: 0,
+          failing_since: null,
+          last_success_at: null,
+          last_failure_at: null,
+          last_failure: null,
+          disabled_at: null,
+          disabled_because: null,
+          created_at: madeAt,
+          ...columns,
+        })
+        .execute();
+    await webhook('webhook_a', { failing_since: now - 3600 });
+    await webhook('webhook_b', { failing_since: now - 3599 });
+    await webhook('webhook_c', { disabled_at: now, disabled_because: 'failing' });
+    await webhook('webhook_d', { disabled_at: now, disabled_because: 'asked' });
+
+    expect(await found()).toEqual([
+      'webhook-failing: The webhook to hooks.example gets no events, because its receiver fails → /settings/webhooks/webhook_a',
+      'webhook-failing: The webhook to hooks.example was disabled, because events could not be delivered → /settings/webhooks/webhook_c',
+    ]);
+  });
+
+  test('is at most as many things of a kind as asked for', async () => {
+    await Promise.all(
+      Array.from({ length: 25 }, (_, place) =>
+        insertKey(
+          database.db,
+          newKey({ id: `key_${place}`, hash: `${place}`, expiresAt: now + 9 }),
+        ),
+      ),
+    );
+
+    expect(await found()).toHaveLength(mostOfAKind);
+  });
+});

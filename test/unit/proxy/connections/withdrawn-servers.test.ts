@@ -1,0 +1,168 @@
+import { createServer } from 'node:http';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+import { openHost } from '#proxy/app/open-host';
+import { listConnection } from '#proxy/auth/server-list';
+import { systemClock } from '#proxy/clock/clock';
+import { readOptions, type Options } from '#proxy/config/options';
+import { keepServers } from '#proxy/config/server-lists';
+import { Connections } from '#proxy/connections/connections';
+import type { ConnectionsHost } from '#proxy/connections/connections-host';
+import { takeOutIfWithdrawn } from '#proxy/connections/withdrawn-servers';
+import { httpClient } from '#proxy/transport/http-client';
+import { listen } from '#support/loopback';
+import { temporaryFolder } from '#support/temporary-folder';
+
+const cursor = '.cursor/mcp.json';
+const gemini = '.gemini/settings.json';
+const other = { command: 'npx', args: ['other'] };
+
+let disposables: AsyncDisposableStack;
+let answer: { status: number; body: unknown };
+let asked: string[];
+let home: string;
+let origin: string;
+let url: string;
+let options: Options;
+let host: ConnectionsHost;
+let connections: Connections;
+
+/** A person who is signed in to a list, with one connection that two assistants start. */
+beforeEach(async () => {
+  disposables = new AsyncDisposableStack();
+  asked = [];
+  const server = createServer((request, response) => {
+    asked.push(`${request.headers.authorization} ${request.url}`);
+    response.writeHead(answer.status, { 'content-type': 'application/json' });
+    response.end(JSON.stringify(answer.body));
+  });
+  origin = `http://127.0.0.1:${await listen(server)}`;
+  disposables.defer(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  home = disposables.use(await temporaryFolder('home')).path;
+  const state = join(home, 'state');
+  const key = join(home, 'key');
+  await writeFile(key, 'k'.repeat(64), { mode: 0o600 });
+  const given = {
+    'secret-store': 'file',
+    'secret-store-key-file': key,
+    'state-dir': state,
+  };
+  options = readOptions(given, {});
+  const stop = new AbortController().signal;
+  const network = { ...options, env: {}, clientKeyPassphraseSecret: '' };
+  host = openHost(
+    {
+      platform: 'linux',
+      home,
+      env: {},
+      pid: 2,
+      parentPid: 1,
+      nodeVersion: process.versions.node,
+      launcher: { program: '/opt/latchkey' },
+      clock: systemClock(),
+      http: httpClient(() => network),
+      openBrowser: () => Promise.resolve(false),
+      writeLog: () => undefined,
+    },
+    () => stop,
+  );
+  connections = new Connections({ host, options, given });
+  url = `${origin}/mcp/acme/sales`;
+  const list = `${origin}/api/my/servers`;
+  await write(cursor, JSON.stringify({ mcpServers: { other } }));
+  await write(gemini, JSON.stringify({ mcpServers: { other } }));
+  const described = await connections.describe({ name: 'sales', url, as: 'person' });
+  await connections.add(described, { replace: false, check: false });
+  await connections.install('cursor', 'sales');
+  await connections.install('gemini', 'sales');
+  await keepServers(state, { list, servers: [url] });
+  const { vault } = await host.account(listConnection(list), options);
+  const now = host.clock.now();
+  await vault.save({
+    accessToken: 'token-of-the-list',
+    obtainedAt: now,
+    expiresAt: now + 3600,
+    issuer: origin,
+    published: true,
+  });
+});
+afterEach(async () => disposables.disposeAsync());
+
+async function write(file: string, text: string): Promise<void> {
+  await mkdir(dirname(join(home, file)), { recursive: true });
+  await writeFile(join(home, file), text);
+}
+const read = async (file: string) => readFile(join(home, file), 'utf8');
+const entries = async (file: string) => Object.keys(JSON.parse(await read(file)).mcpServers);
+const backups = async (file: string) =>
+  (await readdir(join(home, dirname(file)))).filter((name) => name.endsWith('.backup'));
+const withdrawn = (urls: readonly unknown[]) => ({
+  status: 200,
+  body: { servers: [], askable: [], withdrawn: urls },
+});
+
+test('212: withdrawn server: its entries disappear from all assistants, a backup is kept, and nothing else changes', async () => {
+  answer = withdrawn([url]);
+  const before = await read(cursor);
+  const done = await takeOutIfWithdrawn(url, options, host);
+
+  expect(asked).toEqual([
+    `Bearer token-of-the-list /api/my/servers?known=${encodeURIComponent(url)}`,
+  ]);
+  expect(done).toMatchObject({
+    name: 'sales',
+    removed: [{ assistant: 'gemini' }, { assistant: 'cursor' }],
+    problems: [],
+  });
+  expect([await entries(cursor), await entries(gemini)]).toEqual([['other'], ['other']]);
+  expect(await readFile(done?.removed[1]?.backup ?? '', 'utf8')).toBe(before);
+  expect(await connections.own('sales')).toMatchObject({ url });
+  expect((await takeOutIfWithdrawn(url, options, host))?.removed).toEqual([]);
+});
+
+test('212: withdrawn server: no error, empty list or other answer takes anything out', async () => {
+  const answers = [
+    { status: 500, body: { withdrawn: [url] } },
+    { status: 404, body: { withdrawn: [url] } },
+    { status: 401, body: { withdrawn: [url] } },
+    { status: 403, body: { withdrawn: [url] } },
+    { status: 200, body: { servers: [] } },
+    { status: 200, body: { servers: [], withdrawn: [] } },
+    { status: 200, body: { servers: [], withdrawn: url } },
+    { status: 200, body: { servers: [], withdrawn: { [url]: true } } },
+    { status: 200, body: [url] },
+    { status: 200, body: 'withdrawn' },
+    withdrawn([`${url}/`, `${origin}/mcp/acme`, `${origin}/mcp/acme/wiki`, [url], null]),
+    withdrawn(['https://other.example.com/mcp/acme/sales']),
+  ];
+  const before = [await read(cursor), await read(gemini), await backups(cursor)];
+  const said: unknown[] = [];
+  for (const one of answers) {
+    answer = one;
+    said.push(await takeOutIfWithdrawn(url, options, host));
+  }
+
+  expect(said).toEqual(answers.map(() => undefined));
+  expect([await read(cursor), await read(gemini), await backups(cursor)]).toEqual(before);
+  expect(await takeOutIfWithdrawn(`${origin}/mcp/acme/wiki`, options, host)).toBeUndefined();
+});
+
+test('212: withdrawn server: what Latchkey did not write stays', async () => {
+  answer = withdrawn([url]);
+  const own = JSON.parse(await read(cursor)).mcpServers.sales;
+  const byHand = { mcpServers: { sales: { command: 'node', args: ['mine.js'] }, other } };
+  await write(cursor, JSON.stringify(byHand));
+  await connections.uninstall('gemini', 'sales');
+  await write(gemini, JSON.stringify({ mcpServers: { sales: own, other } }));
+
+  const done = await takeOutIfWithdrawn(url, options, host);
+
+  expect(done?.removed).toEqual([]);
+  expect(JSON.parse(await read(cursor))).toEqual(byHand);
+  expect(await entries(gemini)).toEqual(['sales', 'other']);
+});
