@@ -21,7 +21,11 @@ interface Message {
   readonly params?: { readonly name?: string; readonly protocolVersion?: string };
 }
 
-const tool = { name: 'echo', inputSchema: { type: 'object' } };
+/** A collection knows only tools that are listed. */
+const tools = ['echo', 'json', 'sse', 'large', 'large-json'].map((name) => ({
+  name,
+  inputSchema: { type: 'object' },
+}));
 const called = { content: [{ type: 'text', text: 'x'.repeat(200) }] };
 const calledLarge = { content: [{ type: 'text', text: 'x'.repeat(10_000_000) }] };
 const discovered = {
@@ -79,7 +83,7 @@ function answer({ id, method, params }: Message, response: ServerResponse): void
 
 function resultOf(method: string | undefined, params: Message['params']): object | undefined {
   if (method === 'tools/call') return called;
-  if (method === 'tools/list') return { tools: [tool] };
+  if (method === 'tools/list') return { tools };
   if (method === 'ping') return {};
   if (method !== 'initialize') return undefined;
   return {
