@@ -201,7 +201,10 @@ export async function responseBytes(
 export async function wholeBody(body: Body, maxBytes = maxEventBytes): Promise<Buffer> {
   if (body instanceof Uint8Array) {
     if (body.length > maxBytes) throw unfinished(new SseEventTooLarge(`${maxBytes} bytes`));
-    return Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+    // The same object, which is known to be scanned already.
+    return Buffer.isBuffer(body)
+      ? body
+      : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   }
   const gathered = new GatheredBytes();
   try {

@@ -29,7 +29,7 @@ import {
   type Member,
 } from './member-calls.ts';
 import { MemberLists } from './member-lists.ts';
-import { isMergedList, MergedLists, pageOf } from './merged-lists.ts';
+import { isMergedList, MergedLists } from './merged-lists.ts';
 import { namesOf, type ShownEntry } from './shown-names.ts';
 import { subscription } from './subscription.ts';
 
@@ -100,8 +100,8 @@ export class Collections {
     if (kind !== 'request') return emptyAnswer();
     if (method === 'server/discover') return jsonOf(await introduction(id, caller, this.#lists));
     if (isMergedList(method)) {
-      const list = await this.#merged.read(method, caller);
-      return jsonOf(pageOf(method, list, id, textAt(message, 'params', 'cursor')));
+      const cursor = textAt(message, 'params', 'cursor');
+      return jsonOf(await this.#merged.page(method, caller, id, cursor));
     }
     if (method === 'subscriptions/listen') {
       const parts = { ports: this.#ports, lists: this.#lists, merged: this.#merged };

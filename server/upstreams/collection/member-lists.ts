@@ -212,10 +212,18 @@ function clientOf({ request }: CollectionCaller): ClientDescription {
   return { capabilities: capabilities ?? '{}', clientInfo, logLevel: undefined };
 }
 
+/** A digest of what each request says of its client, made once for all members. */
+const clientDigests = new WeakMap<Message, string>();
+
 function keyOf(method: string, { id }: Member, caller: CollectionCaller): string {
-  const { capabilities, clientInfo } = clientOf(caller);
-  const client = createHash('sha256').update(JSON.stringify([capabilities, clientInfo]));
-  return `${method} ${id} ${caller.owner} ${client.digest('base64url')}`;
+  let client = clientDigests.get(caller.request);
+  if (client === undefined) {
+    const { capabilities, clientInfo } = clientOf(caller);
+    const texts = JSON.stringify([capabilities, clientInfo]);
+    client = createHash('sha256').update(texts).digest('base64url');
+    clientDigests.set(caller.request, client);
+  }
+  return `${method} ${id} ${caller.owner} ${client}`;
 }
 
 function requestOf(

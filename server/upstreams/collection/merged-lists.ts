@@ -3,7 +3,7 @@ import { GatewayRefusal } from '#gateway/gateway-refusal';
 import { type ListMethod, listedKind } from '#gateway/tool-list';
 import { LimitedMap } from '#model/limited-map';
 import { changedObject } from 'latchkey-mcp/json-edit';
-import { type Message, messageOf, resultTo } from 'latchkey-mcp/message';
+import { type Message, messageOf, resultTo, withId } from 'latchkey-mcp/message';
 import type { CollectionCaller, CollectionPorts, Member } from './member-calls.ts';
 import type { KeptAnswer, MemberAnswer, MemberLists } from './member-lists.ts';
 import { namesOf, ShownNames } from './shown-names.ts';
@@ -24,6 +24,9 @@ export function isMergedList(method: string): method is MergedMethod {
 /** More than any assistant shows. */
 const pageEntries = 1000;
 const mostRemembered = 10_000;
+/** Pages of up to this many bytes are cached. */
+const cachedPageBytes = 512 * 1024;
+const mostCachedPages = 100;
 /** Under this member of `_meta`, a list says which members were away when it was made, and how old their lists are. */
 const agesName = 'dev.latchkey/membersAway';
 
@@ -54,6 +57,8 @@ export class MergedLists {
   /** What was noted of a member's list, by collection, member and method. */
   readonly #noted = new LimitedMap<string, KeptAnswer>(mostRemembered);
   readonly #made = new LimitedMap<string, Made>(1000);
+  /** Pages by what they contain, each as an answer to a request of the id 0. */
+  readonly #pages = new LimitedMap<string, Message>(mostCachedPages);
 
   constructor(ports: CollectionPorts, lists: MemberLists) {
     this.#ports = ports;
@@ -80,10 +85,26 @@ export class MergedLists {
       const detail = `none of these servers could be reached: ${away.map(({ name }) => name).join(', ')}`;
       throw new GatewayRefusal('upstream_unreachable', { detail });
     }
-    const names = await this.#names(method, caller, read);
     const answers = read.map((one) => ('answer' in one ? one.answer : undefined));
-    const { entries, digest } = this.#merged(method, caller, answers, names);
-    return { entries, digest, ...this.#freshness(caller, read) };
+    const made =
+      this.#madeOf(method, caller, answers, namesOf(caller.upstream)) ??
+      this.#merged(method, caller, answers, await this.#names(method, caller, read));
+    return { ...made, ...this.#freshness(caller, read) };
+  }
+
+  /** One page of a list, as `pageOf` makes it. @throws {GatewayRefusal} `upstream_unreachable`, `bad_params` */
+  async page(
+    method: MergedMethod,
+    caller: CollectionCaller,
+    id: string,
+    cursor: string | undefined,
+  ): Promise<Message> {
+    const list = await this.read(method, caller);
+    const { digest, ttlMs, away } = list;
+    const key = JSON.stringify([method, digest, ttlMs, away, cursor]);
+    const page = this.#pages.get(key) ?? pageOf(method, list, '0', cursor);
+    if (page.body.length <= cachedPageBytes) this.#pages.set(key, page);
+    return withId(page, id);
   }
 
   /** How old what was read is. */
@@ -106,19 +127,30 @@ export class MergedLists {
     };
   }
 
-  #merged(
+  /** What was made of the same answers under the same names. */
+  #madeOf(
     method: MergedMethod,
-    { owner, upstream: { members } }: CollectionCaller,
+    { owner }: CollectionCaller,
     answers: readonly (KeptAnswer | undefined)[],
     names: ShownNames,
-  ): Pick<Made, 'entries' | 'digest'> {
-    const key = `${method} ${owner}`;
-    const made = this.#made.get(key);
+  ): Pick<Made, 'entries' | 'digest'> | undefined {
+    const made = this.#made.get(`${method} ${owner}`);
     const isSame =
       made?.names === names &&
       made.answers.length === answers.length &&
       made.answers.every((answer, place) => answer === answers[place]);
-    if (isSame) return made;
+    return isSame ? { entries: made.entries, digest: made.digest } : undefined;
+  }
+
+  #merged(
+    method: MergedMethod,
+    caller: CollectionCaller,
+    answers: readonly (KeptAnswer | undefined)[],
+    names: ShownNames,
+  ): Pick<Made, 'entries' | 'digest'> {
+    const same = this.#madeOf(method, caller, answers, names);
+    if (same) return same;
+    const { members } = caller.upstream;
     const kind = listedKind(method);
     const entries = members
       .flatMap((member, place) =>
@@ -130,7 +162,7 @@ export class MergedLists {
       )
       .toSorted((one, other) => (one.shown < other.shown ? -1 : 1));
     const digest = digestOf(entries.map(({ bytes }) => bytes));
-    this.#made.set(key, { answers, names, entries, digest });
+    this.#made.set(`${method} ${caller.owner}`, { answers, names, entries, digest });
     return { entries, digest };
   }
 
