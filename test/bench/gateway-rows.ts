@@ -32,11 +32,19 @@ export const gatewayRows: readonly GatewayRow[] = [
   },
   {
     name: 'collection-key',
-    title: 'JSON, key, a collection over its member',
+    title: 'JSON, key, a collection over its member, translated twice',
     unit: 'µs',
     aims: { cpu: 1.15 },
     floor: async (setting) => atOneProcess(setting, 'ours', 'http', plain('json')),
     ours: async (setting, name) => atOneProcess(setting, name, 'collection', plain('json')),
+  },
+  {
+    name: 'collection-modern',
+    title: 'modern caller of a modern server, a collection over its member',
+    unit: 'µs',
+    aims: { cpu: 1.15 },
+    floor: async (setting) => atOneProcess(setting, 'ours', 'modern', modernCall),
+    ours: async (setting, name) => atOneProcess(setting, name, 'modern-collection', modernCall),
   },
   {
     ...called('json-token', 'JSON, token', { cpu: 1.4 }),
@@ -179,7 +187,7 @@ export function called(
 async function atOneProcess(
   setting: Setting,
   name: string,
-  server: 'http' | 'session' | 'modern' | 'collection',
+  server: 'http' | 'session' | 'modern' | 'collection' | 'modern-collection',
   call: Pick<Shot, 'body'> & Partial<Shot>,
 ): Promise<Slot> {
   const running = await setting.sqlite(name);

@@ -14,7 +14,7 @@ const floors = join(import.meta.dirname, 'floors');
 const listening = /listening on (http:\/\/\S+)/;
 const both = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
 const upstreams = { http: '/mcp', session: '/session', modern: '/modern' } as const;
-type Server = keyof typeof upstreams | 'agent' | 'collection';
+type Server = keyof typeof upstreams | 'agent' | 'collection' | 'modern-collection';
 
 /** A running `latchkey-server`. */
 export interface Running {
@@ -173,8 +173,10 @@ export class Setting implements AsyncDisposable {
       await command('server', 'create', `bench/${server}`, '--http-url', `${origin}${path}`);
     const { key: connectKey = '' } = await command('agent', 'create', 'bench/near');
     await command('server', 'create', 'bench/agent', '--agent', 'near');
-    // Of the HTTP server alone: what a call costs more than there is what the collection costs. Older builds know none.
+    // Of one server alone: what a call costs more than there is what the collection costs. Older builds know none.
     await command('collection', 'create', 'bench/collection', '--member', 'http').catch(() => {});
+    const ofModern = ['bench/modern-collection', '--member', 'modern'];
+    await command('collection', 'create', ...ofModern).catch(() => {});
     const key = async (server: Server) =>
       (await command('key', 'create', `bench/${server}`, '--name', 'bench'))['key'] ?? '';
     const scopes = ['--scope', 'mcp:tools:read', '--scope', 'mcp:tools:execute'];
@@ -188,6 +190,7 @@ export class Setting implements AsyncDisposable {
         modern: await key('modern'),
         agent: await key('agent'),
         collection: await key('collection').catch(() => ''),
+        'modern-collection': await key('modern-collection').catch(() => ''),
       },
       client: { id: made['client_id'] ?? '', secret: made['client_secret'] ?? '' },
     };
