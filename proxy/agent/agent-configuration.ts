@@ -1,4 +1,4 @@
-import { nearest } from '#config/suggest';
+import { nearest } from 'latchkey-mcp/suggest';
 import { isObject, type JsonObject } from 'latchkey-mcp/json-value';
 import { ConfigurationError, type Problem } from '#config/errors';
 import { parseJsonc } from '#config/jsonc';

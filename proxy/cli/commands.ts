@@ -1,6 +1,6 @@
 import type { Command } from './command.ts';
 import { connectCommand } from './connect.ts';
-import { nearest } from '#config/suggest';
+import { nearest } from 'latchkey-mcp/suggest';
 
 /**
  * Every command, in the order of the help. Assistants start `connect`, the default command, many times a day, so the

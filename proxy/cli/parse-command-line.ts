@@ -4,7 +4,7 @@ import { UsageError } from '#config/errors';
 import type { Command, CommandInput } from './command.ts';
 import { allCommands, findCommand, meantCommand } from './commands.ts';
 import { connectCommand } from './connect.ts';
-import { nearest } from '#config/suggest';
+import { nearest } from 'latchkey-mcp/suggest';
 
 export type Asked =
   | { ask: 'help'; about: Command | undefined }

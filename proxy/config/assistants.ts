@@ -1,4 +1,4 @@
-import { nearest } from './suggest.ts';
+import { nearest } from 'latchkey-mcp/suggest';
 import { existsSync } from 'node:fs';
 import { posix, win32, basename } from 'node:path';
 import type { UserHost } from '#host';

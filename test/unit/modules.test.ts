@@ -58,6 +58,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
       'connections',
       'agent',
     ],
+    packages: ['latchkey-mcp'],
   },
   'proxy/app': {
     imports: [
@@ -106,6 +107,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   'mcp/safe-text': {},
   'mcp/sse': {},
   'mcp/subscriptions': {},
+  'mcp/suggest': {},
   'mcp/top-level-members': {},
   'mcp/trace-options': {},
   'mcp/tracing': {
@@ -121,7 +123,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
 
   'server/model': { packages: ['zod'] },
   'server/secrets': {},
-  'server/config': { imports: ['model'], packages: ['zod'] },
+  'server/config': { imports: ['model'], packages: ['latchkey-mcp', 'zod'] },
   'server/log': { packages: ['latchkey-mcp', 'pino'] },
   'server/outbound': { imports: ['model'], packages: ['latchkey-mcp', 'undici', 'zod'] },
   'server/db': { imports: ['model', 'config', 'outbound'], packages: ['kysely', 'pg'] },
@@ -201,7 +203,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   'server/notices': { imports: ['model', 'db', 'mail', 'admin'], packages: ['latchkey-mcp'] },
   'server/cli': {
     imports: ['model', 'secrets', 'config', 'outbound', 'db', 'oauth', 'nodes', 'admin'],
-    packages: ['kysely'],
+    packages: ['kysely', 'latchkey-mcp'],
   },
   'server/http': {
     imports: [
