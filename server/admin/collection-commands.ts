@@ -19,6 +19,7 @@ import {
   splitPath,
 } from './positionals.ts';
 import { printMade, printRows } from './print.ts';
+import { readSelection, selectionDoc, selectionValue } from './tool-selection.ts';
 
 const memberOption = {
   name: 'member',
@@ -30,8 +31,8 @@ const memberOption = {
 
 const toolOption = {
   name: 'tools',
-  value: 'all|read-only|NAME,NAME',
-  doc: 'what of the server: all, tools that only read, or some by name',
+  value: selectionValue,
+  doc: `what of the server: ${selectionDoc}`,
 } as const;
 
 const words = (['title', 'description', 'instructions'] as const).map((name) => ({
@@ -44,15 +45,7 @@ const words = (['title', 'description', 'instructions'] as const).map((name) => 
 function memberIn(text: string): { server: string; selection: ToolSelection } {
   const [server = '', ...rest] = text.split('=');
   const tools = rest.length === 0 ? 'all' : rest.join('=');
-  return { server, selection: selectionIn(tools, 'member') };
-}
-
-/** @throws {UsageError} */
-function selectionIn(text: string, option: string): ToolSelection {
-  if (text === 'all' || text === 'read-only') return { type: text };
-  const tools = text.split(',').filter((name) => name !== '');
-  if (tools.length > 0) return { type: 'chosen', tools, prompts: [], resources: [] };
-  throw new UsageError(`--${option} names no tool`);
+  return { server, selection: readSelection(tools, 'member') };
 }
 
 /** The collection that `ORG/NAME` names. */
@@ -131,7 +124,7 @@ const addOrSet = (operation: MemberOperation, verb: string, doc: string): Comman
   async run(input, ports) {
     const at = await placeIn(input.positionals[0] ?? '', ports);
     const server = input.positionals[1] ?? '';
-    const selection = selectionIn(input.text('tools') ?? 'all', 'tools');
+    const selection = readSelection(input.text('tools') ?? 'all', 'tools');
     const changed = await administer(operation, { ...at, server, selection }, ports);
     printMade(factsOf(changed), { json: input.flag('json'), out: ports.out });
   },

@@ -1,3 +1,4 @@
+import { nearest } from 'latchkey-mcp/suggest';
 import { z } from 'zod';
 
 import { UsageError } from '#config/usage-error';
@@ -68,11 +69,16 @@ const given = z
   .describe(words)
   .meta({ id: 'GivenToolSelection' });
 
+/** The placeholder of a selection in the help, and what it can be. */
+export const selectionValue = 'all|read-only|NAME,NAME';
+export const selectionDoc =
+  'all, read-only (those that only read), or some by name; a comma after a single name says that it is a name';
+
 const surface = {
   option: {
     name: 'tools',
-    value: 'all|read-only|NAME,NAME',
-    doc: 'the tools that it can use: all, those that only read, or some by name',
+    value: selectionValue,
+    doc: `the tools that it can use: ${selectionDoc}`,
     read: readSelection,
   },
   control: { kind: 'tools', label: 'Tools', subject: 'The choice of tools' },
@@ -83,12 +89,31 @@ export const toolSelection = given.clone().register(surfaces, surface);
 /** A selection that can be omitted: all tools for a new credential, the same ones as before for another. */
 export const maybeToolSelection = given.optional().register(surfaces, surface);
 
-/** @throws {UsageError} */
-function readSelection(text: string, option: string): ToolSelection {
+/**
+ * Reads a selection: a word, or names with commas. A single name that resembles a word is refused, because a credential
+ * limited to a tool that does not exist can do nothing, and nobody notices.
+ *
+ * @throws {UsageError}
+ */
+export function readSelection(text: string, option: string): ToolSelection {
   if (text === 'all' || text === 'read-only') return { type: text };
   const tools = text.split(',').filter((name) => name !== '');
-  if (tools.length > 0) return { type: 'chosen', tools, prompts: [], resources: [] };
-  throw new UsageError(`--${option} is neither all, read-only nor names of tools`);
+  if (tools.length === 0)
+    throw new UsageError(`--${option} is neither all, read-only nor names of tools`);
+  const meant = text.includes(',') ? undefined : meantWord(text);
+  if (meant !== undefined)
+    throw new UsageError(
+      `--${option} '${text}' is neither all nor read-only`,
+      `did you mean ${meant}? If it is the name of a tool, put a comma after it: ${text},`,
+    );
+  return { type: 'chosen', tools, prompts: [], resources: [] };
+}
+
+/** The word that `text` spells differently, as `readonly` and `ALL` do. Short names such as `call` are none of it. */
+function meantWord(text: string): string | undefined {
+  const lettersOf = (word: string) => word.toLowerCase().replaceAll(/[^a-z]/g, '');
+  const same = ['all', 'read-only'].find((word) => lettersOf(word) === lettersOf(text));
+  return same ?? nearest(text.toLowerCase(), ['read-only']);
 }
 
 /** A selection as its schema has it, with the names that are shown to its reader. */

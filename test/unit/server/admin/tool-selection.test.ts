@@ -4,6 +4,7 @@ import { clientCreate, clientRead, clientUpdate } from '#server/admin/clients';
 import { grantList, grantUpdate } from '#server/admin/grants';
 import { keyCreate, keyRead, keyRotate, keyUpdate } from '#server/admin/keys';
 import { personOf } from '#server/admin/operation';
+import { readSelection } from '#server/admin/tool-selection';
 import { currentAdmissions } from '#server/db/admissions';
 import { revokeGrant } from '#server/db/grants';
 import { findServer } from '#server/db/servers';
@@ -154,5 +155,38 @@ describe('--tools', () => {
     await using admin = await administrationWithServer();
 
     await expect(admin.run(...argv)).rejects.toMatchObject({ name: 'UsageError' });
+  });
+});
+
+describe('a selection on the command line', () => {
+  test.each([
+    ['all', { type: 'all' }],
+    ['read-only', { type: 'read-only' }],
+    ['search,get', { ...chosen, tools: ['search', 'get'] }],
+    ['call', { ...chosen, tools: ['call'] }],
+    ['readonly,', { ...chosen, tools: ['readonly'] }],
+    ['readonly,search', { ...chosen, tools: ['readonly', 'search'] }],
+  ])('%s is read', (text, selection) => {
+    expect(readSelection(text, 'tools')).toEqual(selection);
+  });
+
+  test.each([
+    ['readonly', 'read-only'],
+    ['read_only', 'read-only'],
+    ['ReadOnly', 'read-only'],
+    ['read-onyl', 'read-only'],
+    ['ALL', 'all'],
+  ])('%s is refused, because %s was meant', (text, meant) => {
+    expect(() => readSelection(text, 'tools')).toThrow(
+      expect.objectContaining({
+        name: 'UsageError',
+        message: `--tools '${text}' is neither all nor read-only`,
+        hint: `did you mean ${meant}? If it is the name of a tool, put a comma after it: ${text},`,
+      }),
+    );
+  });
+
+  test('without a name is refused', () => {
+    expect(() => readSelection(',', 'tools')).toThrow('neither all, read-only nor names of tools');
   });
 });
