@@ -56,7 +56,7 @@ function wordsOf(error: ExpectedError, connection?: Connection): Words {
     case 'UsageError':
       return { message, hint: error.hint };
     case 'ConfigurationError':
-      return { message, hint: '' };
+      return { message, hint: error.hint };
     case 'AgentError':
       return { message, hint: error.remedy };
     case 'SecretStoreError':

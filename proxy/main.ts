@@ -12,7 +12,7 @@ import { systemClock, wakeWatch } from '#clock/clock';
 import type { Connection } from '#config/connection';
 import { readOptions } from '#config/options';
 import { packagedLauncher } from '#config/launch-entry';
-import { UsageError } from '#config/errors';
+import { ConfigurationError, UsageError } from '#config/errors';
 import { words } from '#errors';
 import { type Host } from '#host';
 import { httpClient } from '#transport/http-client';
@@ -206,7 +206,8 @@ function report(error: unknown): number {
   for (const line of message.split('\n')) host.warn(`latchkey: ${redact(line)}`);
   if (hint) host.warn(`hint: ${hint}`);
   if (appendLog) jsonLinesLog('error', appendLog).error(message, hint ? { hint } : {});
-  return error instanceof UsageError ? 2 : 1;
+  const isUnknownName = error instanceof ConfigurationError && error.isUnknownName;
+  return error instanceof UsageError || isUnknownName ? 2 : 1;
 }
 
 function end(code: number): void {

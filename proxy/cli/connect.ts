@@ -71,7 +71,7 @@ export async function findConnection(
     return await host.readConnection(target, options, given);
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error;
-    const hint = error.problems.every(({ key }) => key === '') ? meant(target) : undefined;
+    const hint = error.isUnknownName ? meant(target) : undefined;
     throw hint === undefined ? error : new UsageError(error.message, hint, { cause: error });
   }
 }

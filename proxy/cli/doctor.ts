@@ -1,7 +1,9 @@
 import { writeFile } from 'node:fs/promises';
-import { UsageError } from '#config/errors';
+import { ConfigurationError, UsageError } from '#config/errors';
+import type { Options } from '#config/options';
 import type { Finding } from '#status/checks';
 import { connectionOptions, type Command } from './command.ts';
+import type { CommandHost } from './command-host.ts';
 
 /** `latchkey doctor NAME`. */
 export const doctorCommand: Command = {
@@ -21,6 +23,7 @@ code is then 1. It opens no browser and calls no tool.`,
     const options = host.options(given);
     const [file] = flags.get('bundle') ?? [];
     const json = flags.has('json');
+    if (target !== undefined) await refuseUnknownName(target, options, host);
     const { findings, bundle } = await host.doctor(target, options, {
       progress: (name) => host.warn(`checking ${name} …`),
       found: (finding) => {
@@ -35,6 +38,21 @@ code is then 1. It opens no browser and calls no tool.`,
     return findings.some(({ state }) => state === 'fail') ? 1 : 0;
   },
 };
+
+/**
+ * A mistyped name is wrong usage, as for other commands. Every other problem of the configuration is a finding.
+ *
+ * @throws {ConfigurationError} if there is no connection of this name
+ */
+async function refuseUnknownName(
+  target: string,
+  options: Options,
+  host: CommandHost,
+): Promise<void> {
+  await host.connection(target, options).catch((error: unknown) => {
+    if (error instanceof ConfigurationError && error.isUnknownName) throw error;
+  });
+}
 
 /** A finding for a person, with its remedy on a line of its own. */
 function doctorLines({ check, state, what, hint }: Finding): string[] {

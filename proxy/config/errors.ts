@@ -17,10 +17,13 @@ export type Problem = {
   source: string;
   key: string;
   problem: string;
+  /** What to do about it, if that is not in `problem`. */
+  hint?: string;
   /**
    * `other_program`: the entry is not ours, because it starts another program. `no_file`: no program of this user can read it.
+   * `unknown_name`: no file has an entry of the name that a command was given.
    */
-  code?: 'other_program' | 'no_file';
+  code?: 'other_program' | 'no_file' | 'unknown_name';
 };
 
 /** All problems of a configuration. */
@@ -41,6 +44,16 @@ export class ConfigurationError extends Error {
   /** Whether the entry starts another program, so that it is not ours. */
   get isOtherProgram(): boolean {
     return this.problems[0]?.code === 'other_program';
+  }
+
+  /** What to do about the first problem; empty if the problems say it. */
+  get hint(): string {
+    return this.problems[0]?.hint ?? '';
+  }
+
+  /** Whether the name that a command was given means no connection, which is wrong usage. */
+  get isUnknownName(): boolean {
+    return this.problems[0]?.code === 'unknown_name';
   }
 }
 

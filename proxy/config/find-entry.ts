@@ -1,3 +1,4 @@
+import { nearest } from 'latchkey-mcp/suggest';
 import { isObject, isText, membersOf, memberOf, type JsonObject } from 'latchkey-mcp/json-value';
 import type { FilesHost, ReadText } from '#host';
 import { assistants, type Assistant } from './assistants.ts';
@@ -19,10 +20,13 @@ export async function findEntry(
   const files = configFile === undefined ? userFiles : [configFile];
   const problems: Problem[] = [];
   const entries: Entry[] = [];
+  const names: string[] = [];
   for (const source of files) {
     const document = await readDocument(source, readText, configFile !== undefined, problems);
     for (const servers of ['mcpServers', 'servers']) {
-      const value = memberOf(memberOf(document, servers), name);
+      const members = memberOf(document, servers);
+      names.push(...Object.keys(membersOf(members)));
+      const value = memberOf(members, name);
       const key = `${servers}.${name}`;
       const entry = value === undefined ? undefined : readEntry(value, { source, key }, problems);
       if (entry) entries.push(entry);
@@ -42,18 +46,25 @@ export async function findEntry(
   if (first?.account !== undefined) return first;
   if (first) return entries.find(({ oauth, apiKey }) => oauth ?? apiKey) ?? first;
   if (problems.length > 0) throw new ConfigurationError(problems);
+  const meant = nearest(name, names);
+  const didYouMean = meant === undefined ? undefined : `did you mean ${meant}?`;
   throw new ConfigurationError([
-    configFile === undefined
-      ? {
-          source: '',
-          key: '',
-          problem: `no connection named ${name}. Run \`latchkey status\` to list the connections, or give the URL instead.`,
-        }
-      : {
-          source: configFile,
-          key: '',
-          problem: `no server named ${name}. Add it under "mcpServers", or give the URL instead.`,
-        },
+    {
+      key: '',
+      code: 'unknown_name',
+      ...(configFile === undefined
+        ? {
+            source: '',
+            problem: `no connection named ${name}`,
+            hint:
+              didYouMean ?? 'latchkey status lists the connections, latchkey setup URL adds one',
+          }
+        : {
+            source: configFile,
+            problem: `no server named ${name}`,
+            hint: didYouMean ?? 'add it under "mcpServers", or give the URL instead',
+          }),
+    },
   ]);
 }
 

@@ -132,7 +132,9 @@ test.each([
 });
 
 test('command line: a similar command is suggested if there is no connection with that name', async () => {
-  const missing = new ConfigurationError([{ source: 'configuration', key: '', problem: 'none' }]);
+  const missing = new ConfigurationError([
+    { source: '', key: '', problem: 'none', code: 'unknown_name' },
+  ]);
   const broken = new ConfigurationError([{ source: 'a.json', key: 'mcpServers.x', problem: 'no' }]);
   const run = async (target: string, error: Error) => {
     const readConnection = async () => {

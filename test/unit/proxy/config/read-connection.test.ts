@@ -224,12 +224,28 @@ test.each([
   expect(message).not.toContain('secret_');
 });
 
-test('connection: the error for an unknown name says how to list the names', async () => {
-  const { message } = await problemsOf(read({}));
+const cursor = '/h/.cursor/mcp.json';
 
-  expect(message).toBe(
-    'no connection named acme. Run `latchkey status` to list the connections, or give the URL instead.',
-  );
+test('connection: the error for an unknown name says how to list the names', async () => {
+  const error = await problemsOf(read({}));
+
+  expect(error).toMatchObject({
+    message: 'no connection named acme',
+    hint: 'latchkey status lists the connections, latchkey setup URL adds one',
+    isUnknownName: true,
+  });
+});
+
+test('connection: the error for a mistyped name suggests the similar one', async () => {
+  const error = await problemsOf(read({ [cursor]: '{"mcpServers":{"acmee":{"url":"x"}}}' }));
+
+  expect(error).toMatchObject({ hint: 'did you mean acmee?', isUnknownName: true });
+});
+
+test('connection: a file that cannot be read is not a mistyped name', async () => {
+  const error = await problemsOf(read({}, { config: '/c.json' }));
+
+  expect(error).toMatchObject({ hint: '', isUnknownName: false });
 });
 
 test('connection: each platform has its own file locations', () => {
@@ -246,7 +262,6 @@ test('connection: each platform has its own file locations', () => {
 });
 
 const registry = '/h/.config/latchkey/connections.json';
-const cursor = '/h/.cursor/mcp.json';
 
 test('connection: one added in Latchkey takes precedence over an assistant’s entry with the same URL', async () => {
   const files = {
