@@ -35,16 +35,18 @@ export async function parseCommandLine(words: readonly string[]): Promise<Asked>
 
   const tokens = tokensOf(words, command);
   const has = (name: string) => tokens.some((one) => one.kind === 'option' && one.name === name);
-  if (has('help')) return { ask: 'help', about: named && command };
+  if (has('help')) {
+    const isOther = !named && first?.isWord && first.text !== 'help';
+    const isUrl = isOther && first.text.includes('://');
+    if (isOther && !isUrl) throw unknownCommand(first.text);
+    return { ask: 'help', about: named || isUrl ? command : undefined };
+  }
   if (has('version')) return { ask: 'version' };
   if (!named && first?.isWord && first.text === 'help') {
     const asked = operandsOf(tokens).slice(1);
     const about = await commandNamed(asked);
-    if (asked.length > 0 && !about)
-      throw new UsageError(
-        'help: there is no such command',
-        meantCommand(asked[0]?.text) ?? 'latchkey help lists the commands',
-      );
+    const [word] = asked;
+    if (word && !about) throw unknownCommand(word.text);
     return { ask: 'help', about };
   }
   const unknown = tokens.find((token) => token.kind === 'option' && !isKnown(token, command));
@@ -129,6 +131,15 @@ function valueOf(token: Token & { kind: 'option' }, command: Command): string {
   throw new UsageError(
     `${rawName} requires a value, but ${isOption ? `${next} is an option` : 'the next word starts with a dash'}`,
     `if the value starts with a dash, write ${rawName}=VALUE`,
+  );
+}
+
+/** Whose help was asked for. The name of a connection is no command, either. */
+function unknownCommand(word: string): UsageError {
+  return new UsageError(
+    `unknown command ${word}`,
+    meantCommand(word) ??
+      'latchkey help lists the commands; latchkey connect --help explains the options of a connection',
   );
 }
 

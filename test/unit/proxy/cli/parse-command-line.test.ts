@@ -77,11 +77,20 @@ test('command line: an option of one command is refused by the others', async ()
   await expect(parseCommandLine(['status', '--json=yes'])).rejects.toThrow('--json takes no value');
 });
 
-test('help: four ways request it, and it is still a valid connection name', async () => {
-  for (const words of [['--help'], ['-h'], ['acme', '-h'], ['help']])
+test('help: three ways request it, and it is still a valid connection name', async () => {
+  for (const words of [['--help'], ['-h'], ['help']])
     expect(await parseCommandLine(words)).toEqual({ ask: 'help', about: undefined });
   expect(await parseCommandLine(['connect', 'help'])).toMatchObject({
     input: { operands: ['help'] },
+  });
+});
+
+test('help: that of a URL is that of connect', async () => {
+  const about = await findCommand('connect');
+
+  expect(await parseCommandLine(['https://b.example/mcp', '--help'])).toEqual({
+    ask: 'help',
+    about,
   });
 });
 
@@ -118,7 +127,10 @@ test.each([
   [['setup', 'https://b.example', '--api-key', 'mcp_x'], '--api-key takes no value', 'rotate it'],
   [['setup', 'https://b.example', '--api-key=mcp_x'], '--api-key takes no value', 'rotate it'],
   [['setup'], 'latchkey setup needs URL', 'latchkey setup https://'],
-  [['help', 'statsu'], 'no such command', 'did you mean latchkey status?'],
+  [['help', 'statsu'], 'unknown command statsu', 'did you mean latchkey status?'],
+  [['statsu', '--help'], 'unknown command statsu', 'did you mean latchkey status?'],
+  [['foo', '-h'], 'unknown command foo', 'latchkey help lists the commands'],
+  [['acme', '--help'], 'unknown command acme', 'latchkey connect --help'],
   [['remove', 'sales', '--yes'], 'has no option --yes', 'leave --yes out'],
   [['agent', 'login', '--user'], 'has no option --user', 'latchkey agent install'],
 ])('command line: %j suggests what was meant', async (words, message, hint) => {
