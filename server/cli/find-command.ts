@@ -1,3 +1,4 @@
+import { nearest } from 'latchkey-mcp/suggest';
 import { UsageError } from '#config/usage-error';
 import type { Command } from '#admin/command';
 import { commands } from './commands.ts';
@@ -20,12 +21,36 @@ export function findCommand(argv: readonly string[]): {
   const command = commands.find(({ words }) => words === `${noun} ${verb}`);
   if (command) return { command, rest };
   const verbs = commands.filter(({ words }) => words.startsWith(`${noun} `));
-  if (verbs.length === 0) throw new UsageError(`'${noun}' is not a command`, allHelp);
+  if (verbs.length === 0)
+    throw new UsageError(`'${noun}' is not a command`, meantNoun(noun, verb) ?? allHelp);
   const known = verbs.map(({ words }) => words).join(', ');
   throw new UsageError(
     verb === '' ? `${noun} needs a command` : `'${noun} ${verb}' is not a command`,
-    `available commands: ${known}`,
+    meantVerb(noun, verb) ?? `available commands: ${known}`,
   );
+}
+
+/** A hint for a misspelt first word, such as `agents list`. */
+function meantNoun(noun: string, verb: string): string | undefined {
+  const nouns = [...new Set(commands.map(({ words }) => words.split(' ')[0] ?? '')), 'start'];
+  const meant = nearest(noun, nouns);
+  if (meant === undefined) return undefined;
+  const isKnown = commands.some(({ words }) => words === `${meant} ${verb}`);
+  if (isKnown) return didYouMean(`${meant} ${verb}`);
+  return meantVerb(meant, verb) ?? didYouMean(meant);
+}
+
+/** A hint for a misspelt second word, such as `agent lst`. */
+function meantVerb(noun: string, verb: string): string | undefined {
+  const verbs = commands.flatMap(({ words }) =>
+    words.startsWith(`${noun} `) ? [words.slice(noun.length + 1)] : [],
+  );
+  const meant = nearest(verb, verbs);
+  return meant === undefined ? undefined : didYouMean(`${noun} ${meant}`);
+}
+
+function didYouMean(words: string): string {
+  return `did you mean latchkey-server ${words}?`;
 }
 
 /**

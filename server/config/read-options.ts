@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util';
 
+import { nearest } from 'latchkey-mcp/suggest';
 import { variableOf } from './option.ts';
 import { type Option } from '#model/option';
 import { UsageError } from './usage-error.ts';
@@ -76,10 +77,15 @@ function parse(options: readonly Option[], argv: readonly string[], help: string
       /\. |\.?\n/,
     );
     const dashed = more.find((hint) => hint.startsWith('To specify an option argument'));
+    const [, unknown = ''] = /^Unknown option '--([^']+)'/.exec(line) ?? [];
+    const known = [...options.map(({ name }) => name), 'help'];
+    const meant = nearest(unknown, known);
     const hint =
-      dashed === undefined
-        ? help
-        : 'write a value that starts with a dash after an equals sign, for example --name=-x';
+      meant !== undefined
+        ? `did you mean --${meant}?`
+        : dashed === undefined
+          ? help
+          : 'write a value that starts with a dash after an equals sign, for example --name=-x';
     throw new UsageError(line.charAt(0).toLowerCase() + line.slice(1), hint);
   }
 }

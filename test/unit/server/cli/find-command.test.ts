@@ -35,7 +35,17 @@ test('every command has --json', () => {
 
 describe('an unknown command is wrong usage, with a hint', () => {
   test.each([
-    [['clients'], "'clients' is not a command", 'latchkey-server help lists the commands'],
+    [['nonsense'], "'nonsense' is not a command", 'latchkey-server help lists the commands'],
+    [['clients'], "'clients' is not a command", 'did you mean latchkey-server client?'],
+    [['agents', 'list'], "'agents' is not a command", 'did you mean latchkey-server agent list?'],
+    [['agnet', 'lst'], "'agnet' is not a command", 'did you mean latchkey-server agent list?'],
+    [
+      ['agent', 'crate'],
+      "'agent crate' is not a command",
+      'did you mean latchkey-server agent create?',
+    ],
+    [['bakcup', 'f'], "'bakcup' is not a command", 'did you mean latchkey-server backup?'],
+    [['strat'], "'strat' is not a command", 'did you mean latchkey-server start?'],
     [[], "'' is not a command", 'latchkey-server help lists the commands'],
     [
       ['client', 'delete'],

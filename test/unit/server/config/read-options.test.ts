@@ -95,6 +95,8 @@ describe('a command line is wrong usage when', () => {
 
 test.each([
   [['--color'], "unknown option '--color'", 'latchkey-server key list --help'],
+  [['--nmae', 'x'], "unknown option '--nmae'", 'did you mean --name?'],
+  [['--nam=x'], "unknown option '--nam'", 'did you mean --name?'],
   [[], '--name N is missing', 'latchkey-server key list --help'],
   [
     ['--name', '-1'],
