@@ -2,6 +2,7 @@ import { signInRequired, type ImportFile, type ImportStep } from '#connections/i
 import { ConfigurationError } from '#config/errors';
 import type { Command, CommandInput } from './command.ts';
 import { connectionsOf, type CommandHost } from './command-host.ts';
+import { checkCertificates } from './inherited-network.ts';
 
 /** `latchkey import`. */
 export const importCommand: Command = {
@@ -31,6 +32,7 @@ type Done = { file: string; entry: string; name: string; url: string; moved: str
 async function importEntries(input: CommandInput, host: CommandHost): Promise<boolean> {
   const { flags, operands } = input;
   const json = flags.has('json');
+  await checkCertificates(host.options(input.options), host);
   const connections = connectionsOf(host, input.options);
   const { files, problems } = await connections.importPlan(operands[0]);
   let steps = files.flatMap((file) => file.steps.map((step) => summaryOf(file, step)));

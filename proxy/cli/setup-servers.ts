@@ -18,6 +18,7 @@ import {
   type Run,
   type Written,
 } from './choose-assistants.ts';
+import { missingNetwork } from './inherited-network.ts';
 import { restartLine } from './install.ts';
 import { terminalPage } from './login.ts';
 
@@ -163,7 +164,7 @@ function printResult(
     available: number;
     signedInAs: string | undefined;
   },
-  { flags, print, host }: Run,
+  { flags, options, print, host }: Run,
 ): void {
   for (const { name, tools, server } of connected) {
     if (tools !== undefined) print(`${name}: ${tools === 1 ? '1 tool' : `${tools} tools`}`);
@@ -187,7 +188,9 @@ function printResult(
       }),
     );
   const notes = new Set(written.flatMap(({ note }) => (note === undefined ? [] : [note])));
-  for (const note of notes) host.warn(`note: ${note}`);
+  const urls = connected.map(({ server }) => server.url);
+  const missing = written.length > 0 ? missingNetwork(urls, options, host) : [];
+  for (const note of [...notes, ...missing]) host.warn(`note: ${note}`);
   const restart = new Set(written.filter(isChanged).map(({ title }) => title));
   if (restart.size > 0) host.warn(restartLine([...restart]));
   const [first] = connected;

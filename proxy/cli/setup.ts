@@ -21,6 +21,7 @@ import {
 } from './choose-assistants.ts';
 import type { Command, CommandInput } from './command.ts';
 import type { CommandHost } from './command-host.ts';
+import { checkCertificates, missingNetwork } from './inherited-network.ts';
 import { restartLine } from './install.ts';
 import { login } from './login.ts';
 
@@ -79,6 +80,7 @@ async function setup(input: CommandInput, host: CommandHost): Promise<boolean> {
   const run: Run = { flags, options, connections, host, print };
   // A name that is wrong is refused before anything is done.
   for (const name of flags.get('assistant') ?? []) assistantFile(name, undefined, host);
+  await checkCertificates(options, host);
   const list = await connections.serverList(url);
   if (list !== undefined) {
     const { setUpServers } = await import('./setup-servers.ts');
@@ -118,7 +120,7 @@ function printResult(
     written,
     tools,
   }: { found: Found; signedIn: boolean; written: readonly Written[]; tools: number },
-  { flags, print, host }: Run,
+  { flags, options, print, host }: Run,
 ): void {
   const { name } = found.connection;
   if (!found.isNew && !signedIn && written.length > 0 && !written.some(isChanged))
@@ -136,6 +138,8 @@ function printResult(
       }),
     );
   for (const { note } of written) if (note !== undefined) host.warn(`note: ${note}`);
+  const missing = written.length > 0 ? missingNetwork([url], options, host) : [];
+  for (const one of missing) host.warn(`note: ${one}`);
   const restart = written.filter(isChanged).map(({ title }) => title);
   if (restart.length > 0) host.warn(restartLine(restart));
   if (written.length === 0) host.warn(`next: latchkey install ASSISTANT ${name}`);

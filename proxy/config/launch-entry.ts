@@ -194,16 +194,23 @@ function sourceIn(text: string | undefined): string | undefined {
   }
 }
 
+/** Whether the URL of a proxy contains a user or password, which belongs in no file. */
+export function containsUser(proxy: string): boolean {
+  return proxy.includes('@');
+}
+
 /**
- * The environment that the proxy requires when an assistant starts it: the given options, and the folders that XDG variables
- * set here, because assistants do not pass these variables on. Usually empty.
+ * The environment that the proxy requires when an assistant starts it: the given options, and what the shell sets here, because
+ * assistants do not pass these variables on: the folders of XDG variables, and the network settings of Latchkey, without
+ * passwords. Usually empty.
  */
 export function launchEnvironment(
   options: Options,
   given: OptionTexts,
   host: UserHost,
 ): Record<string, string> {
-  const { stateDir, secretStore, secretStoreKeyFile } = options;
+  const { stateDir, secretStore, secretStoreKeyFile, proxy } = options;
+  const { caFile, clientCertificateFile, clientKeyFile } = options;
   const bare = host.platform === 'linux' ? { ...host, env: {} } : host;
   const file = registryFile(host);
   const state = stateDir ?? defaultStateDirectory(host);
@@ -225,5 +232,11 @@ export function launchEnvironment(
     ...(secretStoreKeyFile !== undefined && {
       LATCHKEY_SECRET_STORE_KEY_FILE: resolve(secretStoreKeyFile),
     }),
+    ...(proxy !== undefined && !containsUser(proxy) && { LATCHKEY_PROXY: proxy }),
+    ...(caFile !== undefined && { LATCHKEY_CA_FILE: resolve(caFile) }),
+    ...(clientCertificateFile !== undefined && {
+      LATCHKEY_CLIENT_CERTIFICATE_FILE: resolve(clientCertificateFile),
+    }),
+    ...(clientKeyFile !== undefined && { LATCHKEY_CLIENT_KEY_FILE: resolve(clientKeyFile) }),
   };
 }

@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest';
-import { latchkeyHome } from '#support/latchkey-home';
+import { latchkeyHome, type LatchkeyHome } from '#support/latchkey-home';
+import { runProgram } from '#support/processes';
+import { launcher } from '#support/proxy-process';
 
 const sales = '{"mcpServers":{"sales":{"url":"https://a.example/mcp","account":"sales"}}}';
 
@@ -48,4 +50,100 @@ test('exit code: a broken file is a failure of the command, and no wrong usage',
 
   expect(code).toBe(1);
   expect(stderr).toContain('is not valid JSON');
+});
+
+const runIn = async ({ path, env }: LatchkeyHome, args: string[], more: Record<string, string>) =>
+  runProgram(process.execPath, {
+    args: [launcher, ...args],
+    cwd: path,
+    env: {
+      ...env,
+      XDG_CONFIG_HOME: undefined,
+      XDG_STATE_HOME: undefined,
+      XDG_DATA_HOME: undefined,
+      NODE_EXTRA_CA_CERTS: undefined,
+      HTTPS_PROXY: undefined,
+      https_proxy: undefined,
+      ...more,
+    },
+  });
+
+test('install: the entry contains the proxy of Latchkey that the shell sets', async () => {
+  await using home = await homeWithSales();
+  const proxy = 'http://proxy.example.com:3128';
+
+  const { code, stderr } = await runIn(home, ['install', 'cursor', 'sales'], {
+    LATCHKEY_PROXY: proxy,
+    HTTPS_PROXY: 'http://other.example.com:3128',
+  });
+
+  expect(code).toBe(0);
+  expect(stderr).not.toContain('note:');
+  expect(JSON.parse((await home.read('.cursor/mcp.json')) ?? '')).toMatchObject({
+    mcpServers: { sales: { env: { LATCHKEY_PROXY: proxy } } },
+  });
+});
+
+test('install: a proxy with a password is in no file, and a note says what to do', async () => {
+  await using home = await homeWithSales();
+
+  const { code, stdout, stderr } = await runIn(home, ['install', 'cursor', 'sales', '--json'], {
+    LATCHKEY_PROXY: 'http://dana:hunter2@proxy.example.com:3128',
+  });
+
+  expect(code).toBe(0);
+  expect(stderr).toContain('note: LATCHKEY_PROXY contains a password');
+  expect(`${stdout}${stderr}${await home.read('.cursor/mcp.json')}`).not.toContain('hunter2');
+});
+
+test('install: a note says how to pass HTTPS_PROXY on', async () => {
+  await using home = await homeWithSales();
+
+  const { stderr } = await runIn(home, ['install', 'cursor', 'sales'], {
+    HTTPS_PROXY: 'http://proxy.example.com:3128',
+  });
+
+  expect(stderr).toContain(
+    'note: assistants may not inherit HTTPS_PROXY: run the command again with --proxy http://proxy.example.com:3128 to write it into their files',
+  );
+});
+
+test.each([
+  ['install', 'cursor', 'sales'],
+  ['setup', 'https://a.example/mcp', '--yes'],
+  ['import', 'cursor'],
+])('wrong usage: %s refuses a file of authorities that does not exist', async (...words) => {
+  await using home = await homeWithSales();
+
+  const { code, stderr } = await home.run([...words, '--ca-file', '/nope.pem']);
+
+  expect(code).toBe(2);
+  expect(stderr).toBe(
+    'latchkey: /nope.pem: cannot be read (ENOENT)\nhint: choose a readable file with --ca-file\n',
+  );
+  expect(await home.read('.cursor/mcp.json')).toBeUndefined();
+});
+
+test.each(['install', 'uninstall'])(
+  'wrong usage: %s says that the assistant comes first',
+  async (command) => {
+    await using home = await homeWithSales();
+
+    const { code, stderr } = await home.run([command, 'sales', 'cursor']);
+
+    expect(code).toBe(2);
+    expect(stderr).toBe(
+      `latchkey: the assistant comes first, then the connection\nhint: did you mean latchkey ${command} cursor sales?\n`,
+    );
+  },
+);
+
+test('install: --config names the file that is changed', async () => {
+  await using home = await homeWithSales();
+
+  const { code } = await home.run(['install', 'claude-code', 'sales', '--config', '.mcp.json']);
+
+  expect(code).toBe(0);
+  expect(await home.read('.mcp.json')).toContain('"sales"');
+  expect(await home.read('.claude.json')).toBeUndefined();
 });

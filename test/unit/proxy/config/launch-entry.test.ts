@@ -1,5 +1,13 @@
+import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
-import { isLaunch, launchEntry, npxHint, packagedLauncher } from '#proxy/config/launch-entry';
+import {
+  isLaunch,
+  launchEntry,
+  launchEnvironment,
+  npxHint,
+  packagedLauncher,
+} from '#proxy/config/launch-entry';
+import { readOptions } from '#proxy/config/options';
 
 const entry = (program: string, env: Record<string, string> = {}) =>
   launchEntry(packagedLauncher(program, env), 'sales', { typed: false });
@@ -100,4 +108,36 @@ test.each([
   const found = { command: 'npx', args: ['-y', '--prefer-offline', source, 'sales'] };
 
   expect(isLaunch(found, 'sales')).toBe(ours);
+});
+
+const carried = (env: Record<string, string>, given = {}) =>
+  launchEnvironment(readOptions(given, env), given, { platform: 'linux', home: '/h', env });
+
+test('assistant entry: it contains the network settings of Latchkey that the shell sets', () => {
+  const env = {
+    LATCHKEY_PROXY: 'http://proxy.example.com:3128',
+    LATCHKEY_CA_FILE: '/etc/acme/ca.pem',
+    LATCHKEY_CLIENT_CERTIFICATE_FILE: '/etc/acme/dana.pem',
+    LATCHKEY_CLIENT_KEY_FILE: '/etc/acme/dana.key',
+  };
+
+  expect(carried(env)).toEqual(env);
+});
+
+test('assistant entry: a relative file of certificates becomes absolute', () => {
+  expect(carried({ LATCHKEY_CA_FILE: 'ca.pem' })).toEqual({ LATCHKEY_CA_FILE: resolve('ca.pem') });
+});
+
+test('assistant entry: an option replaces the setting of the shell', () => {
+  expect(carried({ LATCHKEY_PROXY: 'http://a:1' }, { proxy: 'none' })).toEqual({
+    LATCHKEY_PROXY: 'none',
+  });
+});
+
+test.each([
+  ['a proxy with a password', { LATCHKEY_PROXY: 'http://dana:hunter2@proxy:3128' }],
+  ['a passphrase', { LATCHKEY_CLIENT_KEY_PASSPHRASE: 'hunter2' }],
+  ['the variables of other programs', { HTTPS_PROXY: 'http://p:1', NODE_EXTRA_CA_CERTS: '/c' }],
+])('assistant entry: it never contains %s', (_, env) => {
+  expect(carried(env)).toEqual({});
 });

@@ -1,0 +1,71 @@
+// What an assistant does not inherit from the shell that a command runs in: the settings of the network. The entry that a command writes
+// contains those of Latchkey, without secrets. About all else, the command prints one sentence each.
+import { UsageError } from '#config/errors';
+import { containsUser } from '#config/launch-entry';
+import type { Options } from '#config/options';
+import { proxyRoute, type ProxyRoute } from '#transport/company-proxy';
+import { HttpError } from '#transport/http-error';
+import type { CommandHost } from './command-host.ts';
+
+/**
+ * Checks the certificates that an entry will name, because an assistant shows only that a server failed to start.
+ *
+ * @throws {UsageError}
+ */
+export async function checkCertificates(
+  options: Options,
+  { env }: Pick<CommandHost, 'env'>,
+): Promise<void> {
+  const { caFile, clientCertificateFile } = options;
+  if (caFile === undefined && clientCertificateFile === undefined) return;
+  const { trust } = await import('#transport/tls');
+  const clientKeyPassphraseSecret = env['LATCHKEY_CLIENT_KEY_PASSPHRASE'] ?? '';
+  try {
+    trust({ ...options, env, clientKeyPassphraseSecret }, false);
+  } catch (error) {
+    if (!(error instanceof HttpError)) throw error;
+    throw new UsageError(error.message, error.remedy, { cause: error });
+  }
+}
+
+const where = 'set it in the environment that your assistants start in';
+
+/** What this shell sets for the connections to `urls`, and the entries of assistants do not contain. */
+export function missingNetwork(
+  urls: readonly string[],
+  { proxy, caFile, clientKeyFile }: Options,
+  { env }: Pick<CommandHost, 'env'>,
+): string[] {
+  const notes: string[] = [];
+  const secret = (name: string) =>
+    notes.push(`${name} contains a password, so it was not written to any file: ${where}`);
+  const setting = (name: string, option: string) =>
+    notes.push(
+      `assistants may not inherit ${name}: run the command again with ${option} to write it into their files`,
+    );
+
+  if (proxy !== undefined && containsUser(proxy)) secret('LATCHKEY_PROXY');
+  const route = proxy === undefined ? usedProxy(urls, env) : undefined;
+  if (route && containsUser(route.secretUrl.href)) secret(route.setting);
+  else if (route) setting(route.setting, `--proxy ${route.origin}`);
+  if (clientKeyFile !== undefined && env['LATCHKEY_CLIENT_KEY_PASSPHRASE'])
+    secret('LATCHKEY_CLIENT_KEY_PASSPHRASE');
+  const authorities = env['NODE_EXTRA_CA_CERTS'];
+  const isSecure = urls.some((url) => url.startsWith('https:'));
+  if (isSecure && authorities && caFile === undefined)
+    setting('NODE_EXTRA_CA_CERTS', `--ca-file ${authorities}`);
+  return notes;
+}
+
+/** The proxy that the environment names for the first of these connections that uses one. */
+function usedProxy(urls: readonly string[], env: CommandHost['env']): ProxyRoute | undefined {
+  try {
+    return urls
+      .map((url) => proxyRoute(new URL(url), { env }))
+      .find((route) => route !== undefined);
+  } catch (error) {
+    // The connection itself reports a setting that is not the URL of a proxy.
+    if (error instanceof HttpError) return undefined;
+    throw error;
+  }
+}
