@@ -23,6 +23,7 @@ import { agentPath, ofAgent, ownAgent } from './paths.ts';
 import {
   namedOrganization,
   organizationArgument,
+  organizationIn,
   splitPath,
   type Positional,
 } from './positionals.ts';
@@ -222,6 +223,8 @@ export const agentCommands: readonly Command[] = [
     doc: 'create an on-premise agent; its pk_live_ key is shown once',
     prints: ['id', 'name', 'key'],
     secret: 'key',
+    conflict: (given) =>
+      `choose another name, or create another key for this agent: latchkey-server agent create-key ${organizationIn(given)}/${String(given['name'])}`,
   }),
   command(agentKeyCreate, {
     words: 'agent create-key',

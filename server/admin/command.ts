@@ -11,7 +11,7 @@ import { surfaces, type FieldOption } from './fields.ts';
 import { operator, perform, type Operation } from './operation.ts';
 import { requireUser, type Positional, type Ports, type Given } from './positionals.ts';
 import { printMade, printRows, type Cell } from './print.ts';
-import { AdministrationRefusal } from './refusal.ts';
+import { AdministrationRefusal, isConflict } from './refusal.ts';
 import { wireName } from './wire-names.ts';
 
 export interface CommandPorts extends Ports {
@@ -41,7 +41,8 @@ export interface Command extends CommandFacts {
 }
 
 /**
- * Performs an operation as the operator. It is audited like that of any other actor.
+ * Performs an operation as the operator. It is audited like that of any other actor. `conflict` is what to do if the current
+ * state does not allow it.
  *
  * @throws {UsageError} when the input is invalid
  * @throws {CommandError} when the operation is refused
@@ -50,6 +51,7 @@ export async function administer<Fields extends z.ZodObject, Output extends z.Zo
   operation: Operation<Fields, Output>,
   input: Given,
   { stores, clock }: Ports,
+  conflict?: string,
 ): Promise<z.output<Output>> {
   try {
     return await perform(operation, input, operator, {
@@ -60,7 +62,8 @@ export async function administer<Fields extends z.ZodObject, Output extends z.Zo
   } catch (refusal) {
     if (!(refusal instanceof AdministrationRefusal)) throw refusal;
     if (refusal.code === 'invalid') throw new UsageError(refusal.message);
-    throw new CommandError(refusal.message, undefined, { cause: refusal });
+    const hint = isConflict(refusal) ? conflict : undefined;
+    throw new CommandError(refusal.message, hint, { cause: refusal });
   }
 }
 
@@ -97,6 +100,7 @@ export function command<
     secret,
     instead,
     hint,
+    conflict,
     ...derived
   }: DerivedCommand<z.output<Output> | z.output<Other>> & {
     /** The field of the output that contains a secret, which is displayed only once. */
@@ -105,6 +109,8 @@ export function command<
     readonly instead?: (given: Given) => Operation<z.ZodObject, Other> | undefined;
     /** A next step for the user, printed after the result. */
     readonly hint?: (output: z.output<Output> | z.output<Other>, given: Given) => string;
+    /** What to do if the current state does not allow the operation, such as a name that is taken. */
+    readonly conflict?: (given: Given) => string;
   },
 ): Command {
   return {
@@ -114,7 +120,7 @@ export function command<
       const other = instead?.(given);
       const output = await (other
         ? administer(other, given, ports)
-        : administer(operation, given, ports));
+        : administer(operation, given, ports, conflict?.(given)));
       const facts = printed(prints, output, { given, now: ports.clock.now() });
       const isJson = input.flag('json');
       const isShown = secret !== undefined && facts[secret] !== null;

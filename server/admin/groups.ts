@@ -317,6 +317,8 @@ export const groupCommands: readonly Command[] = [
     positionals: [organizationArgument, textArgument('NAME', 'name')],
     doc: 'create a group',
     prints: ['id', 'name'],
+    conflict: (given) =>
+      `choose another name; latchkey-server group list ${organizationIn(given)} shows those in use`,
   }),
   listCommand(groupList, {
     words: 'group list',

@@ -475,6 +475,7 @@ export const organizationCommands: readonly Command[] = [
     positionals: [newOrganization],
     doc: 'create an organization',
     prints: ['id', 'name'],
+    conflict: () => 'choose another name; latchkey-server organization list shows those in use',
     hint: ({ name }) =>
       `it has no members yet: latchkey-server user create EMAIL --organization ${name} --role owner`,
   }),

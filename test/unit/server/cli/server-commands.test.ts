@@ -33,6 +33,25 @@ test('an update changes the given settings and keeps the rest', async () => {
   expect(await findServer(admin.stores.db, 'acme', 'web')).not.toHaveProperty('description');
 });
 
+test.each([
+  [['agent', 'create', 'acme/hq'], 'latchkey-server agent create-key acme/hq'],
+  [['server', 'create', 'acme/web', '--demo'], 'latchkey-server server update acme/web'],
+  [['group', 'create', 'acme', 'sales'], 'latchkey-server group list acme shows'],
+  [['organization', 'create', 'acme'], 'latchkey-server organization list shows'],
+])('%j with a name that is taken says what to do', async (words, next) => {
+  await using admin = await administrationWithServer();
+  await admin.run('agent', 'create', 'acme/hq');
+  await admin.run('group', 'create', 'acme', 'sales');
+
+  await expect(admin.run(...words)).rejects.toThrow(
+    expect.objectContaining({
+      name: 'CommandError',
+      message: expect.stringContaining('already exists'),
+      hint: expect.stringMatching(new RegExp(`^choose another name.*${next}`)),
+    }),
+  );
+});
+
 test('limits are set one by one, shown, and removed', async () => {
   await using admin = await administrationWithServer();
   await admin.run('server', 'limit', 'acme/web', '--calls-per-minute', '60');
