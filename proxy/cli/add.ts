@@ -20,7 +20,8 @@ export const addCommand: Command = {
   arity: [2, 2],
   summary: 'add a connection; its secrets are stored in the keychain',
   about: `Adds an MCP server, so that latchkey NAME connects to it. Each name has its own account: you sign in
-separately for two names with the same URL. Latchkey checks the server before it stores anything.`,
+separately for two names with the same URL. Latchkey checks the server before it stores anything; --proxy, --ca-file,
+--log-file and --log-level work as in latchkey install.`,
   flags: {
     'api-key': { doc: 'ask for an API key, or read it from standard input' },
     ...Object.fromEntries(

@@ -81,7 +81,7 @@ export const oauthFields = {
     doc: 'the port of the redirect URI, if the client was registered with a fixed one',
     flag: {
       name: 'redirect-port',
-      value: 'N',
+      value: 'PORT',
       doc: 'the port of the redirect URI, if the client was registered with a fixed one',
       of: ([number]) => Number(number),
     },

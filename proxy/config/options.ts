@@ -57,7 +57,7 @@ export const declarations = {
   },
   'max-message-bytes': {
     env: 'LATCHKEY_MAX_MESSAGE_BYTES',
-    value: 'N',
+    value: 'BYTES',
     fallback: String(64 * 1024 * 1024),
     doc: 'the maximum message size, in both directions',
   },

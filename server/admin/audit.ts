@@ -123,7 +123,7 @@ const narrowed: readonly Option[] = [
   },
   { name: 'action', value: 'WHAT', doc: 'the action, for example key.create' },
   { name: 'target', value: 'ON', doc: 'the target, for example key:key_…' },
-  { name: 'outcome', value: 'O', doc: 'the outcome: done or refused' },
+  { name: 'outcome', value: 'OUTCOME', doc: 'the outcome: done or refused' },
   { name: 'from', value: 'DAY', doc: 'the first day, for example 2026-11-20' },
   { name: 'until', value: 'DAY', doc: 'the last day' },
 ];
@@ -135,7 +135,7 @@ const listCommand: Command = {
   positionals: ['ORG'],
   options: [
     ...narrowed,
-    { name: 'limit', value: 'N', fallback: '50', doc: 'the number of events, up to 200' },
+    { name: 'limit', value: 'COUNT', fallback: '50', doc: 'the number of events, up to 200' },
     json,
   ],
   doc: 'list the audit events of an organization, newest first',

@@ -32,10 +32,10 @@ const filterOptions: readonly Option[] = [
   { name: 'device', value: 'ID', doc: 'the ID of a device; give --person, too' },
   { name: 'credential', value: 'ID', doc: 'the ID of a key or client' },
   { name: 'tool', value: 'NAME', doc: "a tool, prompt or resource, for example 'refund*'" },
-  { name: 'outcome', value: 'O', doc: `the outcome: ${callEnds.join(', ')}, or failed` },
+  { name: 'outcome', value: 'OUTCOME', doc: `the outcome: ${callEnds.join(', ')}, or failed` },
   {
     name: 'account',
-    value: 'A',
+    value: 'ACCOUNT',
     doc: `what the server was called with: ${upstreamAccounts.join(', ')}`,
   },
   { name: 'error', value: 'CODE', doc: 'the code of the error, for example insufficient_scope' },
@@ -162,7 +162,7 @@ const listCommand: Command = {
   positionals: ['ORG[/SERVER]'],
   options: [
     ...filterOptions,
-    { name: 'limit', value: 'N', fallback: '50', doc: 'the number of calls, up to 200' },
+    { name: 'limit', value: 'COUNT', fallback: '50', doc: 'the number of calls, up to 200' },
     { name: 'follow', doc: 'print further calls as they are recorded, one JSON document per line' },
     json,
   ],

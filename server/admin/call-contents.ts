@@ -188,8 +188,8 @@ const setCommand: Command = {
   options: [
     { name: 'arguments', doc: 'store the arguments of calls' },
     { name: 'results', doc: 'store the results of calls' },
-    { name: 'limit', value: 'N', doc: 'the bytes that are stored of either, for example 16KB' },
-    { name: 'days', value: 'N', doc: 'how many days they are kept' },
+    { name: 'limit', value: 'SIZE', doc: 'the bytes that are stored of either, for example 16KB' },
+    { name: 'days', value: 'DAYS', doc: 'how many days they are kept' },
     { name: 'off', doc: 'store neither; what is stored is kept for its days' },
     { name: 'delete', doc: 'delete what is stored now' },
     json,

@@ -69,8 +69,8 @@ export const clientRotate = organizationOperation({
       .describe('When the older secrets expire: 0 is immediately, omitted is never')
       .register(surfaces, {
         option: {
-          value: 'D',
-          doc: 'when the older secrets expire; 0 is immediately (default: never)',
+          value: 'DAYS',
+          doc: 'in how many days the older secrets expire, up to 90; 0 is immediately (default: never)',
           read: readDays(/^\d{1,2}$/),
         },
       }),

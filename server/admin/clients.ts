@@ -223,11 +223,11 @@ export const clientCreate = organizationOperation({
     server: fields.server,
     name: clientName
       .describe('The application that uses the client')
-      .register(surfaces, { option: { value: 'N' } }),
+      .register(surfaces, { option: { value: 'NAME' } }),
     scopes: clientScopes.describe('The scopes that it can request').register(surfaces, {
       option: {
         name: 'scope',
-        value: 'S',
+        value: 'SCOPE',
         repeated: true,
         doc: `a scope that the client can request: ${allScopes.join(', ')}`,
         read: readScope,
@@ -240,7 +240,7 @@ export const clientCreate = organizationOperation({
       .register(surfaces, {
         option: {
           name: 'redirect-uri',
-          value: 'U',
+          value: 'URI',
           repeated: true,
           doc: 'where the browser may return after consent',
           read: readRedirectUri,
@@ -451,7 +451,8 @@ export const clientCommands: readonly Command[] = [
       { expires_at: () => null },
       'revokedAt',
     ],
-    empty: 'no OAuth clients yet: latchkey-server client create ORG/SERVER --name N --scope S',
+    empty:
+      'no OAuth clients yet: latchkey-server client create ORG/SERVER --name NAME --scope SCOPE',
   }),
   command(clientUpdate, {
     words: 'client update',

@@ -196,7 +196,7 @@ export const deploymentPublish = organizationOperation({
       .default('')
       .describe('The public title')
       .register(surfaces, {
-        option: { value: 'T' },
+        option: { value: 'TITLE' },
         control: {
           kind: 'text',
           label: 'Public title',

@@ -9,7 +9,7 @@ import { secretIn } from './upstream-access-commands.ts';
 const trust = { name: 'trust', label: 'Trust' };
 
 export const nameField = fields.name.clone().register(surfaces, {
-  option: { value: 'N', doc: 'the name on the button, for example Acme ID' },
+  option: { value: 'NAME', doc: 'the name on the button, for example Acme ID' },
   control: {
     kind: 'text',
     label: 'Name',
@@ -63,7 +63,7 @@ export const scopesField = z
   .register(surfaces, {
     option: {
       name: 'scope',
-      value: 'S',
+      value: 'SCOPE',
       repeated: true,
       doc: 'a scope to request in addition to openid and email',
     },
@@ -81,7 +81,10 @@ export const groupsClaimField = words(200)
   .min(1)
   .describe('The claim that lists the groups or roles of a person')
   .register(surfaces, {
-    option: { value: 'C', doc: 'the claim that lists the groups of a person (default: groups)' },
+    option: {
+      value: 'CLAIM',
+      doc: 'the claim that lists the groups of a person (default: groups)',
+    },
     control: {
       kind: 'text',
       label: 'Groups claim',
@@ -216,7 +219,7 @@ export const sessionCheckField = wholeNumber(minutes.least, minutes.most)
   .describe('After how many minutes people with a session are checked again')
   .register(surfaces, {
     option: {
-      value: 'N',
+      value: 'MINUTES',
       doc: `after how many minutes people with a session are checked again (${minutes.least} to ${minutes.most}, default: ${minutes.usual})`,
     },
     control: {
@@ -234,7 +237,7 @@ export const grantCheckField = wholeNumber(hours.least, hours.most)
   )
   .register(surfaces, {
     option: {
-      value: 'N',
+      value: 'HOURS',
       doc: `after how many hours people are checked again for whom only applications have access (${hours.least} to ${hours.most}, default: ${hours.usual})`,
     },
     control: {

@@ -18,7 +18,7 @@ const createCommand: Command = {
   options: [
     { name: 'role', value: 'ROLE', required: true, doc: `one of ${roles.join(', ')}` },
     { name: 'group', value: 'GROUP', repeated: true, doc: 'a group that the person joins' },
-    { name: 'note', value: 'N', doc: 'the intended recipient' },
+    { name: 'note', value: 'TEXT', doc: 'the intended recipient' },
     { name: 'email', value: 'EMAIL', doc: 'the address of the intended recipient' },
     {
       name: 'from',

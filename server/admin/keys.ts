@@ -181,7 +181,7 @@ export const keyCreate = organizationOperation({
     organization: fields.organization,
     server: fields.server,
     name: fields.name.describe('Who or what uses the key').register(surfaces, {
-      option: { value: 'N' },
+      option: { value: 'NAME' },
       control: {
         kind: 'text',
         label: 'Name',
@@ -196,7 +196,7 @@ export const keyCreate = organizationOperation({
       .register(surfaces, {
         option: {
           name: 'scope',
-          value: 'S',
+          value: 'SCOPE',
           repeated: true,
           doc: `a scope of the key: ${allScopes.join(', ')} (default: all except mcp:server:manage)`,
           read: readScope,
@@ -210,8 +210,8 @@ export const keyCreate = organizationOperation({
       .describe('Never if omitted')
       .register(surfaces, {
         option: {
-          value: 'D',
-          doc: 'when it expires (default: never)',
+          value: 'DAYS',
+          doc: `in how many days it expires, up to ${mostDays} (default: never)`,
           read: readDays(/^[1-9]\d{0,4}$/),
         },
         control: {
@@ -336,7 +336,7 @@ export const agentKeyCreate = organizationOperation({
     ...ofAgent,
     name: fields.name
       .optional()
-      .register(surfaces, { option: { value: 'N', doc: 'the name of the key' } }),
+      .register(surfaces, { option: { value: 'NAME', doc: 'the name of the key' } }),
   }),
   output: keyViewSchema
     .extend({ key: z.string().describe('Shown only once') })
@@ -443,7 +443,7 @@ export const keyCommands: readonly Command[] = [
       'expiresAt',
       'revokedAt',
     ],
-    empty: 'no API keys yet: latchkey-server key create ORG/SERVER --name N',
+    empty: 'no API keys yet: latchkey-server key create ORG/SERVER --name NAME',
   }),
   command(keyUpdate, {
     words: 'key update',

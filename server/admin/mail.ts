@@ -131,8 +131,8 @@ export const mailServerSet = organizationOperation({
       }),
     port: wholeNumber(1, 65_535).register(surfaces, {
       option: {
-        value: 'N',
-        doc: 'its port: usually 587 with starttls, 465 with tls',
+        value: 'PORT',
+        doc: 'its port, 1 to 65535: usually 587 with starttls, 465 with tls',
         read: Number,
       },
       control: {

@@ -367,7 +367,7 @@ const updateCommand: Command = {
   words: 'organization update',
   positionals: ['ORG'],
   options: [
-    { name: 'title', value: 'T', doc: 'the display name' },
+    { name: 'title', value: 'TITLE', doc: 'the display name' },
     { name: 'second-factor', value: 'YES|NO', doc: 'whether members need a second factor' },
     {
       name: 'open-clients',
@@ -379,7 +379,7 @@ const updateCommand: Command = {
       value: 'YES|NO',
       doc: "whether Latchkey's own proxy, or what claims to be it, has access",
     },
-    { name: 'call-retention-days', value: 'N', doc: 'how many days recorded calls are kept' },
+    { name: 'call-retention-days', value: 'DAYS', doc: 'how many days recorded calls are kept' },
     {
       name: 'single-sign-on',
       value: 'YES|NO',

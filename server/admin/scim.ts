@@ -128,8 +128,8 @@ const lifeField = fields
   .describe('Never if omitted')
   .register(surfaces, {
     option: {
-      value: 'D',
-      doc: 'when it expires (default: never)',
+      value: 'DAYS',
+      doc: `in how many days it expires, up to ${mostDays} (default: never)`,
       read: readDays(/^[1-9]\d{0,3}$/),
     },
     control: {
@@ -212,9 +212,9 @@ export const scimRotateToken = organizationOperation({
       .describe('When the token before expires: 0 is immediately')
       .register(surfaces, {
         option: {
-          value: 'D',
+          value: 'DAYS',
           fallback: '1',
-          doc: 'when the token before expires; 0 is immediately',
+          doc: 'in how many days the token before expires, up to 30; 0 is immediately',
           read: readDays(/^\d{1,2}$/),
         },
         control: {

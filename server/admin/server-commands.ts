@@ -36,6 +36,8 @@ import { checkBaseUrl } from '#config/base-url';
 const chosenKinds = offeredKinds.filter(({ chosenBy }) => chosenBy === undefined);
 
 const upstreamOptions: readonly Option[] = chosenKinds.flatMap(({ options }) => options);
+/** `--http-url URL`, `--agent NAME`, `--demo` */
+const upstreamChoices = chosenKinds.map(({ options }) => options.map(synopsis).join(' '));
 
 /** Whether any option that chooses an upstream was given. */
 function isUpstreamGiven(input: Input): boolean {
@@ -56,8 +58,7 @@ async function readUpstream(
   const given = chosenKinds.filter(({ options }) => options.some((one) => isGiven(one, input)));
   const [chosen] = given;
   if (!chosen || given.length > 1) {
-    const all = chosenKinds.map(({ options }) => options.map(synopsis).join(' '));
-    throw new UsageError(`give ${chosen ? 'only ' : ''}one of ${all.join(', ')}`);
+    throw new UsageError(`give ${chosen ? 'only ' : ''}one of ${upstreamChoices.join(', ')}`);
   }
   const settings: Record<string, string> = {};
   for (const { name, option, control, problemOf } of chosen.settings) {
@@ -88,9 +89,9 @@ function isGiven({ name, value }: Option, input: Input): boolean {
 
 const path = [serverArgument.usage];
 const words: readonly Option[] = [
-  { name: 'title', value: 'T', doc: 'the name that people see' },
-  { name: 'description', value: 'D', doc: 'a description' },
-  { name: 'instructions', value: 'I', doc: 'instructions for assistants' },
+  { name: 'title', value: 'TITLE', doc: 'the name that people see' },
+  { name: 'description', value: 'TEXT', doc: 'a description' },
+  { name: 'instructions', value: 'TEXT', doc: 'instructions for assistants' },
 ];
 
 const changedTools: Option = {
@@ -120,7 +121,7 @@ export const serverCreateCommand: Command = {
   words: 'server create',
   positionals: path,
   options: [...upstreamOptions, reviewTools, httpHeaderFile, masterKeyFile, endpointBase, json],
-  doc: 'create a server: an MCP endpoint and its upstream',
+  doc: `create a server: an MCP endpoint and its upstream, which is exactly one of ${upstreamChoices.join(', ')}`,
   async run(input, { out, ...ports }) {
     const { organization, name } = splitPath(input.positionals[0] ?? '');
     const given = input.text('base-url');
@@ -301,6 +302,14 @@ const limitOptionNames = {
   callSeconds: 'call-seconds',
 } as const;
 
+const limitUnits = {
+  callsPerMinute: 'COUNT',
+  concurrentCalls: 'COUNT',
+  requestBytes: 'SIZE',
+  answerBytes: 'SIZE',
+  callSeconds: 'SECONDS',
+} as const;
+
 const limitDocs = {
   callsPerMinute: 'requests per caller in any minute; notifications: twice as many',
   concurrentCalls: 'concurrent requests per caller; open streams: four times as many',
@@ -311,7 +320,7 @@ const limitDocs = {
 
 const limitOptions: readonly Option[] = limitNames.map((limit) => ({
   name: limitOptionNames[limit],
-  value: 'N|none',
+  value: `${limitUnits[limit]}|none`,
   doc: limitDocs[limit],
 }));
 

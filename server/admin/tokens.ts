@@ -70,7 +70,7 @@ export const tokenCreate = personalOperation({
   input: z.strictObject({
     ...ofPerson,
     name: fields.name.clone().register(surfaces, {
-      option: { value: 'N', doc: 'what uses the token' },
+      option: { value: 'NAME', doc: 'what uses the token' },
       control: {
         kind: 'text',
         label: 'Name',
@@ -84,9 +84,9 @@ export const tokenCreate = personalOperation({
       .default(usualDays)
       .register(surfaces, {
         option: {
-          value: 'D',
+          value: 'DAYS',
           fallback: String(usualDays),
-          doc: 'when it expires, within a year',
+          doc: `in how many days it expires, up to ${mostDays}`,
           read: readDays(/^[1-9]\d{0,2}$/),
         },
         control: {
@@ -177,7 +177,7 @@ export const tokenCommands: readonly Command[] = [
     positionals: [personArgument],
     doc: 'list the personal tokens of a person',
     prints: ['id', 'name', { token: 'hint' }, 'createdAt', 'lastUsedAt', 'expiresAt', 'revokedAt'],
-    empty: 'no personal tokens: latchkey-server token create EMAIL --name N',
+    empty: 'no personal tokens: latchkey-server token create EMAIL --name NAME',
   }),
   command(tokenRevoke, {
     words: 'token revoke',

@@ -372,10 +372,14 @@ const correctCommand: Command = {
   words: 'tool correct',
   positionals: ['ORG/SERVER', 'NAME'],
   options: [
-    { name: 'title', value: 'T', doc: 'the title that assistants see; empty: as the server says' },
+    {
+      name: 'title',
+      value: 'TITLE',
+      doc: 'the title that assistants see; empty: as the server says',
+    },
     {
       name: 'description',
-      value: 'D',
+      value: 'TEXT',
       doc: 'the description that assistants see; empty: as the server says',
     },
     ...hintNames.map((name) => ({ name, value: 'YES|NO|AS-SERVER', doc: hintDocs[name] })),

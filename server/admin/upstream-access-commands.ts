@@ -49,7 +49,7 @@ const setOptions: readonly Option[] = [
   },
   {
     name: 'scope',
-    value: 'S',
+    value: 'SCOPE',
     repeated: true,
     doc: 'a scope to request (default: those that the upstream announces)',
   },

@@ -123,7 +123,7 @@ const listCommand: Command = {
     },
     {
       name: 'limit',
-      value: 'N',
+      value: 'COUNT',
       fallback: '50',
       doc: `the number of rows, up to ${mostRows.toLocaleString('en')}`,
     },

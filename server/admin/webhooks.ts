@@ -144,7 +144,7 @@ const actionsField = z
 
 const actionOption = {
   name: 'action',
-  value: 'A',
+  value: 'ACTION',
   repeated: true,
   doc: 'an event such as key.create, or a prefix such as key. (default: all events)',
 } as const;

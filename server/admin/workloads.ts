@@ -38,7 +38,7 @@ const nameField = clientName
   .clone()
   .describe('The application that uses the client')
   .register(surfaces, {
-    option: { value: 'N' },
+    option: { value: 'NAME' },
     control: {
       kind: 'text',
       label: 'Name',
@@ -54,7 +54,7 @@ const scopesField = clientScopes
     ...surfaces.get(clientScopes),
     option: {
       name: 'scope',
-      value: 'S',
+      value: 'SCOPE',
       repeated: true,
       doc: 'a scope that the client can request (default: those for using servers)',
       read: readScope,

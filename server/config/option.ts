@@ -54,8 +54,13 @@ export const noClientDocuments: Option = {
 export const json: Option = { name: 'json', doc: 'print one JSON document' };
 
 export const startOptions: readonly Option[] = [
-  { name: 'host', value: 'H', fallback: '127.0.0.1', doc: 'address to listen on' },
-  { name: 'port', value: 'N', fallback: '8787', doc: 'port to listen on; 0 selects a free port' },
+  { name: 'host', value: 'HOST', fallback: '127.0.0.1', doc: 'address to listen on' },
+  {
+    name: 'port',
+    value: 'PORT',
+    fallback: '8787',
+    doc: 'port to listen on, up to 65535; 0 selects a free port',
+  },
   {
     name: 'base-url',
     value: 'URL',
@@ -85,7 +90,7 @@ export const startOptions: readonly Option[] = [
   },
   {
     name: 'processes',
-    value: 'N',
+    value: 'COUNT|auto',
     fallback: '1',
     doc: 'how many processes share the port, up to 64, or auto for one per core; on SQLite, most requests still go to the first of them',
   },
@@ -158,13 +163,13 @@ export const startOptions: readonly Option[] = [
   },
   {
     name: 'oidc-session-check-minutes',
-    value: 'N',
+    value: 'MINUTES',
     fallback: String(checkIntervals.sessionCheckMinutes.usual),
     doc: 'after how many minutes people with a session through the provider are checked again (5 to 1440)',
   },
   {
     name: 'oidc-grant-check-hours',
-    value: 'N',
+    value: 'HOURS',
     fallback: String(checkIntervals.grantCheckHours.usual),
     doc: 'after how many hours people are checked again for whom only applications have access (1 to 168)',
   },
@@ -215,7 +220,7 @@ export const startOptions: readonly Option[] = [
   },
   {
     name: 'max-body-bytes',
-    value: 'N',
+    value: 'BYTES',
     fallback: '4194304',
     doc: 'the largest message that an MCP endpoint accepts',
   },

@@ -5,7 +5,7 @@ import { findConnection } from '#proxy/cli/connect';
 import { help } from '#proxy/cli/help';
 import { parseCommandLine } from '#proxy/cli/parse-command-line';
 import { ConfigurationError, UsageError } from '#proxy/config/errors';
-import { optionNames, readOptions } from '#proxy/config/options';
+import { declarations, optionNames, readOptions } from '#proxy/config/options';
 
 test.each([
   [['acme'], {}],
@@ -102,6 +102,14 @@ test('help: it fits on one screen and names every option', async () => {
   for (const name of optionNames) expect(text).toContain(`--${name}`);
   expect(text).toContain('examples:');
   for (const name of optionNames) expect(ofConnect).toMatch(new RegExp(`--${name} [^]*LATCHKEY_`));
+});
+
+test('help: no placeholder is a single letter', async () => {
+  const commands = await allCommands();
+  const values = commands.flatMap(({ flags }) => Object.values(flags).map(({ value }) => value));
+  const all = [...values, ...Object.values(declarations).map(({ value }) => value)];
+
+  expect(all.filter((value) => value !== undefined && /^[A-Z]$/.test(value))).toEqual([]);
 });
 
 test.each([

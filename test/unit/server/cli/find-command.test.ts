@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { commands } from '#server/cli/commands';
 import { checkPositionals, findCommand } from '#server/cli/find-command';
 import { commandHelpText, helpText, nounHelpText, startHelpText } from '#server/cli/help';
+import { startOptions } from '#server/config/option';
 import { UsageError } from '#server/config/usage-error';
 
 test('every command is found by its words, and the rest are its arguments', () => {
@@ -80,7 +81,7 @@ test('the help names every command and every option', () => {
   const page = helpText('1.2.3');
 
   expect(page).toContain('latchkey-server 1.2.3');
-  expect(startHelpText()).toContain('--port N');
+  expect(startHelpText()).toContain('--port PORT');
   for (const command of commands) {
     expect(page).toContain(`  ${[command.words, ...command.positionals].join(' ')}`);
     for (const { name } of command.options) {
@@ -105,5 +106,22 @@ test('the help of a noun lists only its commands, and no other word has one', ()
 test('the help of a command names its required options', () => {
   const { command } = findCommand(['key', 'create']);
 
-  expect(commandHelpText(command, [])).toMatch(/--name N .*\(required\)/);
+  expect(commandHelpText(command, [])).toMatch(/--name NAME .*\(required\)/);
+});
+
+test('no placeholder in the help is a single letter', () => {
+  const options = [startOptions, ...commands.map((command) => command.options)].flat();
+  const letters = options.filter(({ value }) =>
+    value?.split('|').some((word) => /^[A-Z]$/.test(word)),
+  );
+
+  expect(letters).toEqual([]);
+});
+
+test('the help of server create says that it takes exactly one upstream', () => {
+  const { command } = findCommand(['server', 'create']);
+
+  expect(commandHelpText(command, [])).toContain(
+    'exactly one of --http-url URL, --agent NAME, --demo',
+  );
 });
