@@ -143,15 +143,18 @@ export function checkAgentKey(text: string, source: string): string {
   });
 }
 
+export function missingKeyFile(path: string): AgentError {
+  return new AgentError('key', `the key file ${path} does not exist`, {
+    remedy: `put the agent key from the dashboard into it, then: chmod 600 ${path}`,
+  });
+}
+
 async function keyInFile(
   path: string,
   { env, platform, readFile }: AgentKeyPorts,
 ): Promise<string> {
   const file = await readFile(path);
-  if (!file)
-    throw new AgentError('key', `the key file ${path} does not exist`, {
-      remedy: 'put the agent key from the dashboard into it, then: chmod 600 ' + path,
-    });
+  if (!file) throw missingKeyFile(path);
   // On Windows, the mode does not show who may read the file.
   const foreign = isCredential(path, env) ? 0o007 : 0o077;
   if (platform !== 'win32' && (file.mode & foreign) !== 0)

@@ -8,6 +8,8 @@ export type ServicePlan = {
   command: readonly string[];
   /** The key file. systemd passes it to a system service as a credential. */
   keyFile?: string;
+  /** The account that a system service of launchd runs under; root by default. systemd makes an account of its own. */
+  runAs?: string;
   base: string;
 };
 
@@ -110,7 +112,7 @@ function unitWord(word: string): string {
   return /^[\w@./:=+-]+$/.test(word) ? escaped : `"${escaped}"`;
 }
 
-function launchd({ user, home, command, keyFile }: ServicePlan) {
+function launchd({ user, home, command, keyFile, runAs }: ServicePlan) {
   const words = keyFile === undefined || user ? command : [...command, '--key-file', keyFile];
   const strings = words.map((word) => `    <string>${xml(word)}</string>`);
   const text = `<?xml version="1.0" encoding="UTF-8"?>
@@ -120,7 +122,7 @@ function launchd({ user, home, command, keyFile }: ServicePlan) {
 <dict>
   <key>Label</key>
   <string>${launchdLabel}</string>
-  <key>ProgramArguments</key>
+${runAs === undefined ? '' : `  <key>UserName</key>\n  <string>${xml(runAs)}</string>\n`}  <key>ProgramArguments</key>
   <array>
 ${strings.join('\n')}
   </array>
@@ -145,7 +147,15 @@ ${strings.join('\n')}
 `;
   const folder = user ? `${home}/Library/LaunchAgents` : '/Library/LaunchDaemons';
   const path = `${folder}/${launchdLabel}.plist`;
-  return { path, text, next: [`launchctl bootstrap ${user ? 'gui/$(id -u)' : 'system'} ${path}`] };
+  return {
+    path,
+    text,
+    next: [
+      // Only the owner of the key file may read it.
+      ...(runAs !== undefined && keyFile !== undefined ? [`chown ${runAs} ${keyFile}`] : []),
+      `launchctl bootstrap ${user ? 'gui/$(id -u)' : 'system'} ${path}`,
+    ],
+  };
 }
 
 function xml(text: string): string {

@@ -1,18 +1,21 @@
-import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import {
   AgentError,
   agentKeyAccount,
   checkAgentKey,
   checkKeyStore,
+  missingKeyFile,
   serverBase,
 } from '#agent/agent-key';
 import { serviceFile, serviceMark } from '#agent/service-file';
 import { UsageError } from '#config/errors';
-import { stableProgram, npxHint } from '#config/launch-entry';
+import { containsUser, npxHint, stableProgram } from '#config/launch-entry';
+import type { Options } from '#config/options';
 import { registryFile } from '#config/user-files';
 import type { AgentPlan, CommandHost } from './command-host.ts';
 import type { Command, CommandInput, Flag } from './command.ts';
+import { checkCertificates, missingNetwork } from './inherited-network.ts';
 
 const flags = {
   'server-url': { value: 'URL', doc: 'the URL of the server; LATCHKEY_SERVER_URL' },
@@ -55,14 +58,19 @@ const agentInstallCommand: Command = {
   arity: [0, 0],
   summary: 'write a service that starts the agent',
   about: `Writes a service for systemd or launchd that starts the agent when this computer starts, or with --user when you
-log in, and prints the commands that start it. A system service has no keychain, so it needs --key-file. The
-command replaces only a service that it wrote before.`,
+log in, and prints the commands that start it. A system service has no keychain, so it needs --key-file. On Linux it
+runs under an account of its own, on macOS as root without --run-as. The command replaces only a service that it wrote
+before.`,
   flags: {
     ...flags,
     user: userFlag,
+    'run-as': {
+      value: 'USER',
+      doc: 'on macOS, run a system service under this account instead of root',
+    },
     'dry-run': { doc: 'print the service without writing it' },
   },
-  options: [],
+  options: ['log-level', 'proxy', 'ca-file'],
   examples: [
     'latchkey agent install --user --server-url https://latchkey.example.com --dry-run',
     'latchkey agent install --server-url https://latchkey.example.com --key-file /etc/latchkey/agent.key',
@@ -128,7 +136,7 @@ stop the agent after running calls finish. login, install and uninstall each hav
  */
 function agentPlan(
   { flags: entered, options: given }: CommandInput,
-  host: CommandHost,
+  host: Pick<CommandHost, 'platform' | 'home' | 'env' | 'options'>,
   command = 'latchkey agent',
 ): AgentPlan {
   const { env } = host;
@@ -173,15 +181,20 @@ async function agentLogin(input: CommandInput, host: CommandHost): Promise<void>
 
 const systemConfiguration = '/etc/latchkey/agent.json';
 
+type ServiceHost = Pick<
+  CommandHost,
+  'platform' | 'home' | 'env' | 'launcher' | 'options' | 'print' | 'warn' | 'readText'
+>;
+
 /**
  * Runs `latchkey agent install` and `uninstall`.
  *
  * @throws {AgentError} `service`, for example if Latchkey did not create the file, which then stays as it is
  */
-async function agentService(
+export async function agentService(
   what: 'install' | 'uninstall',
   input: CommandInput,
-  host: CommandHost,
+  host: ServiceHost,
 ): Promise<void> {
   const { platform, home, launcher } = host;
   if (platform === 'win32')
@@ -190,14 +203,18 @@ async function agentService(
       'start the agent with the Task Scheduler',
     );
   const user = input.flags.has('user');
+  const runAs = readRunAs(input, platform);
+  const options = host.options(input.options);
   const plan = what === 'install' ? agentPlan(input, host, 'latchkey agent install') : undefined;
+  if (plan) await checkCertificates(options, host);
   const keyFile = plan?.keyFile;
   if (plan && !user && keyFile === undefined)
     throw new AgentError('service', 'a system service has no keychain', {
       remedy: 'name the file of the key with --key-file, or add --user for a user service',
     });
+  if (keyFile !== undefined && !(await exists(keyFile))) throw missingKeyFile(keyFile);
   // A system service belongs to no person, so its default configuration is not in a home folder.
-  const named = input.flags.has('config') || host.options(input.options).config !== undefined;
+  const named = input.flags.has('config') || options.config !== undefined;
   const file = user || named ? plan?.configurationFile : systemConfiguration;
   const command = [
     ...('program' in launcher
@@ -206,6 +223,7 @@ async function agentService(
     'agent',
     ...(plan && file ? ['--server-url', plan.base, '--config', file] : []),
     ...(user && keyFile !== undefined ? ['--key-file', keyFile] : []),
+    ...inheritedWords(input, options),
   ];
   const kind = platform === 'darwin' ? 'launchd' : 'systemd';
   const { path, text, next, newKey } = serviceFile({
@@ -215,8 +233,11 @@ async function agentService(
     command,
     base: plan?.base ?? '',
     ...(keyFile !== undefined && { keyFile }),
+    ...(runAs !== undefined && { runAs }),
   });
   if (what === 'uninstall') return remove(path, kind, user, host);
+  const missing = missingNetwork(plan ? [plan.base] : [], options, host, 'the service');
+  for (const one of missing) host.warn(`note: ${one}`);
   if (input.flags.has('dry-run')) {
     host.warn(`${path}:`);
     for (const line of text.trimEnd().split('\n')) host.print(line);
@@ -234,14 +255,57 @@ async function agentService(
   const hint = npxHint(launcher, host);
   if (hint !== undefined) host.warn(`hint: ${hint}`);
   for (const line of next) host.warn(`next: ${line}`);
+  if (kind === 'launchd' && !user && runAs === undefined)
+    host.warn('hint: this service runs as root; to choose another account, add --run-as USER');
   if (newKey !== undefined) host.warn(`hint: ${newKey}`);
+}
+
+/** @throws {UsageError} */
+function readRunAs({ flags: given }: CommandInput, platform: NodeJS.Platform): string | undefined {
+  const [runAs] = given.get('run-as') ?? [];
+  if (runAs === undefined) return undefined;
+  if (platform !== 'darwin')
+    throw new UsageError(
+      '--run-as is only for macOS',
+      'leave it out: the system service of systemd runs under an account of its own',
+    );
+  if (given.has('user'))
+    throw new UsageError('a user service runs under your account', 'leave out --run-as or --user');
+  if (!/^[a-z_][\w.-]*$/i.test(runAs))
+    throw new UsageError(
+      '--run-as is not the name of an account',
+      'for example: --run-as _latchkey',
+    );
+  return runAs;
+}
+
+/** A service does not inherit the environment of the shell that it was installed from. */
+function inheritedWords({ options: given }: CommandInput, options: Options): string[] {
+  const { proxy, caFile, clientCertificateFile, clientKeyFile } = options;
+  const words = {
+    'log-level': given['log-level'],
+    proxy: proxy === undefined || containsUser(proxy) ? undefined : proxy,
+    'ca-file': caFile && resolve(caFile),
+    'client-certificate-file': clientCertificateFile && resolve(clientCertificateFile),
+    'client-key-file': clientKeyFile && resolve(clientKeyFile),
+  };
+  return Object.entries(words).flatMap(([name, value]) => (value ? [`--${name}`, value] : []));
+}
+
+/** Whether there is such a file. Of one in a folder that is closed to this user, only root can tell. */
+async function exists(path: string): Promise<boolean> {
+  const code = await stat(path).then(
+    () => '',
+    (error: unknown) => (error instanceof Error && 'code' in error ? String(error.code) : ''),
+  );
+  return code !== 'ENOENT' && code !== 'ENOTDIR';
 }
 
 async function remove(
   path: string,
   kind: 'systemd' | 'launchd',
   user: boolean,
-  host: CommandHost,
+  host: ServiceHost,
 ): Promise<void> {
   const before = await existing(path);
   if (before === undefined) return host.print(`service not found: ${path}`);

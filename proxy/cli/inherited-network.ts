@@ -1,5 +1,5 @@
-// What an assistant does not inherit from the shell that a command runs in: the settings of the network. The entry that a command writes
-// contains those of Latchkey, without secrets. About all else, the command prints one sentence each.
+// What an assistant or a service does not inherit from the shell that a command runs in: the settings of the network. The entry that a
+// command writes contains those of Latchkey, without secrets. About all else, the command prints one sentence each.
 import { UsageError } from '#config/errors';
 import { containsUser } from '#config/launch-entry';
 import type { Options } from '#config/options';
@@ -28,20 +28,25 @@ export async function checkCertificates(
   }
 }
 
-const where = 'set it in the environment that your assistants start in';
-
-/** What this shell sets for the connections to `urls`, and the entries of assistants do not contain. */
+/**
+ * What this shell sets for the connections to `urls`, and the entries that were written do not contain. `starter` is what starts
+ * Latchkey from now on.
+ */
 export function missingNetwork(
   urls: readonly string[],
   { proxy, caFile, clientKeyFile }: Options,
   { env }: Pick<CommandHost, 'env'>,
+  starter: 'your assistants' | 'the service' = 'your assistants',
 ): string[] {
+  if (urls.length === 0) return [];
   const notes: string[] = [];
   const secret = (name: string) =>
-    notes.push(`${name} contains a password, so it was not written to any file: ${where}`);
+    notes.push(
+      `${name} contains a password, so it was not written to any file: set it in the environment of ${starter}`,
+    );
   const setting = (name: string, option: string) =>
     notes.push(
-      `assistants may not inherit ${name}: run the command again with ${option} to write it into their files`,
+      `${starter} may not inherit ${name}: to pass it on, run the command again with ${option}`,
     );
 
   if (proxy !== undefined && containsUser(proxy)) secret('LATCHKEY_PROXY');

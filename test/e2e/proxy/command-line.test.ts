@@ -1,3 +1,5 @@
+import { realpath } from 'node:fs/promises';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { latchkeyHome, type LatchkeyHome } from '#support/latchkey-home';
 import { runProgram } from '#support/processes';
@@ -104,7 +106,7 @@ test('install: a note says how to pass HTTPS_PROXY on', async () => {
   });
 
   expect(stderr).toContain(
-    'note: assistants may not inherit HTTPS_PROXY: run the command again with --proxy http://proxy.example.com:3128 to write it into their files',
+    'note: your assistants may not inherit HTTPS_PROXY: to pass it on, run the command again with --proxy http://proxy.example.com:3128\n',
   );
 });
 
@@ -137,6 +139,18 @@ test.each(['install', 'uninstall'])(
     );
   },
 );
+
+test('agent install: a key file that does not exist is named, even by a dry run', async () => {
+  await using home = await latchkeyHome({});
+  const words = ['--server-url', 'https://a.example', '--key-file', 'nope', '--dry-run'];
+
+  const { code, stdout, stderr } = await home.run(['agent', 'install', ...words]);
+
+  expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+  expect(stderr).toContain(
+    `the key file ${join(await realpath(home.path), 'nope')} does not exist`,
+  );
+});
 
 test('install: --config names the file that is changed', async () => {
   await using home = await homeWithSales();

@@ -46,3 +46,22 @@ test('agent service: a launchd file contains each argument separately, escaped',
   expect(path).toBe('/home/dana/Library/LaunchAgents/latchkey.agent.plist');
   expect(text).toContain('<string>/a &amp; b</string>\n    <string>&lt;c&gt;</string>');
 });
+
+test('agent service: a launchd file names the account only if there is one', () => {
+  const system = {
+    ...plan,
+    kind: 'launchd',
+    user: false,
+    keyFile: '/etc/latchkey/agent.key',
+  } as const;
+
+  const named = serviceFile({ ...system, runAs: '_latchkey' });
+  const ofRoot = serviceFile(system);
+
+  expect(named.text).toContain('<key>UserName</key>\n  <string>_latchkey</string>\n');
+  expect(named.next[0]).toBe('chown _latchkey /etc/latchkey/agent.key');
+  expect(ofRoot.text).not.toContain('UserName');
+  expect(ofRoot.next).toEqual([
+    'launchctl bootstrap system /Library/LaunchDaemons/latchkey.agent.plist',
+  ]);
+});

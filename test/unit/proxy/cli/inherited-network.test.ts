@@ -7,7 +7,7 @@ import { temporaryFolder } from '#support/temporary-folder';
 
 const url = 'https://latchkey.example.com/mcp/acme/sales';
 const password = 'http://dana:hunter2@proxy.example.com:3128';
-const again = 'run the command again with';
+const again = 'to pass it on, run the command again with';
 
 const notesOf = (env: Record<string, string>, given = {}, urls = [url]) =>
   missingNetwork(urls, readOptions(given, env), { env });
@@ -39,10 +39,10 @@ test('network of the shell: a connection to this computer uses no proxy and no a
 test.each([
   [
     { HTTPS_PROXY: 'http://proxy.example.com:3128/' },
-    `HTTPS_PROXY: ${again} --proxy http://proxy.example.com:3128 to`,
+    `HTTPS_PROXY: ${again} --proxy http://proxy.example.com:3128`,
   ],
-  [{ all_proxy: 'proxy:3128' }, `all_proxy: ${again} --proxy http://proxy:3128 to`],
-  [{ NODE_EXTRA_CA_CERTS: '/ca.pem' }, `NODE_EXTRA_CA_CERTS: ${again} --ca-file /ca.pem to`],
+  [{ all_proxy: 'proxy:3128' }, `all_proxy: ${again} --proxy http://proxy:3128`],
+  [{ NODE_EXTRA_CA_CERTS: '/ca.pem' }, `NODE_EXTRA_CA_CERTS: ${again} --ca-file /ca.pem`],
   [{ LATCHKEY_PROXY: password }, 'LATCHKEY_PROXY contains a password, so it was not written'],
   [{ HTTPS_PROXY: password }, 'HTTPS_PROXY contains a password, so it was not written'],
   [
@@ -58,6 +58,14 @@ test.each([
 
   expect(notes).toEqual([expect.stringContaining(words)]);
   expect(notes.join()).not.toContain('hunter2');
+});
+
+test('network of the shell: a note about a service names the service', () => {
+  const env = { HTTPS_PROXY: 'http://proxy:1' };
+
+  expect(missingNetwork([url], readOptions({}, env), { env }, 'the service')).toEqual([
+    `the service may not inherit HTTPS_PROXY: ${again} --proxy http://proxy:1`,
+  ]);
 });
 
 test.each([
