@@ -3,7 +3,8 @@ import { setImmediate as afterOtherWork } from 'node:timers/promises';
 import { z } from 'zod';
 
 import { fields, wholeNumber, words } from './fields.ts';
-import { organizationOperation, type Operation } from './operation.ts';
+import { organizationOperation, personalOperation, type Operation } from './operation.ts';
+import { AdministrationRefusal } from './refusal.ts';
 import { exportAudit } from '#audit/export-audit';
 import { listAuditActions, listAuditEvents, type StoredAuditEvent } from '#db/audit';
 import { json } from '#config/option';
@@ -44,6 +45,8 @@ const auditEventViewSchema = z
 /** The view of an entry: on pages, in the API and in commands. */
 export type AuditEventView = z.output<typeof auditEventViewSchema>;
 
+const limitField = z.coerce.number().int().min(1).max(mostALimit).default(50);
+
 export const auditRead = organizationOperation({
   name: 'audit.read',
   doc: 'List the audit events of an organization, newest first',
@@ -57,7 +60,7 @@ export const auditRead = organizationOperation({
       .regex(/^\d{1,12}-[\w]{1,64}$/, 'is not a value from an earlier response')
       .optional()
       .describe('The `next` value of the previous response'),
-    limit: z.coerce.number().int().min(1).max(mostALimit).default(50),
+    limit: limitField,
   }),
   output: z.object({
     items: z.array(auditEventViewSchema),
@@ -80,6 +83,22 @@ export const auditRead = organizationOperation({
       next: last ? `${last.at}-${last.id}` : null,
       actions,
     };
+  },
+});
+
+/** What no organization has in its log, because it concerns the whole installation, or nobody that is known. */
+const installationRead = personalOperation({
+  name: 'audit.read',
+  doc: 'List the audit events that belong to no organization, newest first',
+  onlyReads: true,
+  input: z.strictObject({ ...auditFilter, limit: limitField }),
+  output: z.object({ items: z.array(auditEventViewSchema) }),
+  async run(filter, { actor }, { db }) {
+    if (actor.type !== 'operator') {
+      throw new AdministrationRefusal('forbidden', 'only the operator can read these events');
+    }
+    const events = await listAuditEvents(db, { ...filter, organization: null });
+    return { items: events.map(toAuditEventView) };
   },
 });
 
@@ -132,24 +151,23 @@ const daySeconds = 86_400;
 
 const listCommand: Command = {
   words: 'audit list',
-  positionals: ['ORG'],
+  positionals: ['[ORG]'],
   options: [
     ...narrowed,
     { name: 'limit', value: 'COUNT', fallback: '50', doc: 'the number of events, up to 200' },
     json,
   ],
-  doc: 'list the audit events of an organization, newest first',
+  doc: 'list the audit events of an organization, newest first; without ORG, those that belong to none',
   async run(input, { out, ...ports }) {
-    const { name: organization } = await namedOrganization(
-      input.positionals[0] ?? '',
-      ports.stores,
-    );
-    const wanted = {
-      organization,
-      ...(await filterOf(input, ports.stores)),
-      limit: input.must('limit'),
-    };
-    const { items } = await administer(auditRead, wanted, ports);
+    const [name] = input.positionals;
+    const wanted = { ...(await filterOf(input, ports.stores)), limit: input.must('limit') };
+    const { items } = await (name === undefined
+      ? administer(installationRead, wanted, ports)
+      : administer(
+          auditRead,
+          { ...wanted, organization: (await namedOrganization(name, ports.stores)).name },
+          ports,
+        ));
     const rows = items.map((event) => ({
       happened_at: event.at,
       actor: event.actor,

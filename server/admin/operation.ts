@@ -11,7 +11,7 @@ import { listEndedOrganizations, lockPersonalToken, usePersonalToken } from '#db
 import { transaction, type Db } from '#db/transaction';
 import type { RefusalLog } from '#audit/counted-refusals';
 import type { AuditAction } from '#audit/sentences';
-import { insertAuditEvent } from '#db/audit';
+import { insertAuditEvent, listAuditedIn } from '#db/audit';
 import type { ProviderSetup } from '#accounts/provider-setup';
 import type { UpstreamSetup } from '#upstreams/credentials/setup';
 import type { MailSetup } from '#mail/mail-setup';
@@ -81,6 +81,8 @@ export interface PersonalOperation<
   Output extends z.ZodObject = z.ZodObject,
 > extends OperationFacts<Input, Output> {
   readonly within: 'person';
+  /** The person whose account it changes: each organization that they belonged to before has an entry in its audit log. */
+  readonly changes?: (input: z.output<Input>) => string;
   run(
     input: z.output<Input>,
     at: { readonly actor: Actor },
@@ -267,9 +269,13 @@ export async function perform<Input extends z.ZodObject, Output extends z.ZodObj
     const answers = await ahead();
     return await transaction(ports.db, async (db) => {
       await requireActive(actor, { db, clock: ports.clock });
+      const changed = operation.within === 'person' ? operation.changes?.(data) : undefined;
+      const theirs = changed === undefined ? [] : await listAuditedIn(db, changed);
       const output = await act({ ...ports, ...answers, db });
-      const at = ports.clock.now();
-      await insertAuditEvent(db, { ...happened(output), at, outcome: 'done' });
+      const event = { ...happened(output), at: ports.clock.now(), outcome: 'done' } as const;
+      for (const organization of theirs.length > 0 ? theirs : [event.organization]) {
+        await insertAuditEvent(db, { ...event, organization });
+      }
       return output;
     });
   } catch (refusal) {

@@ -67,6 +67,7 @@ export const userRemove = personalOperation({
   input: z.strictObject(ofUser),
   output: userViewSchema,
   target,
+  changes: ({ userId }) => userId,
   async run({ userId }, { actor }, ports) {
     checkOperator(actor);
     const user = await ownUser(userId, ports);
@@ -87,6 +88,7 @@ export const userResetLink = personalOperation({
     path: z.string().describe('The path below the base URL; shown only once'),
   }),
   target,
+  changes: ({ userId }) => userId,
   async run({ userId }, { actor }, ports) {
     checkOperator(actor);
     const user = await ownUser(userId, ports);

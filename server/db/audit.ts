@@ -38,8 +38,8 @@ export interface StoredAuditEvent extends AuditEvent {
 
 /** Selects events. An omitted member does not restrict the result. */
 export interface AuditQuery {
-  /** The organization's name; `undefined` selects the events of all organizations and of none. */
-  readonly organization: string | undefined;
+  /** The organization's name; `null` selects the events of none, `undefined` those of all organizations and of none. */
+  readonly organization: string | null | undefined;
   readonly actor?: string | undefined;
   readonly action?: string | undefined;
   readonly target?: string | undefined;
@@ -109,7 +109,8 @@ export async function listAuditEvents(
   const equal = { organization, actor, action, target, outcome };
   for (const name of ['organization', 'actor', 'action', 'target', 'outcome'] as const) {
     const value = equal[name];
-    if (value !== undefined) query = query.where(name, '=', value);
+    if (value === null) query = query.where(name, 'is', null);
+    else if (value !== undefined) query = query.where(name, '=', value);
   }
   if (requestId !== undefined) query = query.where('request_id', '=', requestId);
   if (from !== undefined) query = query.where('at', '>=', from);
@@ -283,14 +284,20 @@ async function organizationsOf(
   db: Db,
 ): Promise<(string | null)[]> {
   if (organization !== undefined || !actor.startsWith('user:')) return [organization ?? null];
+  const names = await listAuditedIn(db, actor.slice('user:'.length));
+  return names.length > 0 ? names : [null];
+}
+
+/** The names of the organizations whose audit logs record what a person does, or what is done to their account. Sorted. */
+export async function listAuditedIn(db: Db, userId: string): Promise<string[]> {
   const rows = await db
     .selectFrom('membership')
     .innerJoin('organization', 'organization.id', 'membership.organization_id')
     .select('organization.name')
-    .where('membership.person_id', '=', actor.slice('user:'.length))
+    .where('membership.person_id', '=', userId)
     .orderBy('organization.name')
     .execute();
-  return rows.length > 0 ? rows.map(({ name }) => name) : [null];
+  return rows.map(({ name }) => name);
 }
 
 /** An id that sorts by time and, within a second of one process, by the order in which events happened. */
