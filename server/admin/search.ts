@@ -1,5 +1,6 @@
 import { z } from 'zod';
 
+import { findEventSentences, sentenceText } from '#audit/event-sentences';
 import {
   findAgents,
   findClients,
@@ -231,11 +232,15 @@ const searchKinds = {
     needs: 'audit.read',
     async find(db, at) {
       const found = await findEvents(db, at);
-      return found.map(({ action, target, at: when }) => ({
-        title: action,
-        note: `${target ?? ''} · ${new Date(when * 1000).toISOString().slice(0, 16).replace('T', ' ')} UTC`,
-        path: `/audit?${new URLSearchParams({ action, ...(target !== null && { target }) }).toString()}`,
-      }));
+      const sentenceOf = await findEventSentences(at.organization, found, db);
+      return found.map((event) => {
+        const { action, target, at: when } = event;
+        return {
+          title: sentenceText(sentenceOf(event)),
+          note: `${new Date(when * 1000).toISOString().slice(0, 16).replace('T', ' ')} UTC`,
+          path: `/audit?${new URLSearchParams({ action, ...(target !== null && { target }) }).toString()}`,
+        };
+      });
     },
   },
 } as const satisfies Readonly<Record<string, SearchKind>>;

@@ -37,6 +37,8 @@ await onEachDatabase('search', ({ open }) => {
       const user = { id: `user_${name}`, email: `${name}@example.com`, createdAt: madeAt };
       await insertUser(db, user, { organizationId: `org_${organization}`, role });
     }
+    const dora = { id: 'user_dora', email: 'dora@example.com', createdAt: madeAt };
+    await insertUser(db, dora, { organizationId: 'org_acme', role: 'admin' });
     await insertGroup(db, {
       id: 'group_z',
       organizationId: 'org_acme',
@@ -72,6 +74,19 @@ await onEachDatabase('search', ({ open }) => {
     const done = { ...event, action: 'key.create', outcome: 'done' } as const;
     await insertAuditEvent(db, { ...done, organization: 'acme', target: 'key:zebra' });
     await insertAuditEvent(db, { ...done, organization: 'other', target: 'key:zebra-theirs' });
+    const byDora = { ...event, actor: 'user:user_dora', organization: 'acme' } as const;
+    await insertAuditEvent(db, {
+      ...byDora,
+      action: 'key.revoke',
+      target: 'key:key_a',
+      outcome: 'done',
+    });
+    await insertAuditEvent(db, {
+      ...byDora,
+      action: 'consent.client-changed',
+      target: 'client_a acme/web',
+      outcome: 'refused',
+    });
   });
   afterAll(() => database[Symbol.asyncDispose]());
 
@@ -106,8 +121,19 @@ await onEachDatabase('search', ({ open }) => {
       'key zebra 100% key /dashboard/acme/servers/zebra-crm/keys/key_a',
       'client Zebra app /dashboard/acme/servers/zebra-crm/clients/client_a',
       'agent zebra-hq /dashboard/acme/agents/zebra-hq',
-      'event key.create /dashboard/acme/audit?action=key.create&target=key%3Azebra',
+      'event The operator created the API key zebra /dashboard/acme/audit?action=key.create&target=key%3Azebra',
     ]);
+  });
+
+  test('says of an entry of the audit log what the page of the log says, with the names of what it is about', async () => {
+    const eventOf = async (q: string) => (await found(q)).find((one) => one.startsWith('event '));
+    const revoked = await eventOf('key_a');
+    const refused = await eventOf('consent.client-changed');
+
+    expect(revoked).toContain('dora@example.com revoked the API key zebra 100% key');
+    expect(refused).toContain(
+      'dora@example.com tried to allow the application Zebra app, which had changed',
+    );
   });
 
   test('takes % and _ as they are', async () => {

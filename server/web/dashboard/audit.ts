@@ -1,9 +1,7 @@
 import { auditExport, auditRead, type AuditEventView } from '#admin/audit';
+import { findEventSentences, type SaidEvent, type SentencePart } from '#audit/event-sentences';
 import { exportAudit } from '#audit/export-audit';
-import { auditSentence } from '#audit/sentences';
 import { findUserByEmail } from '#db/people';
-import { findAuditedNames } from '#db/audit';
-import { findServerTitles } from '#db/servers';
 import type { Db } from '#db/transaction';
 import { type Choice, selectOptions } from '#web/forms';
 import { displayName, html, type Html } from '#web/html';
@@ -11,7 +9,7 @@ import { type Badge, dashboardPath, type Frame, layout, type Link, pageHeading }
 import { queryText } from '#web/page-request';
 import { titleMarkup } from '#web/titles';
 import { dataTable, type Table, timeCell } from '#web/tables';
-import { findActorNames } from './actors.ts';
+import { actorText } from './actors.ts';
 import type { DashboardGuard, DashboardRequest, PageHandler } from './guard.ts';
 import { sendDashboardPage, sendExport } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
@@ -123,68 +121,26 @@ const exportAuditLog: PageHandler = async (visit, request, reply, { ports }) => 
   });
 };
 
-/** The parts of an entry that its sentence needs. */
-type Said = Pick<AuditEventView, 'actor' | 'action' | 'target' | 'outcome'>;
-
 /**
  * Returns a function that writes the sentence of an entry, with the current names and titles of its actor and target,
  * or else their ids.
  */
 export async function auditSentencesOf(
   organization: string,
-  events: readonly Said[],
+  events: readonly SaidEvent[],
   db: Db,
-): Promise<(event: Said) => Html> {
-  const actorOf = await findActorNames(
-    db,
-    events.map(({ actor }) => actor),
-  );
-  const targets = events.map(partsOf);
-  const ids = targets.flatMap((parts) => Object.values(parts));
-  const names = await findAuditedNames(db, organization, [...new Set(ids)]);
-  const servers = targets.flatMap(({ server }) => server ?? []);
-  const titles = await findServerTitles(db, organization, [...new Set(servers)]);
+): Promise<(event: SaidEvent) => Html> {
+  const sentenceOf = await findEventSentences(organization, events, db);
   return (event) => {
-    const { actor, action, outcome } = event;
-    const [did, tries, what] = auditSentence(action);
-    const parts = partsOf(event);
-    const words = what.split(/\{(\w+)\}/).map((text, index) => {
-      if (index % 2 === 0) return text;
-      const part = parts[text] ?? '';
-      if (text === 'server' && titles.has(part)) {
-        return html`<strong>${titleMarkup({ name: part, title: titles.get(part) })}</strong>`;
-      }
-      return html`<strong dir="auto">${displayName(names.get(part) ?? part) || 'unknown'}</strong>`;
-    });
-    const verb = outcome === 'refused' ? `tried to ${tries}` : did;
-    return html`<strong dir="auto">${actorOf(actor)}</strong> ${verb}${what && ' '}${words}`;
+    const { actor, verb, what } = sentenceOf(event);
+    return html`<strong dir="auto">${actorText(actor)}</strong> ${verb}${what.length > 0 && ' '}${what.map(partMarkup)}`;
   };
 }
 
-/** How parts that are not written as `{name}:{id}` are found in a target. */
-const partPatterns: ReadonlyMap<string, RegExp> = new Map([
-  ['detail', /^(.*)$/s],
-  ['client', /\bclient:(\S+?)(?:\/cs_\w+)?$/],
-  ['person', /\b(?:user|scim):(\S+)/],
-  ['organization', /\borganization:(\S+)/],
-  ['agent', /\bagent:[^\s/]+\/(\S+)/],
-  // `tool:{organization}/{server}/{name}` of a change, `server:… tool:{name}` of a call on a page.
-  ['tool', /\btool:(?:[^\s/]+\/[^\s/]+\/)?(.+)$/],
-  ['prompt', /\bprompt:[^\s/]+\/[^\s/]+\/(.+)$/],
-  ['template', /\btemplate:[^\s/]+\/[^\s/]+\/(.+)$/],
-  // Also `{organization}/{server}` alone, or after the id of an application.
-  ['server', /(?:\bserver:|\btool:|^|\s)[a-z\d-]+\/([a-z\d-]+)(?=\s|\/|$)/],
-  ['application', /^(\S+) [a-z\d-]+\/[a-z\d-]+$/],
-]);
-
-/** The parts of a target that the sentence of its action names. */
-function partsOf({ action, target }: Said): Readonly<Record<string, string>> {
-  const [, , what] = auditSentence(action);
-  const parts = [...what.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => {
-    const pattern = partPatterns.get(name) ?? new RegExp(`\\b${name}:([^\\s/]+)`);
-    return [name, pattern.exec(target ?? '')?.[1] ?? ''] as const;
-  });
-  return Object.fromEntries(parts.filter(([, part]) => part !== ''));
+function partMarkup(part: SentencePart): Html | string {
+  if (typeof part === 'string') return part;
+  if (part.title !== undefined) return html`<strong>${titleMarkup(part)}</strong>`;
+  return html`<strong dir="auto">${displayName(part.name) || 'unknown'}</strong>`;
 }
 
 function badgesOf({ outcome, times }: AuditEventView): readonly Badge[] {
