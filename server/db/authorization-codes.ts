@@ -114,6 +114,16 @@ export async function spendAuthorizationCode(
   return numUpdatedRows === 1n;
 }
 
+/** Whether the code is still stored, spent or not. It is deleted when what the person allowed ends. */
+export async function isAuthorizationCodeStored(db: Db, hash: string): Promise<boolean> {
+  const row = await db
+    .selectFrom('authorization_code')
+    .select('hash')
+    .where('hash', '=', hash)
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
 /**
  * Spends the code and inserts the grant with its first refresh token, in one transaction.
  *

@@ -3,6 +3,7 @@ import type { OAuthClient } from '#db/clients';
 import {
   beginGrant,
   findAuthorizationCode,
+  isAuthorizationCodeStored,
   spendAuthorizationCode,
   type AuthorizationCode,
 } from '#db/authorization-codes';
@@ -79,8 +80,12 @@ export async function authorizationCodeGrant(
   };
   const refreshToken = mintSecret('rt_');
   const first = { hash: hashSecret(refreshToken), expiresAt: createdAt + idleLifeSeconds };
-  if (!(await beginGrant(db, code.hash, grant, first))) throw await reused(code, client, ports);
-  return grantedToken(grant, { scopes, refreshToken }, ports);
+  if (await beginGrant(db, code.hash, grant, first)) {
+    return grantedToken(grant, { scopes, refreshToken }, ports);
+  }
+  // What the person allowed has just ended, and the code with it. That is no sign of a thief.
+  if (!(await isAuthorizationCodeStored(db, code.hash))) throw refused('access ended meanwhile');
+  throw await reused(code, client, ports);
 }
 
 async function reused(

@@ -1,6 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { insertClient } from '#server/db/clients';
+import { deleteConsents } from '#server/db/consents';
+import { tokenEndpoint } from '#server/oauth/grants';
 import { createClient } from '#server/admin/create-credentials';
 import {
   authorizationServer,
@@ -39,6 +41,42 @@ test('a second use revokes everything that the first use issued', async () => {
   expect(await server.admitted(accessToken)).toBeUndefined();
   await expect(server.refresh(refreshToken)).rejects.toMatchObject(invalidGrant);
   expect(await server.audited()).toContain('authorization-code.reuse');
+});
+
+test('a code that is deleted while it is redeemed, because access ended, is refused without an alarm', async () => {
+  const { code, verifier } = await server.code();
+  const { ports, stores, client, redirectUri } = server;
+  const db = stores.db.withPlugin({
+    transformQuery: ({ node }) => node,
+    async transformResult({ result }) {
+      if (result.rows.some((row) => 'code_challenge' in row)) {
+        await deleteConsents(stores.db, {
+          userId: 'user_dana',
+          clientId: client.id,
+          serverId: 'srv_sales',
+        });
+      }
+      return result;
+    },
+  });
+  const form = new Map(
+    Object.entries({
+      grant_type: 'authorization_code',
+      code,
+      code_verifier: verifier,
+      client_id: client.id,
+      redirect_uri: redirectUri,
+    }),
+  );
+  const url = `${server.base}/api/oauth/token`;
+
+  const redeemed = tokenEndpoint({ form, method: 'POST', url, headers: {} }, { ...ports, db });
+
+  await expect(redeemed).rejects.toMatchObject({
+    ...invalidGrant,
+    message: expect.stringContaining('access ended meanwhile'),
+  });
+  expect(await server.audited()).not.toContain('authorization-code.reuse');
 });
 
 test('of fifty concurrent uses of one code, one gets tokens', async () => {
