@@ -46,8 +46,9 @@ export interface LinkOptions {
  * An encrypted connection between two nodes, over a bus that could read, drop, change or repeat messages. A message is a
  * sequence number followed by sealed frames of the agent tunnel, each preceded by its length. The link ignores a message that the
  * other node did not send in this link, or that it has read before. The link ends if a message is missing, which the next one
- * reveals, or after 2.5 seconds of silence. A link that has ended is never reopened: its calls fail and are not sent again. A node
- * that closes a link says which call it read last, so that the other node can tell a call that never began from one that broke off.
+ * reveals, or after 2.5 seconds of silence. A link that has ended is never reopened: its calls fail, and this class sends none again. A
+ * call that was not sent yet fails as `unreachable`. A node that closes a link says which call it read last, so that the other node can tell
+ * a call that never began from one that broke off.
  */
 export class Link {
   readonly #options: LinkOptions;
@@ -56,6 +57,8 @@ export class Link {
   readonly #streams = new BriefMap<number, LinkStream>();
   #batch: Buffer[] = [];
   #batchBytes = 0;
+  /** The first of this side's streams whose opening is still in the batch. */
+  #firstUnsent: number | undefined;
   /** Streams of the message that is being read. */
   #opened: { readonly opening: unknown; readonly stream: LinkStream }[] = [];
   #lastId = 0;
@@ -98,6 +101,7 @@ export class Link {
     this.#lastId = id;
     const stream = this.#add(id, true);
     this.#send(frame);
+    this.#firstUnsent ??= id;
     return stream;
   }
 
@@ -141,8 +145,11 @@ export class Link {
     if (this.#isEnded) return;
     this.#isEnded = true;
     this.#batch = [];
-    for (const stream of this.#streams.values()) {
-      stream.fail(new NodeLinkError('broken', `the link between the nodes ended: ${reason}`));
+    const { isOpener } = this.#options;
+    const firstUnsent = (isOpener ? this.#firstUnsent : undefined) ?? Infinity;
+    for (const [id, stream] of this.#streams) {
+      const code = id < firstUnsent ? 'broken' : 'unreachable';
+      stream.fail(new NodeLinkError(code, `the link between the nodes ended: ${reason}`));
     }
     this.#options.onEnd(reason);
   }
@@ -243,6 +250,7 @@ export class Link {
     this.#lastSentAtMs = this.#options.nowMs();
     try {
       this.#options.publish(this.#outgoing.seal(plain));
+      this.#firstUnsent = undefined;
     } catch (error) {
       this.end(error instanceof Error ? error.message : 'a message could not be sent');
     }

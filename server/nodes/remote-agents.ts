@@ -263,10 +263,11 @@ export class RemoteAgents {
         return await this.#sendTo(first, request, { ...call, process });
       } catch (error) {
         // The call was not sent. By now the agent may be connected to another node, or to this one.
-        if (!isOffline(error)) throw error;
+        if (!wasNotSent(error)) throw error;
         if (tunnels.takesCalls(agent)) return await own.send(request);
         const next = await this.#find(agent);
-        if (next === undefined || next === first) throw error;
+        // A link that ended may be opened again. An agent that has left is not where it was.
+        if (next === undefined || (next === first && isOffline(error))) throw error;
         return await this.#sendTo(next, request, { ...call, process });
       }
     } catch (error) {
@@ -295,7 +296,7 @@ export class RemoteAgents {
     try {
       return await this.#sendTo(route.node, request, { ...call, isForProcess: true });
     } catch (error) {
-      if (!isOffline(error)) throw error;
+      if (!wasNotSent(error)) throw error;
       if (this.#routes.get(name) === route) this.#routes.delete(name);
       return undefined;
     }
@@ -357,6 +358,11 @@ export class RemoteAgents {
 
 function routeName(agent: string, process: string | undefined): string {
   return process === undefined ? agent : `${agent} ${process}`;
+}
+
+/** Whether a call may be sent elsewhere, because nothing of it was sent. */
+function wasNotSent(error: unknown): boolean {
+  return isOffline(error) || (error instanceof GatewayRefusal && error.code === 'node_unreachable');
 }
 
 /** Whether nothing was sent, because the agent is not where it was looked for. */

@@ -405,6 +405,37 @@ test('link: a node that stops right after it accepted one is gone', async () => 
   expect(accepted).toEqual([]);
 });
 
+test('link: of the calls in progress when it ends, those that were not sent yet are told apart', async () => {
+  const connection = bus.connect();
+  const third = node('threethreethree3', key, connection);
+  const sent = await third.open(instances.two, { call: 'sent' });
+  await settled();
+  const unsent = await third.open(instances.two, { call: 'unsent' });
+
+  connection.onLost();
+  await settled();
+
+  await expect(sent.head).rejects.toMatchObject({ code: 'broken' });
+  await expect(unsent.head).rejects.toMatchObject({ code: 'unreachable' });
+  expect(accepted.map(({ opening }) => opening)).toEqual([{ call: 'sent' }]);
+  await third.close();
+});
+
+test('link: a call whose message cannot be published was not sent', async () => {
+  const connection = bus.connect();
+  const third = node('threethreethree3', key, connection);
+  await third.open(instances.two, { call: 'sent' });
+  await settled();
+  connection.publish = () => {
+    throw new Error('the connection closed');
+  };
+  const unsent = await third.open(instances.two, { call: 'unsent' });
+  await settled();
+
+  await expect(unsent.head).rejects.toMatchObject({ code: 'unreachable' });
+  await third.close();
+});
+
 test('link: without NATS no call is sent', async () => {
   const connection = bus.connect();
   connection.isConnected = false;

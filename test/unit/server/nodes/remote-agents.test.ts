@@ -14,6 +14,7 @@ let bus: MemoryBus;
 
 /** A node with agents that a test connects, each answering with the name of the node and one session. */
 class TestNode {
+  readonly bus: ReturnType<MemoryBus['connect']>;
   readonly links: NodeLinks;
   readonly agents: RemoteAgents;
   readonly ended: string[] = [];
@@ -30,9 +31,10 @@ class TestNode {
   #opened: string | undefined;
 
   constructor(name: string, common: { bus: MemoryBus; masterKey: ReturnType<typeof masterKey> }) {
+    this.bus = common.bus.connect();
     this.links = new NodeLinks({
       ...common,
-      bus: common.bus.connect(),
+      bus: this.bus,
       instance: name.repeat(16).slice(0, 16),
       nowMs: () => nowMs,
       wallMs: () => 0,
@@ -219,6 +221,49 @@ test('remote agents: a call of a session whose process has just moved follows it
 
   expect([...before, after]).toEqual(['a', 'a', 'b']);
   expect(b.asked).toEqual(['process 1']);
+});
+
+/** A call that node `c` has not sent yet, because it sends once a turn. */
+async function unsentCall(): Promise<{ readonly answer: Promise<string> }> {
+  const answer = c.call();
+  await new Promise<void>((resolve) => process.nextTick(resolve));
+  return { answer };
+}
+
+test('remote agents: a call that was not sent when its node went away is sent to another one, once', async () => {
+  a.connect('agt_a');
+  await c.call();
+  const { answer } = await unsentCall();
+  a.connect('agt_a', false);
+  b.connect('agt_a');
+  c.bus.onLost();
+
+  expect(await answer).toBe('b');
+  expect([a.asked.length, b.asked.length]).toEqual([1, 1]);
+});
+
+test('remote agents: a call that was not sent when the link ended is sent over the next one, once', async () => {
+  a.connect('agt_a');
+  await c.call();
+  const { answer } = await unsentCall();
+  c.bus.onLost();
+
+  expect(await answer).toBe('a');
+  expect(a.asked.length).toBe(2);
+});
+
+test('remote agents: a call that was sent before the link ended is sent nowhere else', async () => {
+  a.connect('agt_a');
+  await c.call();
+  bus.onMessage = () => [];
+  const answer = c.call().catch((error: unknown) => error);
+  for (let turn = 0; turn < 5; turn += 1) await nextTurn();
+  a.connect('agt_a', false);
+  b.connect('agt_a');
+  c.bus.onLost();
+
+  expect(await answer).toMatchObject({ name: 'UpstreamError', code: 'broken' });
+  expect(b.asked).toEqual([]);
 });
 
 test('remote agents: the news that a caller lost access is repeated every second until the other node confirms it', async () => {
