@@ -115,6 +115,7 @@ async function forwardInSession(
     throw new GatewayRefusal('cancelled');
   }
   const opened = sessions.open(admission.principal, admission.endpoint.id, sessionId, {
+    organization: admission.endpoint.organization,
     place: upstreamLocation(target.upstream),
     end: sessionEnd(upstream, legacyHeaders(request.headers, sessionId)),
   });

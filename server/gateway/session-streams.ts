@@ -299,6 +299,8 @@ export class LostCaller {
 const noCaller = new LostCaller(() => undefined);
 
 const maxPendingRequests = 1000;
+/** For all requests of a session that wait: a session must not hold much of what its upstream chose. */
+const maxPendingLetters = 16 * 1024;
 /**
  * The longest id of the upstream's that is kept. A request with a longer id cannot be answered, and a stream with a
  * longer event id cannot be continued.
@@ -370,6 +372,8 @@ function noteMessage(
   if (scan.envelope.kind === 'response') stream.isAnswered = true;
   else if (scan.envelope.kind === 'request' && pending.size < maxPendingRequests) {
     const { id = '' } = scan.envelope;
-    if (id.length <= maxIdLength) pending.add(id);
+    let letters = id.length;
+    for (const waiting of pending) letters += waiting.length;
+    if (id.length <= maxIdLength && letters <= maxPendingLetters) pending.add(id);
   }
 }

@@ -38,6 +38,7 @@ export interface LegacySession {
 }
 
 interface KeptSession extends LegacySession {
+  readonly organization: string;
   usedAt: EpochSeconds;
   readonly end: () => Promise<void>;
 }
@@ -46,6 +47,8 @@ type Sessions = Map<string, KeptSession>;
 
 /** The upstream of a session. */
 export interface SessionEnd {
+  /** Whose server it is. */
+  readonly organization?: string;
   /** The result of `upstreamLocation`. */
   readonly place?: string;
   /** Ends the session at the upstream. */
@@ -55,25 +58,32 @@ export interface SessionEnd {
 /**
  * The sessions of legacy callers. An id of ours (192 random bits) replaces the upstream's and is valid only for the
  * principal and server it was created for. Sessions expire after an hour without use. A principal with too many loses
- * the least recently used one of their own. The upstream is notified when a session is given up.
+ * the least recently used one of their own. When there are too many of all, the organization with the most loses its
+ * least recently used one. The upstream is notified when a session is given up.
  *
  * MCP 2025-11-25 transports, "Session Management"
  */
 export class LegacySessions {
-  /** The least recently used first, here and in `#byPrincipal`. */
+  /** The least recently used first, here, in `#byPrincipal` and in `#byOrganization`. */
   readonly #sessions: Sessions = new Map();
   readonly #byPrincipal = new Map<string, Sessions>();
   readonly #byOwner = new Map<string, Sessions>();
+  readonly #byOrganization = new Map<string, Sessions>();
   /** The most recently used. */
   #latest: KeptSession | undefined;
   readonly #budget: KeptBudget = { maxBytes: maxKeptBytes, bytes: 0 };
   readonly #clock: Clock;
   readonly #prefix: string;
+  readonly #most: number;
   readonly #timer: NodeJS.Timeout;
 
-  /** `instance` identifies this process where several nodes share a database. Ids begin with it: see `instanceOf`. */
-  constructor(clock: Clock, instance?: string) {
+  /**
+   * `instance` identifies this process where several nodes share a database. Ids begin with it: see `instanceOf`. There are at most `most`
+   * sessions.
+   */
+  constructor(clock: Clock, instance?: string, most = maxSessions) {
     this.#clock = clock;
+    this.#most = most;
     this.#prefix = instance === undefined ? '' : `${instance}.`;
     this.#timer = setInterval(() => this.#forgetOld(), idleCheckMs).unref();
   }
@@ -82,9 +92,10 @@ export class LegacySessions {
     principal: string,
     endpointId: string,
     upstreamSessionId: string,
-    { place = '', end = () => Promise.resolve() }: SessionEnd = {},
+    { organization = '', place = '', end = () => Promise.resolve() }: SessionEnd = {},
   ): LegacySession {
     this.#forgetOld();
+    if (this.#sessions.size >= this.#most) this.#forgetOfMost();
     const own = this.#byPrincipal.get(principal);
     const [oldest] = own?.values() ?? [];
     if (oldest && own && own.size >= maxSessionsPerPrincipal) this.#forget(oldest);
@@ -94,6 +105,7 @@ export class LegacySessions {
       id,
       principal,
       endpointId,
+      organization,
       upstreamSessionId,
       place,
       pending: new Set<string>(),
@@ -105,6 +117,7 @@ export class LegacySessions {
     this.#latest = undefined;
     addTo(this.#byPrincipal, principal, session);
     addTo(this.#byOwner, ownerOfSession(session), session);
+    addTo(this.#byOrganization, organization, session);
     return session;
   }
 
@@ -130,6 +143,7 @@ export class LegacySessions {
     session.streams.forgetAll();
     takeFrom(this.#byPrincipal, session.principal, session);
     takeFrom(this.#byOwner, ownerOfSession(session), session);
+    takeFrom(this.#byOrganization, session.organization, session);
   }
 
   /** Ends a session, also at its upstream. */
@@ -154,6 +168,7 @@ export class LegacySessions {
     this.#sessions.clear();
     this.#byPrincipal.clear();
     this.#byOwner.clear();
+    this.#byOrganization.clear();
     await Promise.allSettled(sessions.map(({ end }) => end()));
   }
 
@@ -161,7 +176,11 @@ export class LegacySessions {
     session.usedAt = this.#clock.now();
     if (session === this.#latest) return;
     this.#latest = session;
-    for (const sessions of [this.#sessions, this.#byPrincipal.get(session.principal)]) {
+    for (const sessions of [
+      this.#sessions,
+      this.#byPrincipal.get(session.principal),
+      this.#byOrganization.get(session.organization),
+    ]) {
       sessions?.delete(session.id);
       sessions?.set(session.id, session);
     }
@@ -176,12 +195,21 @@ export class LegacySessions {
   #forgetOld(): void {
     const oldest = this.#clock.now() - idleSeconds;
     for (const session of this.#sessions.values()) {
-      const isFull = this.#sessions.size >= maxSessions;
-      if (session.usedAt >= oldest && !isFull) return;
+      if (session.usedAt >= oldest) return;
       // An open listening stream counts as use.
-      if (session.streams.hasOpen && !isFull) this.#touch(session);
+      if (session.streams.hasOpen) this.#touch(session);
       else this.#forget(session);
     }
+  }
+
+  /** Makes room at the cost of the organization that has the most, so that none takes the place of another. */
+  #forgetOfMost(): void {
+    let most: Sessions | undefined;
+    for (const sessions of this.#byOrganization.values()) {
+      if (sessions.size > (most?.size ?? 0)) most = sessions;
+    }
+    const [oldest] = most?.values() ?? [];
+    if (oldest) this.#forget(oldest);
   }
 }
 

@@ -178,6 +178,8 @@ function mediaTypeOf(contentType: string): string {
 const shortBytes = 64 * 1024;
 /** Shorter chunks of a stream are passed on together, because each costs a stream some 200 bytes. */
 const smallBytes = 512;
+/** The longest session ID that is taken, as through a tunnel: each session keeps its own. */
+const longestSessionId = 1024;
 
 type Headers = Readonly<Record<string, string | string[] | undefined>>;
 
@@ -301,12 +303,17 @@ class Exchange implements Dispatcher.DispatchHandler {
     if (coding !== undefined && coding.toLowerCase() !== 'identity') {
       return this.#reject(new UpstreamError('encoded', 'the response is compressed'));
     }
+    const sessionId = this.#header('mcp-session-id');
+    if (sessionId !== undefined && sessionId.length > longestSessionId) {
+      const why = `a session ID of more than ${longestSessionId} characters`;
+      return this.#reject(new UpstreamError('broken', why));
+    }
     const retryAfter = this.#header('retry-after');
     const isSeconds = retryAfter !== undefined && /^[1-9]\d{0,5}$/.test(retryAfter);
     this.#resolve({
       status: this.#status,
       mediaType: mediaTypeOf(this.#header('content-type') ?? ''),
-      sessionId: this.#header('mcp-session-id'),
+      sessionId,
       challenge: this.#header('www-authenticate'),
       retryAfterSeconds: isSeconds ? Number(retryAfter) : undefined,
       body,

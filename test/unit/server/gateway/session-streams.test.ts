@@ -123,6 +123,23 @@ test('107: short ids of the upstream are stored, up to a thousand', async () => 
   expect(stream.upstreamEventId).toBeUndefined();
 });
 
+test('232: bounded memory: the ids of requests that wait in a session have at most 16,384 letters, and answers make room', async () => {
+  const { session, caller, body, say, end } = opened();
+  const long = 'x'.repeat(1000);
+  const asked = (id: string) => question.replace('q-1', id);
+  say(eventStream(...Array.from({ length: 100 }, (_, n) => asked(`${n}${long}`)), asked('short')));
+  void end();
+  await rest(body);
+  const waiting = [...session.pending];
+  session.pending.delete(waiting[0] ?? '');
+  const another = session.streams.open('answer', caller);
+  await rest(streamOf(Buffer.from(eventStream(asked(`again${long}`))), session, another));
+
+  expect(waiting.join('').length).toBeLessThanOrEqual(16_384);
+  expect(waiting).toContain('"short"');
+  expect(session.pending).toContain(`"again${long}"`);
+});
+
 test('a lost stream continues after the last event that the caller has, and with later ones', async () => {
   const { session, body, caller, lost, giveUp, say, end } = opened();
   say(eventStream(progress(1), progress(2)));

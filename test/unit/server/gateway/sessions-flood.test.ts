@@ -16,6 +16,22 @@ test('a principal that opens very many sessions loses only its own oldest ones',
   expect(sessions.find(last.id, 'flood', 'server')).toMatchObject({ id: last.id });
 });
 
+test('233: starvation: an organization that opens very many sessions, for however many callers, takes none of another’s', () => {
+  const sessions = new LegacySessions({ now: () => 1 }, undefined, 100);
+  const open = (organization: string, principal: string) =>
+    sessions.open(principal, 'server', 'theirs', { organization });
+  const others = Array.from({ length: 20 }, (_, index) => open('other', `other ${index}`));
+  const first = open('flood', 'caller');
+  for (let index = 0; index < 300; index += 1) open('flood', `caller ${index}`);
+  const last = open('other', 'one more');
+
+  const kept = others.filter(({ id, principal }) => sessions.find(id, principal, 'server'));
+  expect(kept).toHaveLength(20);
+  expect(sessions.find(last.id, 'one more', 'server')).toBeDefined();
+  expect(sessions.find(first.id, 'caller', 'server')).toBeUndefined();
+  expect(sessions.count).toBe(100);
+});
+
 test('a closed session makes room for another', () => {
   const sessions = new LegacySessions({ now: () => 1 });
   const first = sessions.open('one', 'server', 'first');

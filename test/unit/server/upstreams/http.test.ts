@@ -184,6 +184,17 @@ describe('an upstream is unreachable when', () => {
   });
 });
 
+test('231: bounded memory: a session ID is taken up to 1,024 characters, and the call ends with a longer one', async () => {
+  const upstream = await upstreamTo((request, response) => {
+    const length = Number(request.headers['x-length']);
+    response.writeHead(200, { 'mcp-session-id': 's'.repeat(length) }).end('{}');
+  });
+  const opened = (length: string) => upstream.send(post({ headers: { 'x-length': length } }));
+
+  await expect(opened('1024')).resolves.toMatchObject({ sessionId: 's'.repeat(1024) });
+  await expect(opened('1025')).rejects.toMatchObject({ name: 'UpstreamError', code: 'broken' });
+});
+
 test('107: short chunks of a stream that arrive in one packet are passed on together', async () => {
   const upstream = await upstreamTo((_, response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' });
