@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ProgramFile } from '#download/program-files';
 import type { ProxyDownload } from '#download/proxy-download';
 import { contentMark, programPath } from '#download/proxy-reference';
+import { networkOf } from '#model/networks';
 import { html, type Html } from './html.ts';
 import { codeBlock, executablesId, systemName } from './instructions.ts';
 import { isCached, queryText } from './page-request.ts';
@@ -10,6 +11,8 @@ import { copyButton } from './tables.ts';
 
 /** How many programs are sent at the same time: each occupies an open file until its reader is done. */
 export const mostDownloads = 64;
+/** How many of them go to one network, so that no one keeps the programs from everybody else by reading slowly. */
+const mostOfANetwork = 32;
 
 /** The sections of the download page for computers without Node.js: executables, and packages of the tray app. */
 export function programSections(programs: readonly ProgramFile[], base: string): Html {
@@ -113,6 +116,8 @@ type Programs = Pick<ProxyDownload, 'programs' | 'program'>;
 export class ProgramAnswers {
   readonly #programs: Programs;
   #sending = 0;
+  /** How many are being sent to each network. */
+  readonly #networks = new Map<string, number>();
 
   constructor(programs: Programs) {
     this.#programs = programs;
@@ -138,27 +143,34 @@ export class ProgramAnswers {
       }
       const headers = { ...cacheHeaders(request, program), ...contentHeaders(program) };
       if (request.method === 'HEAD') return reply.headers(headers).send(Readable.from([]));
-      if (this.#sending >= mostDownloads) return 'busy';
-      const content = await this.#open(program);
+      const network = networkOf(request.ip);
+      const isFull = (this.#networks.get(network) ?? 0) >= mostOfANetwork;
+      if (isFull || this.#sending >= mostDownloads) return 'busy';
+      const content = await this.#open(program, network);
       if (content) return reply.headers(headers).send(content);
     }
     return undefined;
   }
 
   /** Opens a program, and counts it until it is closed. */
-  async #open(program: ProgramFile): Promise<Readable | undefined> {
-    this.#sending += 1;
+  async #open(program: ProgramFile, network: string): Promise<Readable | undefined> {
+    this.#count(network, 1);
     let content: Readable | undefined;
     try {
       content = await this.#programs.program(program);
       return content;
     } finally {
-      const done = () => {
-        this.#sending -= 1;
-      };
+      const done = () => this.#count(network, -1);
       if (content) content.once('close', done);
       else done();
     }
+  }
+
+  #count(network: string, change: 1 | -1): void {
+    this.#sending += change;
+    const sending = (this.#networks.get(network) ?? 0) + change;
+    if (sending > 0) this.#networks.set(network, sending);
+    else this.#networks.delete(network);
   }
 }
 

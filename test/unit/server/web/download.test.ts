@@ -352,7 +352,9 @@ test('219: executable: 64 are sent at the same time, another one is refused unti
   };
   await using bare = await bareApp(slow);
 
-  const sent = Array.from({ length: 64 }, async () => bare.inject(programUrl));
+  const sent = Array.from({ length: 64 }, async (_, index) =>
+    bare.inject({ url: programUrl, remoteAddress: `192.0.2.${index % 2}` }),
+  );
   await expect.poll(() => open.length).toBe(64);
   const refused = await bare.inject(programUrl);
   open[0]?.push('program');
@@ -368,6 +370,38 @@ test('219: executable: 64 are sent at the same time, another one is refused unti
   expect(refused.headers).not.toHaveProperty('etag');
   expect(refused.headers['cache-control'] ?? '').not.toContain('immutable');
   expect(first?.body).toBe('program');
+});
+
+test('234: executable: one network gets 32 at the same time, however slowly it reads, and others get theirs meanwhile', async () => {
+  const open: Readable[] = [];
+  const slow = {
+    ...offered,
+    program: async () => {
+      const content = new Readable({ read: () => {} });
+      open.push(content);
+      return content;
+    },
+  };
+  await using bare = await bareApp(slow);
+  const from = (remoteAddress: string) => bare.inject({ url: programUrl, remoteAddress });
+  const inOneNetwork = (index: number) => `2001:db8::${index + 1}`;
+
+  const sent = Array.from({ length: 32 }, async (_, index) => from(inOneNetwork(index)));
+  await expect.poll(() => open.length).toBe(32);
+  const refused = await from(inOneNetwork(32));
+  const other = from('192.0.2.1');
+  await expect.poll(() => open.length).toBe(33);
+  open[32]?.push('program');
+  for (const content of open) content.push(null);
+  await Promise.allSettled(sent);
+  const again = from(inOneNetwork(0));
+  await expect.poll(() => open.length).toBe(34);
+  open[33]?.push('program');
+  open[33]?.push(null);
+
+  expect(refused.statusCode).toBe(503);
+  expect((await other).body).toBe('program');
+  expect((await again).body).toBe('program');
 });
 
 test('219: executable: a name that is not listed is not found', async () => {
