@@ -74,6 +74,8 @@ export class ProgramFiles {
   readonly #ports: ProgramFilesPorts;
   #read = new Map<string, Read>();
   #listed: { readonly at: number; readonly programs: Promise<readonly ProgramFile[]> } | undefined;
+  /** One at a time: the digests of large files take longer than a list is used, and every visitor of the page asks for one. */
+  #reading: Promise<readonly ProgramFile[]> | undefined;
 
   /** Of files with the same name, the one in the first folder is offered. */
   constructor(folders: readonly string[], ports: ProgramFilesPorts) {
@@ -85,7 +87,10 @@ export class ProgramFiles {
   async list(): Promise<readonly ProgramFile[]> {
     const now = this.#ports.clock.now();
     if (!this.#listed || now - this.#listed.at >= lookAgainSeconds) {
-      this.#listed = { at: now, programs: this.#readFolders() };
+      this.#reading ??= this.#readFolders().finally(() => {
+        this.#reading = undefined;
+      });
+      this.#listed = { at: now, programs: this.#reading };
     }
     return this.#listed.programs;
   }

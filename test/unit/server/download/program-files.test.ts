@@ -5,6 +5,7 @@ import { text } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
 import { ProgramFiles } from '#server/download/program-files';
 import { fakeClock } from '#support/fake-clock';
+import { stillClock } from '#support/still-clock';
 import { temporaryFolder } from '#support/temporary-folder';
 
 const sha256 = (content: string) => createHash('sha256').update(content).digest('hex');
@@ -68,6 +69,27 @@ test('program files: the first of two folders wins where both have a file of the
   const listed = await programs.list();
 
   expect(listed.map((one) => one.sha256)).toEqual([sha256('first')]);
+});
+
+test('235: program files: while files are being read, however long that takes, requests wait for that and begin no other reading', async () => {
+  await using folder = await temporaryFolder('programs');
+  await place(join(folder.path, 'linux-x64/latchkey'), 'for Linux');
+  const clock = stillClock();
+  const programs = new ProgramFiles([folder.path], { clock, failed: () => undefined });
+
+  const first = programs.list();
+  clock.advance(11);
+  const second = programs.list();
+  clock.advance(11);
+  const third = programs.list();
+  const listed = await Promise.all([first, second, third]);
+  clock.advance(11);
+  const later = await programs.list();
+
+  expect(listed[1]).toBe(listed[0]);
+  expect(listed[2]).toBe(listed[0]);
+  expect(later).not.toBe(listed[0]);
+  expect(later).toEqual(listed[0]);
 });
 
 test.for([
