@@ -10,7 +10,7 @@ import { jsonAnswer } from './reply.ts';
 import type { GatewayAnswer } from './request.ts';
 import type { MessageCall } from './call.ts';
 
-export interface AccountError {
+interface AccountError {
   /**
    * 200, because this is about an account at another server and must not look like a refusal of the caller's own
    * credential.
@@ -24,60 +24,43 @@ export interface AccountError {
 }
 
 /**
- * The error when the MCP server requires an account or a key of the person who calls. A caller that can show a URL is asked to
+ * The errors when the MCP server requires an account or a key of the person who calls. A caller that can show a URL is asked to
  * open the page where the person connects or enters it. MCP 2025-11-25 elicitation, "URL Elicitation Required Error"
  */
-export function accountError(
-  code:
-    | 'not_connected'
-    | 'key_missing'
-    | 'key_refused'
-    | 'no_person'
-    | 'upstream_scope'
-    | 'upstream_token',
+export const accountErrors = {
+  not_connected: (details: RefusalDetails) =>
+    askedFor('not_connected', 'connect your account for this MCP server first', details),
+  key_missing: (details: RefusalDetails) =>
+    askedFor('key_missing', 'enter your own key for this MCP server first', details),
+  key_refused: ({ page = '' }: RefusalDetails) =>
+    forTheModel(`this MCP server refused your key: enter a new one at ${page}`),
+  no_person: () =>
+    forTheModel(
+      'this MCP server requires a personal account or key: sign in as a person instead of using an API key or a client secret',
+    ),
+  upstream_scope: ({ page = '' }: RefusalDetails) =>
+    forTheModel(
+      `your account has too few permissions at this MCP server: connect it again at ${page}, or ask an administrator to request more scopes`,
+    ),
+  upstream_token: ({ page = '' }: RefusalDetails) =>
+    forTheModel(
+      `this MCP server refused your account: connect it again at ${page}, or ask an administrator to check the upstream authentication`,
+    ),
+};
+
+function askedFor(
+  code: 'not_connected' | 'key_missing',
+  what: string,
   { page = '', showsUrls = false }: RefusalDetails,
 ): AccountError {
-  switch (code) {
-    case 'not_connected':
-    case 'key_missing': {
-      const message =
-        code === 'key_missing'
-          ? `enter your own key for this MCP server first: open ${page}`
-          : `connect your account for this MCP server first: open ${page}`;
-      if (!showsUrls) return { status: 200, code: -32000, message, isForTheModel: true };
-      const elicitations = [{ ...connectElicitation(code, page), elicitationId: idOf(page) }];
-      return { status: 200, code: -32042, message, data: { elicitations }, isForTheModel: false };
-    }
-    case 'key_refused':
-      return {
-        status: 200,
-        code: -32000,
-        isForTheModel: true,
-        message: `this MCP server refused your key: enter a new one at ${page}`,
-      };
-    case 'no_person':
-      return {
-        status: 200,
-        code: -32000,
-        isForTheModel: true,
-        message:
-          'this MCP server requires a personal account or key: sign in as a person instead of using an API key or a client secret',
-      };
-    case 'upstream_scope':
-      return {
-        status: 200,
-        code: -32000,
-        isForTheModel: true,
-        message: `your account has too few permissions at this MCP server: connect it again at ${page}, or ask an administrator to request more scopes`,
-      };
-    case 'upstream_token':
-      return {
-        status: 200,
-        code: -32000,
-        isForTheModel: true,
-        message: `this MCP server refused your account: connect it again at ${page}, or ask an administrator to check the upstream authentication`,
-      };
-  }
+  const message = `${what}: open ${page}`;
+  if (!showsUrls) return forTheModel(message);
+  const elicitations = [{ ...connectElicitation(code, page), elicitationId: idOf(page) }];
+  return { status: 200, code: -32042, message, data: { elicitations }, isForTheModel: false };
+}
+
+function forTheModel(message: string): AccountError {
+  return { status: 200, code: -32000, message, isForTheModel: true };
 }
 
 /**

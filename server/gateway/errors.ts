@@ -1,8 +1,15 @@
 import { formatScopes, ordinaryScopes } from '#model/scopes';
 import { protectedResourceMetadataUrl } from '#oauth/metadata';
 import { type Era, modernVersions } from 'latchkey-mcp/headers';
-import { accountError, failedTool } from './connect-account.ts';
-import { type GatewayRefusal, meaningOf } from './gateway-refusal.ts';
+import { accountErrors, failedTool } from './connect-account.ts';
+import {
+  type ClosedCode,
+  type GatewayRefusal,
+  meaningOf,
+  type RefusalCode,
+  type RefusalDetails,
+  type UpstreamFailure,
+} from './gateway-refusal.ts';
 import { jsonAnswer } from './reply.ts';
 import type { GatewayAnswer } from './request.ts';
 
@@ -30,9 +37,15 @@ interface Words {
   readonly isForTheModel?: boolean;
 }
 
+/** What a caller gets for a code. */
+type WordsOf = (details: RefusalDetails, request: FailedRequest) => Words;
+
 /** Maps a refusal to HTTP and JSON-RPC. */
 export function errorAnswer(refusal: GatewayRefusal, request: FailedRequest): GatewayAnswer {
-  const { status, code, message, data, headers, isForTheModel } = words(refusal, request);
+  const { status, code, message, data, headers, isForTheModel } = words[refusal.code](
+    refusal.details,
+    request,
+  );
   if (isForTheModel && request.awaitsToolResult) {
     return jsonAnswer(
       200,
@@ -57,244 +70,195 @@ export function errorAnswer(refusal: GatewayRefusal, request: FailedRequest): Ga
   };
 }
 
-function words({ code, details }: GatewayRefusal, request: FailedRequest): Words {
-  const { detail = '' } = details;
-  const because = detail && `: ${detail}`;
-  switch (code) {
-    case 'no_credential':
-      return {
-        status: 401,
-        code: -32001,
-        message:
-          'sign-in required: send an access token as Authorization: Bearer, or an API key (mcp_…) as X-API-Key',
-        headers: challenge(request, { scope: formatScopes(ordinaryScopes) }),
-      };
-    case 'bad_credential':
-      return {
-        status: 401,
-        code: -32001,
-        message: 'invalid or expired credentials',
-        headers: challenge(request, {
-          scope: formatScopes(ordinaryScopes),
-          error: 'invalid_token',
-        }),
-      };
-    case 'suspended':
-      return {
-        status: 401,
-        code: -32001,
-        message: detail,
-        headers: challenge(request, {
-          scope: formatScopes(ordinaryScopes),
-          error: 'invalid_token',
-          description: detail,
-        }),
-      };
-    case 'two_credentials':
-      return {
-        status: 400,
-        code: -32600,
-        message: 'send exactly one credential: either Authorization or X-API-Key',
-      };
-    case 'insufficient_scope': {
-      const scope = formatScopes(details.scopes ?? []);
-      return {
-        status: 403,
-        code: -32003,
-        message: `missing scope: ${detail}`,
-        headers: challenge(request, { scope, error: 'insufficient_scope' }),
-      };
-    }
-    case 'foreign_origin':
-      return {
-        status: 403,
-        code: -32600,
-        message: `web pages from ${detail} are not allowed to call this endpoint: see --allowed-origin`,
-      };
-    case 'method_not_allowed':
-      return {
-        status: 405,
-        code: -32600,
-        message: 'send a JSON-RPC message with POST; GET and DELETE require an Mcp-Session-Id',
-        headers: { Allow: 'POST, GET, DELETE' },
-      };
-    case 'unsupported_media_type':
-      return { status: 415, code: -32600, message: 'Content-Type must be application/json' };
-    case 'not_acceptable':
-      return {
-        status: 406,
-        code: -32600,
-        message: 'Accept must allow application/json or text/event-stream',
-      };
-    case 'too_large':
-      return {
-        status: 413,
-        code: -32600,
-        message: `the body is too large${because}`,
-      };
-    case 'too_many_chunks':
-      return {
-        status: 400,
-        code: -32600,
-        message: 'the body arrives in too many chunks: send at least 64 bytes in each',
-        // Parsing the remaining chunks would cost more than a new connection.
-        headers: { Connection: 'close' },
-      };
-    case 'not_json':
-      return { status: 400, code: -32700, message: `the body is not JSON${because}` };
-    case 'not_a_message':
-      return { status: 400, code: -32600, message: `not a JSON-RPC message${because}` };
-    case 'header_mismatch':
-      return { status: 400, code: -32020, message: `header mismatch${because}` };
-    case 'unsupported_version':
-      return {
-        status: 400,
-        code: -32022,
-        message: 'unsupported protocol version',
-        data: { supported: modernVersions, requested: details.requested ?? '' },
-      };
-    case 'unknown_method':
-      return {
-        status: request.era === 'modern' ? 404 : 200,
-        code: -32601,
-        message: `method not found${because}`,
-      };
-    case 'unknown_tool':
-    case 'hidden_tool':
-    case 'withheld_tool':
-    case 'closed_tool':
-      return { status: 200, code: -32602, message: `unknown tool${because}` };
-    case 'unknown_prompt':
-    case 'closed_prompt':
-      return { status: 200, code: -32602, message: `unknown prompt${because}` };
-    case 'unknown_resource':
-    case 'closed_resource':
-      // The eras have different codes. MCP 2025-11-25 and 2026-07-28 server/resources, "Error Handling"
-      return {
-        status: 200,
-        code: request.era === 'modern' ? -32602 : -32002,
-        message: `resource not found${because}`,
-        data: { uri: detail },
-      };
-    case 'bad_params':
-      return { status: request.era === 'modern' ? 400 : 200, code: -32602, message: detail };
-    case 'bad_meta':
-      return { status: 400, code: -32602, message: detail };
-    case 'not_theirs':
-      return {
-        status: request.era === 'modern' ? 400 : 200,
-        code: -32602,
-        message: `unknown ${detail}`,
-      };
-    case 'unknown_session':
-      return { status: 404, code: -32001, message: 'session not found: initialize again' };
-    case 'unknown_event':
-      return {
-        status: 400,
-        code: -32600,
-        message: 'the events after this one are no longer stored: send the request again',
-      };
-    case 'unexpected_response':
-      return {
-        status: 400,
-        code: -32600,
-        message: 'no request with this id is waiting for a response',
-      };
-    case 'cancelled':
-      return { status: 200, code: -32800, message: 'the request was cancelled' };
-    case 'too_many_requests':
-      return {
-        status: 429,
-        code: -32000,
-        message: `too many requests${because}`,
-        ...(details.isOutcomeUnknown && { data: { outcome: 'unknown' } }),
-      };
-    case 'too_slow':
-      return { status: 504, code: -32000, message: `the call was stopped${because}` };
-    case 'upstream_unreachable':
-    case 'upstream_unknown_host':
-    case 'upstream_not_public':
-    case 'upstream_tls_failed':
-    case 'upstream_not_served':
-      return {
-        status: 502,
-        code: -32000,
-        message: 'the MCP server behind this endpoint cannot be reached',
-      };
-    case 'upstream_timeout':
-    case 'upstream_broke_off':
-    case 'upstream_refused_credentials':
-    case 'upstream_not_found':
-    case 'upstream_method_not_allowed':
-    case 'upstream_redirected':
-    case 'upstream_server_error':
-    case 'upstream_not_json':
-    case 'upstream_unreadable':
-    case 'upstream_too_large':
-    case 'unreadable_tools':
-    case 'unreadable_list':
-    case 'upstream_failed':
-      return {
-        status: 502,
-        code: -32000,
-        message: `the MCP server behind this endpoint failed${because}`,
-        ...(details.isOutcomeUnknown && { data: { outcome: 'unknown' } }),
-      };
-    case 'upstream_rate_limited':
-    case 'upstream_busy':
-      return { status: 503, code: -32000, message: 'the MCP server behind this endpoint is busy' };
-    case 'agent_offline':
-      return {
-        status: 503,
-        code: -32000,
-        message: 'the agent that serves this endpoint is offline',
-      };
-    case 'node_unreachable':
-      return {
-        status: 503,
-        code: -32000,
-        message: `another node has ${detail}, and cannot be reached now: try again soon`,
-        headers: { 'Retry-After': '1' },
-      };
-    case 'node_lost':
-      return {
-        status: 502,
-        code: -32000,
-        message:
-          'the connection to the node that answers was lost, so whether the request took effect is unknown',
-        data: { outcome: 'unknown' },
-      };
-    case 'not_connected':
-    case 'key_missing':
-    case 'key_refused':
-    case 'no_person':
-    case 'upstream_scope':
-    case 'upstream_token':
-      return accountError(code, details);
-    case 'unavailable':
-      return {
-        status: 503,
-        code: -32000,
-        message: detail || 'access cannot be checked right now; try again later',
-        headers: { 'Retry-After': '1' },
-      };
-    case 'not_recorded':
-      return {
-        status: 503,
-        code: -32000,
-        message:
-          'the call was not sent, because it cannot be recorded right now, as the operator requires; try again later',
-        headers: { 'Retry-After': '1' },
-      };
-    case 'fault':
-      return { status: 500, code: -32603, message: 'internal error' };
-  }
+/** Who calls, and from where. */
+const credentials = {
+  no_credential: (_details, request) => ({
+    status: 401,
+    code: -32001,
+    message:
+      'sign-in required: send an access token as Authorization: Bearer, or an API key (mcp_…) as X-API-Key',
+    headers: challenge(request, { scope: formatScopes(ordinaryScopes) }),
+  }),
+  bad_credential: (_details, request) => invalidToken('invalid or expired credentials', request),
+  suspended: ({ detail = '' }, request) => invalidToken(detail, request, detail),
+  two_credentials: always(
+    400,
+    -32600,
+    'send exactly one credential: either Authorization or X-API-Key',
+  ),
+  insufficient_scope: ({ detail = '', scopes = [] }, request) => ({
+    status: 403,
+    code: -32003,
+    message: `missing scope: ${detail}`,
+    headers: challenge(request, { scope: formatScopes(scopes), error: 'insufficient_scope' }),
+  }),
+  foreign_origin: ({ detail = '' }) => ({
+    status: 403,
+    code: -32600,
+    message: `web pages from ${detail} are not allowed to call this endpoint: see --allowed-origin`,
+  }),
+} satisfies Partial<Record<RefusalCode, WordsOf>>;
+
+/** HTTP requests and messages that are not as MCP requires. */
+const messages = {
+  method_not_allowed: always(
+    405,
+    -32600,
+    'send a JSON-RPC message with POST; GET and DELETE require an Mcp-Session-Id',
+    { headers: { Allow: 'POST, GET, DELETE' } },
+  ),
+  unsupported_media_type: always(415, -32600, 'Content-Type must be application/json'),
+  not_acceptable: always(406, -32600, 'Accept must allow application/json or text/event-stream'),
+  too_large: explained(413, -32600, 'the body is too large'),
+  too_many_chunks: always(
+    400,
+    -32600,
+    'the body arrives in too many chunks: send at least 64 bytes in each',
+    // Parsing the remaining chunks would cost more than a new connection.
+    { headers: { Connection: 'close' } },
+  ),
+  not_json: explained(400, -32700, 'the body is not JSON'),
+  not_a_message: explained(400, -32600, 'not a JSON-RPC message'),
+  header_mismatch: explained(400, -32020, 'header mismatch'),
+  unsupported_version: ({ requested = '' }) => ({
+    status: 400,
+    code: -32022,
+    message: 'unsupported protocol version',
+    data: { supported: modernVersions, requested },
+  }),
+  unknown_method: (details, { era }) =>
+    explained(era === 'modern' ? 404 : 200, -32601, 'method not found')(details),
+  bad_params: ({ detail = '' }, { era }) => badParams(era, detail),
+  bad_meta: ({ detail = '' }) => ({ status: 400, code: -32602, message: detail }),
+  not_theirs: ({ detail = '' }, { era }) => badParams(era, `unknown ${detail}`),
+  unknown_session: always(404, -32001, 'session not found: initialize again'),
+  unknown_event: always(
+    400,
+    -32600,
+    'the events after this one are no longer stored: send the request again',
+  ),
+  unexpected_response: always(400, -32600, 'no request with this id is waiting for a response'),
+} satisfies Partial<Record<RefusalCode, WordsOf>>;
+
+const unknownTool = explained(200, -32602, 'unknown tool');
+const unknownPrompt = explained(200, -32602, 'unknown prompt');
+/** The eras have different codes. MCP 2025-11-25 and 2026-07-28 server/resources, "Error Handling" */
+const unknownResource: WordsOf = (details, { era }) => ({
+  ...explained(200, era === 'modern' ? -32602 : -32002, 'resource not found')(details),
+  data: { uri: details.detail ?? '' },
+});
+
+/** What a caller may not use. */
+const closed: Record<ClosedCode, WordsOf> = {
+  unknown_tool: unknownTool,
+  hidden_tool: unknownTool,
+  withheld_tool: unknownTool,
+  closed_tool: unknownTool,
+  unknown_prompt: unknownPrompt,
+  closed_prompt: unknownPrompt,
+  unknown_resource: unknownResource,
+  closed_resource: unknownResource,
+};
+
+const unreachable = always(502, -32000, 'the MCP server behind this endpoint cannot be reached');
+const failed = explained(502, -32000, 'the MCP server behind this endpoint failed');
+const busy = always(503, -32000, 'the MCP server behind this endpoint is busy');
+
+const upstreams: Record<UpstreamFailure, WordsOf> = {
+  upstream_unreachable: unreachable,
+  upstream_unknown_host: unreachable,
+  upstream_not_public: unreachable,
+  upstream_tls_failed: unreachable,
+  upstream_not_served: unreachable,
+  upstream_timeout: failed,
+  upstream_broke_off: failed,
+  upstream_refused_credentials: failed,
+  upstream_not_found: failed,
+  upstream_method_not_allowed: failed,
+  upstream_redirected: failed,
+  upstream_rate_limited: busy,
+  upstream_busy: busy,
+  upstream_server_error: failed,
+  upstream_not_json: failed,
+  upstream_unreadable: failed,
+  upstream_too_large: failed,
+  unreadable_tools: failed,
+  unreadable_list: failed,
+  upstream_failed: failed,
+};
+
+const words: Record<RefusalCode, WordsOf> = {
+  ...credentials,
+  ...messages,
+  ...closed,
+  ...upstreams,
+  ...accountErrors,
+  cancelled: always(200, -32800, 'the request was cancelled'),
+  too_many_requests: explained(429, -32000, 'too many requests'),
+  too_slow: explained(504, -32000, 'the call was stopped'),
+  agent_offline: always(503, -32000, 'the agent that serves this endpoint is offline'),
+  node_unreachable: ({ detail = '' }) =>
+    unavailable(`another node has ${detail}, and cannot be reached now: try again soon`),
+  node_lost: always(
+    502,
+    -32000,
+    'the connection to the node that answers was lost, so whether the request took effect is unknown',
+    { data: { outcome: 'unknown' } },
+  ),
+  unavailable: ({ detail }) =>
+    unavailable(detail || 'access cannot be checked right now; try again later'),
+  not_recorded: () =>
+    unavailable(
+      'the call was not sent, because it cannot be recorded right now, as the operator requires; try again later',
+    ),
+  fault: always(500, -32603, 'internal error'),
+};
+
+function always(
+  status: number,
+  code: number,
+  message: string,
+  more: Pick<Words, 'data' | 'headers'> = {},
+): () => Words {
+  return () => ({ status, code, message, ...more });
+}
+
+/** A message that ends with the details of the refusal. */
+function explained(
+  status: number,
+  code: number,
+  message: string,
+): (details: RefusalDetails) => Words {
+  return ({ detail, isOutcomeUnknown }) => ({
+    status,
+    code,
+    message: detail ? `${message}: ${detail}` : message,
+    ...(isOutcomeUnknown && { data: { outcome: 'unknown' } }),
+  });
+}
+
+function badParams(era: Era, message: string): Words {
+  return { status: era === 'modern' ? 400 : 200, code: -32602, message };
+}
+
+function unavailable(message: string): Words {
+  return { status: 503, code: -32000, message, headers: { 'Retry-After': '1' } };
+}
+
+function invalidToken(message: string, request: FailedRequest, description?: string): Words {
+  const scope = formatScopes(ordinaryScopes);
+  const headers = challenge(request, { scope, error: 'invalid_token', description });
+  return { status: 401, code: -32001, message, headers };
 }
 
 /** `WWW-Authenticate`. RFC 6750 §3, RFC 9728 §5.1 */
 function challenge(
   { base, serverPath }: FailedRequest,
-  { scope, error, description }: { scope: string; error?: string; description?: string },
+  {
+    scope,
+    error,
+    description,
+  }: { scope: string; error?: string; description?: string | undefined },
 ): Record<string, string> {
   const metadata = `resource_metadata="${protectedResourceMetadataUrl(base, serverPath)}"`;
   const parts = [
