@@ -52,161 +52,177 @@ export type PinDefinitions = (
  *
  * Instructions are stored as they come from the upstream, and compared when they go to a caller, because adapters keep handshakes.
  */
-export function pinnedDefinitions({ watch, failed }: PinningPorts): PinDefinitions {
-  return pinned;
+export function pinnedDefinitions(ports: PinningPorts): PinDefinitions {
+  return async (answer, target, request) => {
+    const pinning = { ...ports, target, request };
+    return introduces(request.method) && !request.isForCaller
+      ? noted(answer, pinning)
+      : pinned(answer, pinning);
+  };
+}
 
-  async function pinned(
-    answer: UpstreamAnswer,
-    target: Target,
-    request: PinnedRequest,
-  ): Promise<UpstreamAnswer> {
-    const { status, mediaType, body } = answer;
-    if (introduces(request.method) && !request.isForCaller) return noted(answer, target, request);
-    // Refused, because a later answer on another stream would not be checked.
-    if (status === 202 || status === 204) {
-      throw unreadableDefinitions(request.method, 'the response does not contain it');
-    }
-    if (status === 200 && mediaType === 'text/event-stream') {
-      return { ...answer, body: events(body, target, request) };
-    }
-    const isRefusal = status === 400 || status === 404;
-    if (mediaType !== 'application/json' || !(isRefusal || status === 200)) return answer;
-    const message = await whole(body, request);
-    if (!isRefusal) {
-      const known = await recalled(message, target, request);
-      return { ...answer, body: known ?? (await changed(message, target, request)) };
-    }
-    return isError(message)
-      ? { ...answer, body: message }
-      : { ...answer, mediaType: '', body: new Uint8Array() };
+/** What is known while an answer is compared. */
+interface Pinning extends PinningPorts {
+  readonly target: Target;
+  readonly request: PinnedRequest;
+}
+
+/** Stores the instructions in an answer, which passes as it is: those that a caller gets are compared later. */
+async function noted(answer: UpstreamAnswer, pinning: Pinning): Promise<UpstreamAnswer> {
+  const { status, mediaType, body } = answer;
+  if (status !== 200) return answer;
+  if (mediaType === 'text/event-stream') return { ...answer, body: notedEvents(body, pinning) };
+  if (mediaType !== 'application/json') return answer;
+  const message = await wholeBody(body);
+  await note(message, pinning);
+  return { ...answer, body: message };
+}
+
+async function* notedEvents(
+  body: UpstreamAnswer['body'],
+  pinning: Pinning,
+): AsyncGenerator<Uint8Array> {
+  for await (const { data, raw } of eventsIn(body)) {
+    await note(Buffer.from(data), pinning);
+    yield raw;
   }
+}
 
-  /** Stores the instructions in an answer, which passes as it is: those that a caller gets are compared later. */
-  async function noted(
-    answer: UpstreamAnswer,
-    target: Target,
-    request: PinnedRequest,
-  ): Promise<UpstreamAnswer> {
-    const { status, mediaType, body } = answer;
-    if (status !== 200) return answer;
-    if (mediaType === 'text/event-stream') {
-      return { ...answer, body: notedEvents(body, target, request) };
-    }
-    if (mediaType !== 'application/json') return answer;
-    const message = await wholeBody(body);
-    await note(message, target, request);
-    return { ...answer, body: message };
-  }
-
-  async function* notedEvents(
-    body: UpstreamAnswer['body'],
-    target: Target,
-    request: PinnedRequest,
-  ): AsyncGenerator<Uint8Array> {
-    for await (const { data, raw } of eventsIn(body)) {
-      await note(Buffer.from(data), target, request);
-      yield raw;
-    }
-  }
-
-  async function note(message: Buffer, target: Target, request: PinnedRequest): Promise<void> {
-    if (!message.includes('instructions')) return;
-    try {
-      const read = readDefinitions(message, request.method);
-      if (read && read.definitions.length > 0) await watch.look(target, read);
-    } catch (error) {
-      // The same answer is refused when it goes to a caller.
-      if (!(error instanceof GatewayRefusal)) failed(error);
-    }
-  }
-
-  /**
-   * The parsed messages, each in a newly written event, because some parsers would find another message in what
-   * others read as a comment.
-   */
-  async function* events(
-    body: UpstreamAnswer['body'],
-    target: Target,
-    request: PinnedRequest,
-  ): AsyncGenerator<Uint8Array> {
-    let isAnswered = false;
-    for await (const { data } of withinLimit(eventsIn(body, mostBytes), request)) {
-      if (isAnswered || data.length === 0) continue;
-      const message = Buffer.from(data);
-      const known = await recalled(message, target, request);
-      const scan = known ? undefined : scanMessage(message);
-      isAnswered = scan?.outcome !== 'message' || scan.envelope.kind === 'response';
-      const goes = isAnswered ? (known ?? (await changed(message, target, request))) : message;
-      yield messageEvent(goes);
-    }
-    // The caller must not continue on another stream, where nothing is checked.
-    if (!isAnswered) {
-      throw new GatewayRefusal('upstream_broke_off', {
-        detail: 'its response ended before the result',
-      });
-    }
-  }
-
-  /** A page that was compared before, as it went out then; `undefined` if it has to be compared. */
-  async function recalled(
-    message: Buffer,
-    target: Target,
-    request: PinnedRequest,
-  ): Promise<Buffer | undefined> {
-    const place = placeOfId(message, request.id);
-    if (!place) return undefined;
-    const page = pageOf(message, place, request.method);
-    const known = await watch.recall(target, page).catch(() => undefined);
-    return known && edited(message, shifted(known.edits, place, 1));
-  }
-
-  async function changed(message: Buffer, target: Target, request: PinnedRequest): Promise<Buffer> {
+async function note(message: Buffer, { watch, failed, target, request }: Pinning): Promise<void> {
+  if (!message.includes('instructions')) return;
+  try {
     const read = readDefinitions(message, request.method);
-    if (!read) return message;
-    const { edits, basis } = await outcomeOf(message, read, target);
-    const place = placeOfId(message, request.id);
-    const { idSpan } = read;
-    if (basis && place && idSpan?.start === place.start && idSpan.end === place.end) {
-      const page = pageOf(message, place, request.method);
-      watch.remember(target, page, { edits: shifted(edits, place, -1), basis });
-    }
-    return edited(message, edits);
+    if (read && read.definitions.length > 0) await watch.look(target, read);
+  } catch (error) {
+    // The same answer is refused when it goes to a caller.
+    if (!(error instanceof GatewayRefusal)) failed(error);
   }
+}
 
-  async function outcomeOf(
-    message: Buffer,
-    read: ReadDefinitions,
-    target: Target,
-  ): Promise<PageOutcome> {
-    const { kind, definitions, spans } = read;
-    // An answer without instructions has nothing to compare.
-    if (kind === 'instructions' && definitions.length === 0) return { edits: [], basis: undefined };
-    try {
-      const { withheld, corrections, basis } = await (kind === 'instructions'
-        ? watch.compare(target, read)
-        : watch.look(target, read));
-      const isWithheld = new Set(withheld);
-      const names = definitions.map(({ name }) => name);
-      if (kind === 'instructions') {
-        const withheldSpans = spans.filter((_, index) => isWithheld.has(names[index] ?? ''));
-        if (withheldSpans.length === 0) return { edits: [], basis };
-        const text = JSON.stringify((await watch.acceptedInstructions(target)) ?? '');
-        return { edits: withheldSpans.map((span) => ({ span, text })), basis };
-      }
-      const entries = spans.map((span, index) => ({ span, name: names[index] ?? '' }));
-      const corrected = entries.flatMap(({ span, name }) => {
-        const correction = corrections.get(name);
-        return correction ? correctionEdits(message, span, correction) : [];
-      });
-      const removed = removals({ entries }, ({ name }) => isWithheld.has(name));
-      return { edits: [...removed, ...corrected], basis };
-    } catch (cause) {
-      if (cause instanceof GatewayRefusal) throw cause;
-      if (mustCompare(target)) throw new GatewayRefusal('unavailable', { cause });
-      failed(cause);
-      return { edits: [], basis: undefined };
-    }
+async function pinned(answer: UpstreamAnswer, pinning: Pinning): Promise<UpstreamAnswer> {
+  const { status, mediaType, body } = answer;
+  const { request } = pinning;
+  // Refused, because a later answer on another stream would not be checked.
+  if (status === 202 || status === 204) {
+    throw unreadableDefinitions(request.method, 'the response does not contain it');
   }
+  if (status === 200 && mediaType === 'text/event-stream') {
+    return { ...answer, body: pinnedEvents(body, pinning) };
+  }
+  const isRefusal = status === 400 || status === 404;
+  if (mediaType !== 'application/json' || !(isRefusal || status === 200)) return answer;
+  const message = await whole(body, request);
+  if (!isRefusal) {
+    const known = await recalled(message, pinning);
+    return { ...answer, body: known ?? (await changed(message, pinning)) };
+  }
+  return isError(message)
+    ? { ...answer, body: message }
+    : { ...answer, mediaType: '', body: new Uint8Array() };
+}
+
+/**
+ * The parsed messages, each in a newly written event, because some parsers would find another message in what
+ * others read as a comment.
+ */
+async function* pinnedEvents(
+  body: UpstreamAnswer['body'],
+  pinning: Pinning,
+): AsyncGenerator<Uint8Array> {
+  let isAnswered = false;
+  for await (const { data } of withinLimit(eventsIn(body, mostBytes), pinning.request)) {
+    if (isAnswered || data.length === 0) continue;
+    const message = Buffer.from(data);
+    const known = await recalled(message, pinning);
+    const scan = known ? undefined : scanMessage(message);
+    isAnswered = scan?.outcome !== 'message' || scan.envelope.kind === 'response';
+    yield messageEvent(isAnswered ? (known ?? (await changed(message, pinning))) : message);
+  }
+  // The caller must not continue on another stream, where nothing is checked.
+  if (!isAnswered) {
+    throw new GatewayRefusal('upstream_broke_off', {
+      detail: 'its response ended before the result',
+    });
+  }
+}
+
+/** A page that was compared before, as it went out then; `undefined` if it has to be compared. */
+async function recalled(
+  message: Buffer,
+  { watch, target, request }: Pinning,
+): Promise<Buffer | undefined> {
+  const place = placeOfId(message, request.id);
+  if (!place) return undefined;
+  const page = pageOf(message, place, request.method);
+  const known = await watch.recall(target, page).catch(() => undefined);
+  return known && edited(message, shifted(known.edits, place, 1));
+}
+
+async function changed(message: Buffer, pinning: Pinning): Promise<Buffer> {
+  const { watch, target, request } = pinning;
+  const read = readDefinitions(message, request.method);
+  if (!read) return message;
+  const { edits, basis } = await outcomeOf(message, read, pinning);
+  const place = placeOfId(message, request.id);
+  const { idSpan } = read;
+  if (basis && place && idSpan?.start === place.start && idSpan.end === place.end) {
+    const page = pageOf(message, place, request.method);
+    watch.remember(target, page, { edits: shifted(edits, place, -1), basis });
+  }
+  return edited(message, edits);
+}
+
+async function outcomeOf(
+  message: Buffer,
+  read: ReadDefinitions,
+  pinning: Pinning,
+): Promise<PageOutcome> {
+  const isInstructions = read.kind === 'instructions';
+  // An answer without instructions has nothing to compare.
+  if (isInstructions && read.definitions.length === 0) return { edits: [], basis: undefined };
+  try {
+    return await (isInstructions
+      ? comparedInstructions(read, pinning)
+      : comparedList(message, read, pinning));
+  } catch (cause) {
+    if (cause instanceof GatewayRefusal) throw cause;
+    if (mustCompare(pinning.target)) throw new GatewayRefusal('unavailable', { cause });
+    pinning.failed(cause);
+    return { edits: [], basis: undefined };
+  }
+}
+
+/** Withheld instructions are replaced by the accepted ones. */
+async function comparedInstructions(
+  read: ReadDefinitions,
+  { watch, target }: Pinning,
+): Promise<PageOutcome> {
+  const { withheld, basis } = await watch.compare(target, read);
+  const entries = entriesOf(read).filter(({ name }) => withheld.includes(name));
+  if (entries.length === 0) return { edits: [], basis };
+  const text = JSON.stringify((await watch.acceptedInstructions(target)) ?? '');
+  return { edits: entries.map(({ span }) => ({ span, text })), basis };
+}
+
+/** Withheld entries are left out, and others corrected. */
+async function comparedList(
+  message: Buffer,
+  read: ReadDefinitions,
+  { watch, target }: Pinning,
+): Promise<PageOutcome> {
+  const { withheld, corrections, basis } = await watch.look(target, read);
+  const isWithheld = new Set(withheld);
+  const entries = entriesOf(read);
+  const removed = removals({ entries }, ({ name }) => isWithheld.has(name));
+  const corrected = entries.flatMap(({ span, name }) => {
+    const correction = corrections.get(name);
+    return correction ? correctionEdits(message, span, correction) : [];
+  });
+  return { edits: [...removed, ...corrected], basis };
+}
+
+function entriesOf({ definitions, spans }: ReadDefinitions) {
+  return spans.map((span, index) => ({ span, name: definitions[index]?.name ?? '' }));
 }
 
 /** Whether nothing may pass that was not compared. */
