@@ -130,11 +130,11 @@ export interface OpenIdOptions {
 }
 
 /**
- * An OpenID provider. Discovery happens at the first sign-in, so that the server starts even if the provider is down. ID tokens are verified against its keys. OpenID Connect Core §3.1, RFC 9700 §2.1.1
+ * An OpenID provider. Discovery happens at the first sign-in, so that the server starts even if the provider is down. ID tokens are
+ * verified against its keys. OpenID Connect Core §3.1, RFC 9700 §2.1.1
  */
 export function openIdProvider(options: OpenIdOptions): IdentityProvider {
-  const { id, issuer, name, clientId, redirectUri, groupsClaim, scopes, trustsEmail } = options;
-  const { checking } = options;
+  const { id, issuer, name, clientId, groupsClaim, scopes, trustsEmail, checking } = options;
   let keys: { readonly url: string; readonly get: ReturnType<typeof publishedKeys> } | undefined;
   const discoverSeldom = pausedAfterFailure<client.Configuration>();
   let discovered: Promise<client.Configuration> | undefined;
@@ -168,21 +168,9 @@ export function openIdProvider(options: OpenIdOptions): IdentityProvider {
       return { outcome: 'ready' };
     },
 
-    async begin({ state, nonce, codeVerifier }) {
+    async begin(checks) {
       const provider = await configuration();
-      const request = {
-        redirect_uri: redirectUri,
-        scope: [...new Set(['openid', 'email', ...scopes, ...moreScopes(provider, checking)])].join(
-          ' ',
-        ),
-        state,
-        nonce,
-        code_challenge: await client.calculatePKCECodeChallenge(codeVerifier),
-        code_challenge_method: 'S256',
-        // Google has no scope for it. https://developers.google.com/identity/openid-connect/openid-connect
-        ...(isGoogle(new URL(issuer)) &&
-          wantsTokens(provider, checking) && { access_type: 'offline' }),
-      };
+      const request = await authorizationRequest(provider, options, checks);
       return provider.serverMetadata().require_pushed_authorization_requests === true
         ? client.buildAuthorizationUrlWithPAR(provider, request)
         : client.buildAuthorizationUrl(provider, request);
@@ -196,40 +184,14 @@ export function openIdProvider(options: OpenIdOptions): IdentityProvider {
         expectedNonce: nonce,
         idTokenExpected: true,
       });
-      const claims = tokens.claims();
-      if (!claims) throw new Error('the provider sent no ID token');
-      const { issuer: published, userinfo_endpoint: userinfo } = provider.serverMetadata();
-      const lacksClaim = ['email', 'email_verified', groupsClaim].some(
-        (claim) => claims[claim] === undefined,
-      );
-      const more: Claims =
-        lacksClaim && userinfo !== undefined
-          ? await client.fetchUserInfo(provider, tokens.access_token, claims.sub)
-          : {};
-      // A provider with several tenants publishes a pattern as its issuer, and each ID token names its own tenant.
-      const isTrusted = trustsEmail && claims.iss === published;
       return {
-        ...assertedIdentity(claims, more, { groupsClaim, isTrusted }),
+        ...(await identityOf(tokens, provider, options)),
         ...(wantsTokens(provider, checking) && { refreshToken: tokens.refresh_token }),
       };
     },
 
-    async ask(refreshToken, subject) {
-      try {
-        const tokens = await client.refreshTokenGrant(await configuration(), refreshToken);
-        const named = tokens.claims()?.sub;
-        if (named !== undefined && named !== subject) throw new Error('tokens of someone else');
-        return { outcome: 'known', refreshToken: tokens.refresh_token };
-      } catch (error) {
-        const isRefused = error instanceof client.ResponseBodyError;
-        if (isRefused && error.error === 'invalid_grant') return { outcome: 'removed' };
-        const isUnclear =
-          isUnclearRefusal(error) && (await isAcceptedAt(configuration, redirectUri));
-        return isUnclear
-          ? { outcome: 'refused' }
-          : { outcome: 'failed', fault: providerFault(error) };
-      }
-    },
+    ask: (refreshToken, subject) =>
+      personCheck({ refreshToken, subject }, configuration, options.redirectUri),
 
     async readLogout(token, now) {
       const reading = discovered ?? discoverSeldom(now, configuration);
@@ -249,6 +211,46 @@ export function openIdProvider(options: OpenIdOptions): IdentityProvider {
   };
 }
 
+async function authorizationRequest(
+  provider: client.Configuration,
+  { issuer, redirectUri, scopes, checking }: OpenIdOptions,
+  { state, nonce, codeVerifier }: SignInChecks,
+): Promise<Record<string, string>> {
+  const wanted = new Set(['openid', 'email', ...scopes, ...moreScopes(provider, checking)]);
+  // Google has no scope for it. https://developers.google.com/identity/openid-connect/openid-connect
+  const isOffline = isGoogle(new URL(issuer)) && wantsTokens(provider, checking);
+  return {
+    redirect_uri: redirectUri,
+    scope: [...wanted].join(' '),
+    state,
+    nonce,
+    code_challenge: await client.calculatePKCECodeChallenge(codeVerifier),
+    code_challenge_method: 'S256',
+    ...(isOffline && { access_type: 'offline' }),
+  };
+}
+
+/** Whom the tokens of a sign-in name. Claims that the ID token lacks are asked for. */
+async function identityOf(
+  tokens: Awaited<ReturnType<typeof client.authorizationCodeGrant>>,
+  provider: client.Configuration,
+  { groupsClaim, trustsEmail }: OpenIdOptions,
+): Promise<UpstreamIdentity> {
+  const claims = tokens.claims();
+  if (!claims) throw new Error('the provider sent no ID token');
+  const { issuer: published, userinfo_endpoint: userinfo } = provider.serverMetadata();
+  const lacksClaim = ['email', 'email_verified', groupsClaim].some(
+    (claim) => claims[claim] === undefined,
+  );
+  const more: Claims =
+    lacksClaim && userinfo !== undefined
+      ? await client.fetchUserInfo(provider, tokens.access_token, claims.sub)
+      : {};
+  // A provider with several tenants publishes a pattern as its issuer, and each ID token names its own tenant.
+  const isTrusted = trustsEmail && claims.iss === published;
+  return assertedIdentity(claims, more, { groupsClaim, isTrusted });
+}
+
 /** Whether refresh tokens are wanted, to check people again. */
 function wantsTokens(provider: client.Configuration, { checkAgain }: ProviderChecking): boolean {
   const announces = provider.serverMetadata()['backchannel_logout_supported'] === true;
@@ -260,6 +262,24 @@ function moreScopes(provider: client.Configuration, checking: ProviderChecking):
   const known = provider.serverMetadata().scopes_supported ?? [];
   const isKnown = wantsTokens(provider, checking) && known.includes('offline_access');
   return isKnown ? ['offline_access'] : [];
+}
+
+async function personCheck(
+  { refreshToken, subject }: { readonly refreshToken: string; readonly subject: string },
+  configuration: () => Promise<client.Configuration>,
+  redirectUri: string,
+): Promise<PersonCheck> {
+  try {
+    const tokens = await client.refreshTokenGrant(await configuration(), refreshToken);
+    const named = tokens.claims()?.sub;
+    if (named !== undefined && named !== subject) throw new Error('tokens of someone else');
+    return { outcome: 'known', refreshToken: tokens.refresh_token };
+  } catch (error) {
+    const isRefused = error instanceof client.ResponseBodyError;
+    if (isRefused && error.error === 'invalid_grant') return { outcome: 'removed' };
+    const isUnclear = isUnclearRefusal(error) && (await isAcceptedAt(configuration, redirectUri));
+    return isUnclear ? { outcome: 'refused' } : { outcome: 'failed', fault: providerFault(error) };
+  }
 }
 
 /**
