@@ -14,6 +14,8 @@ export type KeySource =
   /** A JWK set, as JSON text. */
   | { readonly type: 'inline'; readonly jwks: string };
 
+type RemoteSource = Exclude<KeySource, { type: 'inline' }>;
+
 /** The keys of an issuer that an organization configured. */
 export function keySource({
   issuer,
@@ -75,25 +77,12 @@ export function issuerKeys({
 }): IssuerKeys {
   const sources = new LimitedMap<string, Known>(mostSources);
 
-  const fetchJson = async (text: string): Promise<unknown> => {
-    const url = URL.canParse(text) ? new URL(text) : undefined;
-    if (!url || (url.protocol !== 'https:' && !isNamed(url, guard.allowedHosts))) {
-      throw new OutboundError('forbidden', 'keys are read over https only');
-    }
-    try {
-      return JSON.parse(await fetchText(text, { ...limits, ...guard }));
-    } catch (cause) {
-      if (cause instanceof OutboundError) throw cause;
-      throw new OutboundError('refused', `${url.hostname} did not respond with JSON`, { cause });
-    }
+  const fetchKeys = async (source: RemoteSource): Promise<ReadKeys> => {
+    const url = source.type === 'url' ? source.url : await discover(source.issuer, guard);
+    return { keyOf: keySet(await fetchJson(url, guard)), readAt: clock.now() };
   };
 
-  const fetchKeys = async (source: Exclude<KeySource, { type: 'inline' }>): Promise<ReadKeys> => {
-    const url = source.type === 'url' ? source.url : await discover(source.issuer, fetchJson);
-    return { keyOf: keySet(await fetchJson(url)), readAt: clock.now() };
-  };
-
-  const read = (known: Known, source: Exclude<KeySource, { type: 'inline' }>) => {
+  const read = (known: Known, source: RemoteSource) => {
     const now = clock.now();
     const { failure } = known;
     if (!known.reading && failure && failure.at > now - pauseSeconds) throw failure.error;
@@ -110,10 +99,7 @@ export function issuerKeys({
     return known.reading;
   };
 
-  const current = async (
-    known: Known,
-    source: Exclude<KeySource, { type: 'inline' }>,
-  ): Promise<ReadKeys> => {
+  const current = async (known: Known, source: RemoteSource): Promise<ReadKeys> => {
     const { keys } = known;
     const age = keys ? ageOf(keys) : Infinity;
     if (keys && age < keyLifeSeconds) return keys;
@@ -154,6 +140,19 @@ export function issuerKeys({
   };
 }
 
+async function fetchJson(text: string, guard: OutboundGuard): Promise<unknown> {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (!url || (url.protocol !== 'https:' && !isNamed(url, guard.allowedHosts))) {
+    throw new OutboundError('forbidden', 'keys are read over https only');
+  }
+  try {
+    return JSON.parse(await fetchText(text, { ...limits, ...guard }));
+  } catch (cause) {
+    if (cause instanceof OutboundError) throw cause;
+    throw new OutboundError('refused', `${url.hostname} did not respond with JSON`, { cause });
+  }
+}
+
 const keySetSchema = z.object({
   keys: z.array(z.looseObject({ kty: z.string() })).max(mostKeys),
 });
@@ -169,17 +168,14 @@ function keySet(document: unknown): JWTVerifyGetKey {
 const configurationSchema = z.looseObject({ issuer: z.string(), jwks_uri: z.string() });
 
 /** The URL of the keys of an issuer. OpenID Connect Discovery §4.1, RFC 8414 §3.1 */
-async function discover(
-  issuer: string,
-  fetchJson: (url: string) => Promise<unknown>,
-): Promise<string> {
+async function discover(issuer: string, guard: OutboundGuard): Promise<string> {
   const path = issuer.replace(/\/$/, '');
   const { origin, pathname } = new URL(path);
   const tail = pathname === '/' ? '' : pathname;
-  const document = await fetchJson(`${path}/.well-known/openid-configuration`).catch(
+  const document = await fetchJson(`${path}/.well-known/openid-configuration`, guard).catch(
     (error: unknown) => {
       if (!(error instanceof OutboundError) || error.code !== 'refused') throw error;
-      return fetchJson(`${origin}/.well-known/oauth-authorization-server${tail}`);
+      return fetchJson(`${origin}/.well-known/oauth-authorization-server${tail}`, guard);
     },
   );
   const { success, data } = configurationSchema.safeParse(document);
