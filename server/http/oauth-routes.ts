@@ -48,7 +48,7 @@ export interface OAuthRoutesOptions extends TokenAnswerOptions, MetadataOptions 
 
 /** The OAuth endpoints and the documents that describe them to clients. */
 export function oauthRoutes(app: FastifyInstance, options: OAuthRoutesOptions): void {
-  const { base, keys, ports, failedAttempts } = options;
+  const { ports, failedAttempts } = options;
   oauthBodies(app);
 
   app.post(tokenPath, async (request, reply) => {
@@ -82,6 +82,12 @@ export function oauthRoutes(app: FastifyInstance, options: OAuthRoutesOptions): 
     return { error: 'invalid_token', error_description: 'no valid access token of a person' };
   });
 
+  listRoutes(app, options);
+  publicDocuments(app, options);
+}
+
+/** What the proxy shows people of their own: the servers and the devices. */
+function listRoutes(app: FastifyInstance, { base, ports }: OAuthRoutesOptions): void {
   app.get(serverListPath, { exposeHeadRoute: false }, async (request, reply) => {
     void reply.header('Cache-Control', 'no-store');
     const { authorization } = request.headers;
@@ -109,7 +115,11 @@ export function oauthRoutes(app: FastifyInstance, options: OAuthRoutesOptions): 
       return { error: 'not_found', error_description: 'you have no device with this id' };
     },
   );
+}
 
+/** Metadata, keys and descriptions of clients. */
+function publicDocuments(app: FastifyInstance, options: OAuthRoutesOptions): void {
+  const { base, keys } = options;
   publicDocument(app, '/.well-known/oauth-authorization-server', () =>
     authorizationServerMetadata(base, options),
   );
