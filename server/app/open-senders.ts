@@ -26,7 +26,7 @@ export interface SendersFor {
   readonly endedTokens: () => Promise<readonly EndedTokens[]>;
   /** A token that changes whenever any process writes to the database. */
   readonly changeToken: () => string;
-  readonly providers: ProviderSetup;
+  readonly providerSetup: ProviderSetup;
   readonly mailSetup: MailSetup;
   /** The provider of the installation. */
   readonly identityProvider: IdentityProvider | undefined;
@@ -44,7 +44,7 @@ export function openSenders(
   { stores, masterKey, guard, clientOf, endedTokens, changeToken, ...others }: SendersFor,
   closers: Closers,
 ): { readonly credentialCleanup: CredentialCleanup } {
-  const { providers, identityProvider, clock, log } = others;
+  const { providerSetup, identityProvider, clock, log } = others;
   const credentialCleanup = new CredentialCleanup({
     db: stores.db,
     takeServerTokens: endedTokens,
@@ -70,7 +70,7 @@ export function openSenders(
   closers.push(() => deliveries.close());
   const checks = new ProviderChecks({
     db: stores.db,
-    clientOf: (provider) => providers.clientOf(provider),
+    clientOf: (provider) => providerSetup.clientOf(provider),
     identityProvider,
     sealing: masterKey,
     clock,

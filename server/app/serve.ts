@@ -9,7 +9,9 @@ import type { Gateway } from '#gateway/gateway';
 import { Metrics } from '#metrics/metrics';
 import type { Clock } from '#model/clock';
 import { FailedAttempts } from '#oauth/failed-attempts';
+import type { OutboundGuard } from '#outbound/checked-addresses';
 import { type CountedRequests, RequestRate, scimRequestsOfDirectory } from '#scim/request-rate';
+import type { MasterKey } from '#secrets/master-key';
 import { clientsOf } from '#upstreams/credentials/authorization-client';
 import { upstreamSetup } from '#upstreams/credentials/setup';
 import type { AgentTunnels } from '#upstreams/tunnel/agent-tunnels';
@@ -80,37 +82,9 @@ async function open(options: ServeOptions, closers: Closers): Promise<RunningSer
   const refusals = openAudit(owned, stores.db, closers);
   const clientOf = clientsOf({ sealing: masterKey, guard, clock });
   const changeToken = () => stores.changes.changeToken();
-  const setup = {
-    upstreamSetup: upstreamSetup({
-      base,
-      sealing: masterKey,
-      guard,
-      serversOf: (agentId) => upstreams.presence.presenceOf(agentId).servers,
-    }),
-    webhookSetup: webhookSetup({ sealing: masterKey, guard, clock }),
-    providerSetup: providerSetup({
-      base,
-      sealing: masterKey,
-      guard,
-      resolveTxt: systemTxt(),
-      clock,
-    }),
-    mailSetup: mailSetup({ sealing: masterKey, guard, clock, base }),
-    contentKey: masterKey,
-  };
+  const setup = setupOf(options, basics, upstreams.presence);
   const identityProvider = await openSingleSignOn(options);
-  const { providerSetup: providers, mailSetup: mail } = setup;
-  const sent = {
-    base,
-    clientOf,
-    endedTokens,
-    changeToken,
-    providers,
-    mailSetup: mail,
-    identityProvider,
-    clock,
-    log,
-  };
+  const sent = { ...setup, base, clientOf, endedTokens, changeToken, identityProvider, clock, log };
   const senders = isOwner ? openSenders({ ...basics, ...sent }, closers) : undefined;
   const metrics = options.metrics && new Metrics();
   closers.push(async () => metrics?.close());
@@ -150,6 +124,23 @@ async function open(options: ServeOptions, closers: Closers): Promise<RunningSer
       if (delayMs > 0) await pause(delayMs);
       await closeDrained({ gateway, tunnels, remote, app, closeIdle }, closers);
     },
+  };
+}
+
+/** Checks what administrators set up, and seals the secrets of it. */
+function setupOf(
+  { base, clock }: ServeOptions,
+  { masterKey, guard }: { readonly masterKey: MasterKey; readonly guard: OutboundGuard },
+  presence: Pick<AgentTunnels, 'presenceOf'>,
+) {
+  const parts = { base, clock, sealing: masterKey, guard };
+  const serversOf = (agentId: string) => presence.presenceOf(agentId).servers;
+  return {
+    upstreamSetup: upstreamSetup({ ...parts, serversOf }),
+    webhookSetup: webhookSetup(parts),
+    providerSetup: providerSetup({ ...parts, resolveTxt: systemTxt() }),
+    mailSetup: mailSetup(parts),
+    contentKey: masterKey,
   };
 }
 
