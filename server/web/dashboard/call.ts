@@ -275,80 +275,76 @@ function factsOf(
     readonly devices: ReadonlyMap<string, string>;
   },
 ): Fact[] {
-  const { organization, may } = visit;
-  const { person, credential, application, endpoint, target } = call;
-  const linked = (label: string, text: string, href: string | undefined): Fact => ({
-    label,
-    cell: { kind: 'name', text: displayName(text, 200), ...(href !== undefined && { href }) },
-  });
-  const plain = (label: string, text: string | undefined): Fact[] =>
-    text === undefined ? [] : [{ label, text: displayName(text, 500) }];
-  const id = (label: string, text: string | undefined): Fact[] =>
-    text === undefined ? [] : [{ label, cell: { kind: 'id', text: displayName(text, 200) } }];
-  const hasPage = person && !isPseudonym(person.id) && !isLeaver;
-  const personHref =
-    hasPage && may('people.read')
-      ? `${dashboardPath(organization)}/people/${person?.id}`
-      : undefined;
-  const tool = { tool: call.subject, server: target.id };
-  return [
-    {
-      label: 'Started',
-      cell: timeCell(Math.floor(call.startedAtMs / 1000)),
-    },
-    ...plain('Took', call.durationMs === undefined ? undefined : msWords(call.durationMs)),
-    ...plain('Outcome', endWords[call.end]),
-    ...(call.error === undefined
-      ? []
-      : [linked('Error code', call.error, activityPath(organization, { error: call.error }))]),
-    ...plain('HTTP status', call.status === undefined ? undefined : String(call.status)),
-    ...(person ? [linked('Person', person.name || person.id, personHref)] : []),
-    ...(credential.type === 'person'
-      ? plain('Credential', credentialWords.person)
-      : [
-          linked(
-            credentialWords[credential.type],
-            credential.name || credential.id,
-            home && credentialLink(call, home)?.href,
-          ),
-        ]),
-    ...plain(
+  const { person, application, endpoint, target, error, status, deviceId, durationMs } = call;
+  const activity = (query: Parameters<typeof activityPath>[1]) =>
+    activityPath(visit.organization, query);
+  const hasPage = person && !isPseudonym(person.id) && !isLeaver && visit.may('people.read');
+  const personHref = hasPage && `${dashboardPath(visit.organization)}/people/${person.id}`;
+  const facts = [
+    { label: 'Started', cell: timeCell(Math.floor(call.startedAtMs / 1000)) },
+    plain('Took', durationMs === undefined ? undefined : msWords(durationMs)),
+    plain('Outcome', endWords[call.end]),
+    linked('Error code', error, activity({ error })),
+    plain('HTTP status', status?.toString()),
+    linked('Person', person && (person.name || person.id), personHref || undefined),
+    credentialFact(call, home),
+    plain(
       application?.source === 'user_agent'
         ? 'Application, by its User-Agent'
         : 'Application, as it calls itself',
       application?.text,
     ),
-    ...(call.deviceId === undefined || !person
-      ? []
-      : [
-          linked(
-            'Device, as it calls itself',
-            devices.get(call.deviceId) ?? call.deviceId,
-            activityPath(organization, { person: person.id, device: call.deviceId }),
-          ),
-        ]),
-    ...plain('Address', call.address),
+    linked(
+      'Device, as it calls itself',
+      person && deviceId && (devices.get(deviceId) ?? deviceId),
+      activity({ person: person?.id, device: deviceId }),
+    ),
+    plain('Address', call.address),
     linked('Server', target.name, home),
-    ...(endpoint.name === target.name ? [] : plain('Endpoint', endpoint.name)),
-    ...plain('Method', call.method ?? 'Refused before it was read'),
-    ...(call.subject === undefined
-      ? []
-      : [linked(subjectLabel(call.method), call.subject, activityPath(organization, tool))]),
+    plain('Endpoint', endpoint.name === target.name ? undefined : endpoint.name),
+    plain('Method', call.method ?? 'Refused before it was read'),
+    linked(
+      subjectLabel(call.method),
+      call.subject,
+      activity({ tool: call.subject, server: target.id }),
+    ),
     linked(
       'Sent to the upstream with',
       accountWords[call.account],
-      activityPath(organization, { account: call.account }),
+      activity({ account: call.account }),
     ),
-    ...plain('Account of', call.account === 'none' ? undefined : accountOwnerOf(call)?.name),
-    ...plain('Size of request', bytesWords(call.bytesIn)),
-    ...plain('Size of answer', bytesWords(call.bytesOut)),
-    ...plain('Repetitions', call.times > 1 ? `${call.times} within a minute` : undefined),
-    ...plain('Protocol', call.era === 'modern' ? 'MCP since 2026-07-28' : 'MCP up to 2025-11-25'),
-    ...plain('Answered by', call.node),
-    ...id('Request ID', call.requestId),
-    ...id('Trace ID', call.traceId),
-    ...id('Call ID', call.callId),
+    plain('Account of', call.account === 'none' ? undefined : accountOwnerOf(call)?.name),
+    plain('Size of request', bytesWords(call.bytesIn)),
+    plain('Size of answer', bytesWords(call.bytesOut)),
+    plain('Repetitions', call.times > 1 ? `${call.times} within a minute` : undefined),
+    plain('Protocol', call.era === 'modern' ? 'MCP since 2026-07-28' : 'MCP up to 2025-11-25'),
+    plain('Answered by', call.node),
+    copied('Request ID', call.requestId),
+    copied('Trace ID', call.traceId),
+    copied('Call ID', call.callId),
   ];
+  return facts.filter((fact) => fact !== undefined);
+}
+
+function plain(label: string, text: string | undefined): Fact | undefined {
+  return text === undefined ? undefined : { label, text: displayName(text, 500) };
+}
+
+function linked(label: string, text: string | undefined, href?: string): Fact | undefined {
+  if (text === undefined) return undefined;
+  const link = href === undefined ? {} : { href };
+  return { label, cell: { kind: 'name', text: displayName(text, 200), ...link } };
+}
+
+function copied(label: string, id: string | undefined): Fact | undefined {
+  return id === undefined ? undefined : { label, cell: { kind: 'id', text: displayName(id, 200) } };
+}
+
+function credentialFact(call: CallRecord, home: string | undefined): Fact | undefined {
+  const { type, name, id } = call.credential;
+  return type === 'person'
+    ? plain('Credential', credentialWords.person)
+    : linked(credentialWords[type], name || id, home && credentialLink(call, home)?.href);
 }
 
 function subjectLabel(method: string | undefined): string {
