@@ -75,7 +75,7 @@ export const strictRules: JsonRules = {
 };
 
 /** For messages that are forwarded unchanged to a single reader. `jsonMembers` applies these rules. */
-export const relayRules: JsonRules = {
+const relayRules: JsonRules = {
   maxDepth: 512,
   maxBytes: Infinity,
   strictness: 'top-level',

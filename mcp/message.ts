@@ -217,7 +217,7 @@ const paramsShape = wanted<Place>({
 });
 
 /** The members of a JSON-RPC message that scanning locates. JSON-RPC 2.0 §4, §5 */
-export const messageShape: Wanted<Place> = wanted<Place>(
+const messageShape: Wanted<Place> = wanted<Place>(
   {
     jsonrpc: { place: 'jsonrpc' },
     id: { place: 'id' },
@@ -293,12 +293,6 @@ export function resultTo(id: string, result: string): Message {
 
 export function errorTo(id: string, code: number, message: string): Message {
   const error = JSON.stringify({ code, message });
-  return messageOf(`{"jsonrpc":"2.0","id":${id},"error":${error}}`);
-}
-
-/** The same error under another id. */
-export function sameErrorTo(id: string, response: Message): Message {
-  const error = textAt(response, 'error') ?? '{"code":-32603,"message":"no answer"}';
   return messageOf(`{"jsonrpc":"2.0","id":${id},"error":${error}}`);
 }
 

@@ -67,7 +67,7 @@ const tasksExtension = `${metaPrefix}tasks`;
  * The capabilities of a client or server that both eras understand: all but tasks, which differ between the eras. Other
  * extensions, such as MCP Apps, stay, because both eras negotiate them by the same names.
  */
-export function sharedCapabilities(
+function sharedCapabilities(
   capabilities: Readonly<Record<string, unknown>>,
 ): Record<string, unknown> {
   const { tasks: _, extensions, ...others } = capabilities;

@@ -38,7 +38,7 @@ function nothingToServe(unbound: readonly string[], unconfigured: readonly strin
 }
 
 /** The event as lines for a person. */
-export function eventLines(event: AgentEvent): string[] {
+function eventLines(event: AgentEvent): string[] {
   switch (event.event) {
     case 'connecting':
       return [`connecting to ${event.server}`];

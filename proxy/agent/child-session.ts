@@ -399,7 +399,7 @@ function longAnswerId(line: LongLine): string | undefined {
 }
 
 /** `message` with new JSON text at some spans. All other bytes stay the same. */
-export function spliced(
+function spliced(
   message: Message,
   changes: readonly { span: Span | undefined; text: string }[],
 ): Message {

@@ -171,7 +171,7 @@ export interface SendWindow {
   end(): void;
 }
 
-export function sendWindow(): SendWindow {
+function sendWindow(): SendWindow {
   let left = windowBytes;
   let isEnded = false;
   let change = Promise.withResolvers<void>();

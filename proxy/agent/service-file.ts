@@ -13,7 +13,7 @@ export type ServicePlan = {
   base: string;
 };
 
-export const serviceName = 'latchkey-agent';
+const serviceName = 'latchkey-agent';
 const launchdLabel = 'latchkey.agent';
 /** Identifies the files that we wrote. */
 export const serviceMark = 'Made by latchkey agent install';

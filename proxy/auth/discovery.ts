@@ -172,7 +172,7 @@ export type ProtectedResource = {
  *
  * @throws {OAuthError}
  */
-export async function protectedResource(
+async function protectedResource(
   url: URL,
   challenge: Challenge,
   within: Network,

@@ -280,7 +280,7 @@ const headers: OutgoingHttpHeaders = {
 };
 
 /** A page for the browser of a sign-in: its outcome, and where to continue. */
-export function redirectPage({ title, text }: RedirectPage): {
+function redirectPage({ title, text }: RedirectPage): {
   headers: OutgoingHttpHeaders;
   body: string;
 } {

@@ -24,7 +24,7 @@ export type TokenRecord = {
 };
 
 /** Parses a record; `undefined` if an older version or another program wrote something else. */
-export function parseTokenRecord(text: string | undefined): TokenRecord | undefined {
+function parseTokenRecord(text: string | undefined): TokenRecord | undefined {
   const { accessToken, obtainedAt, expiresAt, issuer, published, ...optional } =
     parseObject(text) ?? {};
   const { scope, signedInAs, provider, clientId, renewedBy } = optional;
@@ -64,7 +64,7 @@ export function isExpired({ expiresAt }: TokenRecord, now: EpochSeconds): boolea
 export type RefreshRecord = { refreshToken: string; clientId: string };
 
 /** Parses a record; `undefined` if an older version or another program wrote something else. */
-export function parseRefreshRecord(text: string | undefined): RefreshRecord | undefined {
+function parseRefreshRecord(text: string | undefined): RefreshRecord | undefined {
   const { refreshToken, clientId } = parseObject(text) ?? {};
   if (typeof refreshToken !== 'string' || typeof clientId !== 'string') return undefined;
   return { refreshToken, clientId };

@@ -41,7 +41,7 @@ const field = <Value>(declared: OAuthField<Value>): OAuthField<Value> => declare
  * the names of tokens in the keychain and the documentation derive from this table. Its order is the order in files and, for
  * fields with an identity, in the names of keychain accounts: append such fields, never reorder them.
  */
-export const oauthFields = {
+const oauthFields = {
   clientId: field({
     read: text,
     doc: 'the ID of the OAuth client',

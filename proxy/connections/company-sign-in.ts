@@ -13,7 +13,7 @@ import type { CompanySignedIn, CompanySignedOut, CompanyView } from './accounts-
 import type { ConnectionsHost } from './connections-host.ts';
 
 /** The accounts of all connections that name this provider. */
-export async function accountsAt(
+async function accountsAt(
   { issuer, clientId }: IdentityProvider,
   options: Options,
   host: ConnectionsHost,

@@ -336,7 +336,7 @@ export async function storedListOf(
 }
 
 /** The list whose sign-in the connection shares; `undefined` if it has one of its own, or none. */
-export async function sharedListOf(
+async function sharedListOf(
   connection: Connection,
   options: Options,
   host: ConnectionsHost,

@@ -158,7 +158,7 @@ export async function accountUse(
  * The accounts of the keychain that the connections of these files use; `undefined` if a file or an entry cannot be
  * read, so that they are unknown. A problem with the code `ignoredCode` counts as no file.
  */
-export async function neededAccounts(
+async function neededAccounts(
   files: readonly string[],
   options: Options,
   host: Reader,

@@ -16,7 +16,7 @@ export type EmbeddedLibrary = {
 };
 
 /** The folder for the library cannot be trusted. */
-export class EmbeddedLibraryError extends Error {
+class EmbeddedLibraryError extends Error {
   override readonly name = 'EmbeddedLibraryError';
 }
 

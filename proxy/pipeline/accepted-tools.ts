@@ -42,7 +42,7 @@ export function changedParts({ accepted, seen }: AcceptedTool): ToolPart[] {
 }
 
 /** How many tools of one server are remembered. */
-export const maxKnownTools = 1_000;
+const maxKnownTools = 1_000;
 
 const daySeconds = 86_400;
 /** An unlisted tool is forgotten after this time, unless it has changed. */

@@ -195,7 +195,7 @@ const pong = madeMessage({ id: 0, result: {} });
  * Requests that only the server can answer. They wait briefly for a server that is being tried. If they fail, the error says
  * since when it has been unreachable. Calls of `sign_in` are answered here while sign-in is required.
  */
-export function offlineCalls(options: OfflineCallsOptions): Upstream['send'] {
+function offlineCalls(options: OfflineCallsOptions): Upstream['send'] {
   const { upstream, contact, waiting, assistantView, pages } = options;
   const { name, troubleOf, explain, signInService, clock } = options;
 

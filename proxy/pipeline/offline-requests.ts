@@ -40,7 +40,7 @@ export type OfflineParts = {
 };
 
 /** How long a server may take before its cached answer is used. */
-export const cachedAfterMs = 2_000;
+const cachedAfterMs = 2_000;
 
 /** The error code of servers whose own upstream is down. */
 const serverError = '-32000';
@@ -175,7 +175,7 @@ async function deliverEmpty({ request, deliver }: ListRequest, method: ListMetho
 }
 
 /** Whether the answer is the error of a server whose own upstream is down. */
-export function isServerError(answer: Message): boolean {
+function isServerError(answer: Message): boolean {
   return textAt(answer, 'error', 'code') === serverError;
 }
 

@@ -4,7 +4,7 @@ import type { EpochSeconds } from '#clock/clock';
  * `connecting`: no answer of the server yet. `needs_sign_in`: a person has to sign in. `trouble`: the server
  * refuses requests. `offline`: it cannot be reached, and is tried again.
  */
-export const proxyStates = ['connecting', 'ready', 'needs_sign_in', 'trouble', 'offline'] as const;
+const proxyStates = ['connecting', 'ready', 'needs_sign_in', 'trouble', 'offline'] as const;
 export type ProxyState = (typeof proxyStates)[number];
 
 /** How a request ended: `failed` with a JSON-RPC error, `tool_error` as a tool says it in its result. */

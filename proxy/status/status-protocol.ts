@@ -11,7 +11,7 @@ import { callOutcomes, type LastCall, type RunningProxy } from './running-proxy.
  *
  * The proxy acknowledges the last two with `{"acknowledged":"…"}` once they are done.
  */
-export const proxyRequests = ['sign_in_done', 'reconnect'] as const;
+const proxyRequests = ['sign_in_done', 'reconnect'] as const;
 export type ProxyRequest = (typeof proxyRequests)[number];
 
 export type StatusRequest = ProxyRequest | 'watch';

@@ -187,7 +187,7 @@ const envelope = {
 const transport = z.enum(['ble', 'cable', 'hybrid', 'internal', 'nfc', 'smart-card', 'usb']);
 
 /** The browser's response after creating a passkey. WebAuthn L3 §5.1.8, RegistrationResponseJSON */
-export const attestationSchema = z.object({
+const attestationSchema = z.object({
   ...envelope,
   response: z.object({
     clientDataJSON: base64url,
@@ -197,7 +197,7 @@ export const attestationSchema = z.object({
 });
 
 /** The browser's response after using a passkey. WebAuthn L3 §5.1.8, AuthenticationResponseJSON */
-export const assertionSchema = z.object({
+const assertionSchema = z.object({
   ...envelope,
   response: z.object({
     clientDataJSON: base64url,

@@ -66,7 +66,7 @@ const requestViewSchema = z
 
 export type AccessRequestView = z.output<typeof requestViewSchema>;
 
-export function toRequestView(request: AccessRequest): AccessRequestView {
+function toRequestView(request: AccessRequest): AccessRequestView {
   const { id, server, title, userId, email, reason, status, createdAt, answer } = request;
   return {
     id,

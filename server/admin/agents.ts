@@ -31,7 +31,7 @@ import { AdministrationRefusal } from './refusal.ts';
 import { toServerView, serverViewSchema } from './servers.ts';
 
 /** The view of an agent: on pages, in the API and in commands. `keyHint` belongs to its newest key. */
-export const agentViewSchema = z
+const agentViewSchema = z
   .object({
     id: z.string(),
     name: z.string(),
@@ -50,7 +50,7 @@ export const agentViewSchema = z
 export type AgentView = z.output<typeof agentViewSchema>;
 
 /** Converts a stored agent to its view. */
-export function toAgentView(agent: Agent, now: EpochSeconds): AgentView {
+function toAgentView(agent: Agent, now: EpochSeconds): AgentView {
   return {
     id: agent.id,
     name: agent.name,

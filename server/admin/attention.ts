@@ -63,7 +63,7 @@ const daySeconds = 86_400;
 const expiresWithin = 14 * daySeconds;
 const expiredWithin = 7 * daySeconds;
 /** After this time, rotation of a key is due. */
-export const oldKeyDays = 90;
+const oldKeyDays = 90;
 const undeliverableWithin = 7 * daySeconds;
 const webhookFailsFor = 3600;
 

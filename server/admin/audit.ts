@@ -19,7 +19,7 @@ const mostALimit = 200;
 const path = '/organizations/{organization}/audit';
 
 /** The filters of an audit log. */
-export const auditFilter = {
+const auditFilter = {
   actor: words(200).optional().describe('For example `user:…`, `client:…` or `operator`'),
   action: words(100).optional().describe('For example `key.create`'),
   target: words(400).optional(),

@@ -30,9 +30,9 @@ const settingFields = {
   days: wholeNumber(days.least, days.most).describe('How many days they are kept'),
 };
 
-export const contentsViewSchema = z.object(settingFields).meta({ id: 'StoredContents' });
+const contentsViewSchema = z.object(settingFields).meta({ id: 'StoredContents' });
 
-export function toContentsView(settings: ContentSettings = noContents) {
+function toContentsView(settings: ContentSettings = noContents) {
   const { arguments: hasArguments, results, limitBytes, days: keptDays } = settings;
   return { arguments: hasArguments, results, limitBytes, days: keptDays };
 }

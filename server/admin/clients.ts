@@ -354,7 +354,7 @@ export const clientRevoke = organizationOperation({
   },
 });
 
-export const registeredClientRevoke = personalOperation({
+const registeredClientRevoke = personalOperation({
   name: 'registered-client.revoke',
   doc: 'Revoke a self-registered client, which belongs to no server; for the operator',
   input: z.strictObject({ clientId: fields.clientId }),

@@ -30,7 +30,7 @@ import { AdministrationRefusal, notFound } from './refusal.ts';
 const mostDomains = 50;
 
 /** The view of a domain: on pages, in the API and in commands. */
-export const domainViewSchema = z
+const domainViewSchema = z
   .object({
     domain: z.string(),
     status: z.enum(['unproved', 'proved']),

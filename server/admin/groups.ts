@@ -30,17 +30,17 @@ import {
 
 /** The input fields that name a group, its path in the API, and its name in the audit log. */
 export const ofGroup = { organization: fields.organization, groupId: z.string().max(100) };
-export const groupsPath = '/organizations/{organization}/groups';
-export const groupPath = `${groupsPath}/{groupId}`;
-export function groupTarget({ groupId }: { readonly groupId: string }): string {
+const groupsPath = '/organizations/{organization}/groups';
+const groupPath = `${groupsPath}/{groupId}`;
+function groupTarget({ groupId }: { readonly groupId: string }): string {
   return `group:${groupId}`;
 }
 
 /** The name of a group. */
-export const groupName = words(100).min(1);
+const groupName = words(100).min(1);
 
 /** The view of a group: on pages, in the API and in commands. */
-export const groupViewSchema = z
+const groupViewSchema = z
   .object({
     id: z.string(),
     name: z.string(),
@@ -54,7 +54,7 @@ export const groupViewSchema = z
 export type GroupView = z.output<typeof groupViewSchema>;
 
 /** The groups of an organization. */
-export async function listGroupViews(
+async function listGroupViews(
   organizationId: string,
   { db }: Pick<AdministrationPorts, 'db'>,
 ): Promise<GroupView[]> {
@@ -65,7 +65,7 @@ export async function listGroupViews(
 }
 
 /** Finds a group of an organization. @throws {AdministrationRefusal} `not_found` */
-export async function ownGroup(
+async function ownGroup(
   organizationId: string,
   groupId: string,
   ports: Pick<AdministrationPorts, 'db'>,
@@ -148,7 +148,7 @@ export const groupCreate = organizationOperation({
   },
 });
 
-export const groupRename = organizationOperation({
+const groupRename = organizationOperation({
   name: 'group.rename',
   doc: 'Rename a group',
   route: { method: 'PATCH', path: groupPath },

@@ -14,7 +14,7 @@ import { AdministrationRefusal, type FieldError, invalidField } from './refusal.
 export const mostListed = 1000;
 export const longestList = 200_000;
 /** The most invitations that an organization can have, pending and lately expired. */
-export const mostInvitations = 5000;
+const mostInvitations = 5000;
 const mostProblems = 50;
 const longestQuote = 60;
 

@@ -340,7 +340,7 @@ const mailViewSchema = z
 
 export type MailView = z.output<typeof mailViewSchema>;
 
-export function toMailView(mail: Mail): MailView {
+function toMailView(mail: Mail): MailView {
   const { id, kind, recipient, status, attempts, createdAt } = mail;
   return {
     id,

@@ -127,7 +127,7 @@ export interface WireSchema {
 export type JsonObject = Readonly<Record<string, unknown>>;
 
 /** The JSON Schema of a request (`input`) or response (`output`), with wire names. JSON Schema 2020-12 */
-export function wireSchema(schema: z.ZodType, io: 'input' | 'output'): WireSchema {
+function wireSchema(schema: z.ZodType, io: 'input' | 'output'): WireSchema {
   const { $schema: _, $defs = {}, ...root } = z.toJSONSchema(schema, { io });
   const named = Object.entries($defs).map(([name, one]) => [name, renamed(one)] as const);
   return { schema: renamed(root), named: Object.fromEntries(named) };

@@ -127,7 +127,7 @@ export const organizationRead = organizationOperation({
   run: async (_input, { organization, role }) => toOrganizationView(organization, role),
 });
 
-export const organizationUpdate = organizationOperation({
+const organizationUpdate = organizationOperation({
   name: 'organization.update',
   doc: 'Change the title of an organization; its name cannot be changed, because every endpoint URL contains it',
   route: { method: 'PATCH', path: '/organizations/{organization}' },

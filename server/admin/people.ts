@@ -97,7 +97,7 @@ export function checkOwnerChange(by: Role, ...affected: readonly Role[]): void {
  *
  * @throws {AdministrationRefusal} `forbidden`, `conflict`
  */
-export async function checkWholeAccount(
+async function checkWholeAccount(
   userId: string,
   actor: Actor,
   { db }: Pick<AdministrationPorts, 'db'>,

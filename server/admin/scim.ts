@@ -60,7 +60,7 @@ function toTokenView(token: ScimToken, now: EpochSeconds): z.output<typeof token
   };
 }
 
-export const scimViewSchema = z
+const scimViewSchema = z
   .object({
     path: z.string().describe('The path of the SCIM endpoint below the base URL'),
     synchronizedAt: fields.maybeAt.describe('The last request of the directory, to the minute'),

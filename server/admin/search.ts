@@ -256,7 +256,7 @@ export function searchLabel(kind: SearchKindName): string {
 }
 
 /** How many things of one kind are found. */
-export const mostHits = 5;
+const mostHits = 5;
 /** The longest text that can be searched for. */
 export const longestSearch = 100;
 

@@ -100,7 +100,7 @@ export function readableServer<View extends ServerView>(
 }
 
 /** The names of the agents that serve these servers, by id. */
-export async function agentNamesOf(
+async function agentNamesOf(
   servers: readonly Pick<ServerRecord, 'target'>[],
   { db }: Pick<AdministrationPorts, 'db'>,
 ): Promise<ReadonlyMap<string, string>> {
@@ -123,7 +123,7 @@ export interface UpstreamPlace {
  *
  * @throws {AdministrationRefusal} `invalid` when the organization has no such active agent, or calling the URL is forbidden
  */
-export async function chosenUpstream(
+async function chosenUpstream(
   choice: UpstreamChoice,
   { organization, actor, before }: UpstreamPlace,
   { db, upstreamSetup }: Pick<AdministrationPorts, 'db' | 'upstreamSetup'>,

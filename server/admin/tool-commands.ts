@@ -22,7 +22,7 @@ import {
 } from './tool-rules.ts';
 import { toolAccept, toolCorrect, toolList, toolReject, type ToolView } from './tools.ts';
 
-export const kindOption: Option = {
+const kindOption: Option = {
   name: 'kind',
   value: 'KIND',
   doc: `what the names are of: ${primitiveKinds.join(', ')} (default: tool)`,
@@ -39,7 +39,7 @@ const dryRun: Option = {
 };
 
 /** @throws {UsageError} */
-export function kindIn<Kind extends string>(input: Input, kinds: readonly Kind[]): Kind {
+function kindIn<Kind extends string>(input: Input, kinds: readonly Kind[]): Kind {
   const text = input.text('kind') ?? 'tool';
   const kind = kinds.find((one) => one === text);
   if (kind !== undefined) return kind;
@@ -47,7 +47,7 @@ export function kindIn<Kind extends string>(input: Input, kinds: readonly Kind[]
 }
 
 /** The names that follow the server, each once. */
-export function namesIn({ positionals }: Input): string[] {
+function namesIn({ positionals }: Input): string[] {
   return [...new Set(positionals.slice(1))];
 }
 

@@ -54,7 +54,7 @@ function checkName({ kind, name }: Primitive, context: z.RefinementCtx): void {
   if (issue) context.addIssue({ code: 'custom', path: ['name'], message: problemOf(issue) });
 }
 
-export const primitiveField = z.strictObject(primitiveFields).superRefine(checkName);
+const primitiveField = z.strictObject(primitiveFields).superRefine(checkName);
 const someGroups = z.array(ofGroup.groupId).min(1).max(mostGroups);
 
 const named = z.array(primitiveField).min(1).max(mostAtOnce);

@@ -36,7 +36,7 @@ const target = ({ userId }: { userId: string }) => `user:${userId}`;
 const userViewSchema = z.object({ id: z.string(), email: z.string() }).meta({ id: 'User' });
 
 /** Accounts are managed by their owner and the operator. Organizations manage memberships. */
-export const userCreate = organizationOperation({
+const userCreate = organizationOperation({
   name: 'user.create',
   doc: 'Create an account, or add an existing account to an organization',
   permission: 'owners.manage',
@@ -61,7 +61,7 @@ export const userCreate = organizationOperation({
   },
 });
 
-export const userRemove = personalOperation({
+const userRemove = personalOperation({
   name: 'user.remove',
   doc: 'Remove a person and all their consents immediately',
   input: z.strictObject(ofUser),
@@ -80,7 +80,7 @@ export const userRemove = personalOperation({
   },
 });
 
-export const userResetLink = personalOperation({
+const userResetLink = personalOperation({
   name: 'user.reset-link',
   doc: 'Create a link to set a new password; it works once, within an hour',
   input: z.strictObject(ofUser),

@@ -29,7 +29,7 @@ import {
 import { printMade } from './print.ts';
 
 /** The view of a webhook: on pages, in the API and in commands. */
-export const webhookViewSchema = z
+const webhookViewSchema = z
   .object({
     id: z.string(),
     url: z.string(),
@@ -60,7 +60,7 @@ export const webhookViewSchema = z
 
 export type WebhookView = z.output<typeof webhookViewSchema>;
 
-export function toWebhookView(webhook: Webhook, now: EpochSeconds): WebhookView {
+function toWebhookView(webhook: Webhook, now: EpochSeconds): WebhookView {
   const { disabled, attempts, lastFailure, earlierSecret } = webhook;
   const isRetrying = !disabled && attempts > 0;
   return {

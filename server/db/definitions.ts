@@ -80,18 +80,6 @@ export async function listDefinitions(db: Db, targetId: string): Promise<KnownDe
   );
 }
 
-/** The tools of a server, ordered by name. */
-export async function listToolDefinitions(db: Db, targetId: string): Promise<KnownDefinition[]> {
-  const rows = await db
-    .selectFrom('primitive_definition')
-    .selectAll()
-    .where('target_id', '=', targetId)
-    .where('kind', '=', 'tool')
-    .orderBy('name')
-    .execute();
-  return rows.map((row) => readDefinition(row, 'tool'));
-}
-
 /** The accepted definition of the one thing of its kind that a server has, such as its instructions. */
 export async function acceptedText(
   db: Db,
@@ -146,17 +134,6 @@ export async function acceptDefinitions(
       .executeTakeFirst();
     return offered === 1n;
   });
-}
-
-/** Accepts definitions of tools. @returns the names of those that were accepted */
-export async function acceptToolDefinitions(
-  db: Db,
-  targetId: string,
-  read: readonly Pick<ReadDefinition, 'name' | 'digest'>[],
-  decision: Decision,
-): Promise<string[]> {
-  const tools = read.map(({ name, digest }) => ({ kind: 'tool', name, digest }) as const);
-  return (await acceptDefinitions(db, targetId, tools, decision)).map(({ name }) => name);
 }
 
 /**

@@ -42,7 +42,7 @@ const nothing: Deployment = { install: 'nobody', groups: [], publication: undefi
 /** The most servers that an organization may publish, because the list is made whole for anyone who asks. */
 export const mostPublished = 500;
 /** The most servers that a file installs. */
-export const mostInstalled = 500;
+const mostInstalled = 500;
 const mostInCatalogue = 1000;
 
 /** The deployment of these servers, by id. Those without any setting are missing; see `deploymentOf`. */

@@ -84,7 +84,7 @@ export async function explainRights(
 }
 
 /** The scope that using something requires. */
-export function scopeOfKind(kind: PrimitiveKind): Scope {
+function scopeOfKind(kind: PrimitiveKind): Scope {
   return kind === 'tool' ? 'mcp:tools:execute' : 'mcp:resources:read';
 }
 

@@ -57,7 +57,7 @@ export type NewInvitation = Omit<Invitation, 'organization' | 'organizationTitle
 };
 
 /** How long an expired invitation is listed, so that it can be renewed. */
-export const expiredForSeconds = 30 * 86_400;
+const expiredForSeconds = 30 * 86_400;
 const rowsAStatement = 200;
 
 export async function insertInvitation(db: Db, invitation: NewInvitation): Promise<void> {

@@ -190,7 +190,7 @@ export async function insertMails(
 }
 
 /** Deletes the mails about these invitations that were not sent yet. */
-export async function deleteWaitingMails(
+async function deleteWaitingMails(
   tx: Db,
   organizationId: string,
   invitationIds: readonly string[],

@@ -391,7 +391,7 @@ function selectHinted(db: Db, organizationId: string, hint: ScimUserHint) {
 }
 
 /** The form in which user names are compared. */
-export function userNameKey(userName: string): string {
+function userNameKey(userName: string): string {
   return userName.normalize('NFKC').toLowerCase();
 }
 

@@ -131,7 +131,7 @@ export function findTools(db: Db, { organizationId, text, limit }: SearchTerms) 
 }
 
 /** How many of the newest entries of the audit log a search reads. */
-export const searchedEvents = 5000;
+const searchedEvents = 5000;
 
 /** Entries of the audit log whose action, target, actor or request contains the text, newest first. */
 export async function findEvents(

@@ -87,10 +87,10 @@ export function failedTool(message: string, era: Era): string {
 }
 
 /** The key under which a modern caller gets the request to connect an account, and returns the response. */
-export const connectRequestKey = 'latchkey-connect';
+const connectRequestKey = 'latchkey-connect';
 
 /** The request to show a person the page on which they connect their account or enter their key. */
-export function connectElicitation(code: 'not_connected' | 'key_missing', page: string) {
+function connectElicitation(code: 'not_connected' | 'key_missing', page: string) {
   const message =
     code === 'key_missing'
       ? 'Enter your own key for the MCP server, then try again.'

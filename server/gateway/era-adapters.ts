@@ -183,7 +183,7 @@ interface Known {
  * The eras that upstreams speak, remembered for at most an hour, because servers are replaced and updated. A target
  * that is pointed to another location counts as a new one.
  */
-export class KnownEras {
+class KnownEras {
   readonly #known = new LimitedMap<string, Known>(maxServers);
   readonly #clock: Clock;
 

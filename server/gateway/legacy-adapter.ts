@@ -150,7 +150,7 @@ export interface Passage {
 }
 
 /** A legacy caller's session at a modern upstream, which keeps no state for it. */
-export class LegacySessionOverModern {
+class LegacySessionOverModern {
   readonly owner: string;
   /** The lists whose changes the upstream announces. */
   readonly lists: readonly string[];
@@ -284,7 +284,7 @@ export interface Question {
 }
 
 /** Requests to legacy callers on behalf of a modern upstream, which cannot make them itself. */
-export class CallerQuestions {
+class CallerQuestions {
   readonly #waiting = new Map<string, (response: Message) => void>();
   #last = 0;
 
@@ -340,7 +340,7 @@ export interface TranslatedCallPorts {
  *
  * @throws {UpstreamError}
  */
-export async function* translatedCall(
+async function* translatedCall(
   request: Message,
   answer: UpstreamAnswer,
   { upstream, client, caller, signal, headers }: TranslatedCallPorts,

@@ -215,7 +215,7 @@ const legacyNotifications =
  * A legacy upstream's messages about one call, translated for a modern caller, until the upstream answers the call or
  * asks a question. After a question, the call is interrupted until the caller returns with a response.
  */
-export async function* modernCall(
+async function* modernCall(
   { envelope: { id = 'null', method = '', progressToken } }: Message,
   call: LegacyCall,
   { ask, logLevel, signal }: ModernCallPorts,

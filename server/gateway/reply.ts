@@ -378,7 +378,7 @@ export function jsonAnswer(
 }
 
 /** The answer that sends events. */
-export function eventAnswer<Body extends NonNullable<GatewayAnswer['body']>>(
+function eventAnswer<Body extends NonNullable<GatewayAnswer['body']>>(
   body: Body,
 ): GatewayAnswer & { readonly body: Body } {
   const headers = {

@@ -163,10 +163,6 @@ export function unreadableList(method: ListMethod, why: string): GatewayRefusal 
   });
 }
 
-export function unreadableTools(why: string): GatewayRefusal {
-  return unreadableList('tools/list', why);
-}
-
 export interface KnownMembers {
   readonly names: ReadonlySet<string>;
   /** The same in lower case. */

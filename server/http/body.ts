@@ -80,7 +80,7 @@ export function readBody(
 }
 
 /** The refusal of a body, with the status that the error handlers of all routes understand. */
-export class BodyRefusal extends Error {
+class BodyRefusal extends Error {
   override readonly name = 'BodyRefusal';
   readonly statusCode: 400 | 413;
 

@@ -14,7 +14,7 @@ import {
 } from './mail-session.ts';
 
 /** The purpose that the password of an organization's mail server is encrypted for. */
-export function mailPasswordPurpose(organizationId: string): string {
+function mailPasswordPurpose(organizationId: string): string {
   return `password of the mail server of ${organizationId}`;
 }
 

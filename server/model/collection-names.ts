@@ -31,7 +31,7 @@ export interface Listed {
 }
 
 /** How many names of one kind are noted for each member. What a member lists beyond them is not shown. */
-export const mostNames = 2000;
+const mostNames = 2000;
 
 const longestName = 200;
 const longestUri = 2000;

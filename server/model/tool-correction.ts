@@ -12,7 +12,7 @@ export type ToolHint = (typeof toolHints)[number];
 const hint = z.boolean().optional();
 
 /** What administrators state about a tool in place of what its server says. Omitted members stay as the server has them. */
-export const toolCorrectionSchema = z.strictObject({
+const toolCorrectionSchema = z.strictObject({
   title: z.string().max(200).optional(),
   description: z.string().max(10_000).optional(),
   annotations: z

@@ -10,7 +10,7 @@ import {
 import { IncomingBody } from '#upstreams/tunnel/flow-control';
 
 /** How many bytes of a stream a sender may send before the other side has read them. */
-export const streamWindowBytes = 64 * 1024;
+const streamWindowBytes = 64 * 1024;
 const maxBufferedBytes = 32 * 1024 * 1024;
 
 /** Why a call to another node has no answer. */

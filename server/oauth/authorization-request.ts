@@ -231,7 +231,7 @@ export interface AuthorizationQuery {
  *
  * @throws {OAuthError} `invalid_request`
  */
-export function parseAuthorizationQuery(query: string): AuthorizationQuery {
+function parseAuthorizationQuery(query: string): AuthorizationQuery {
   const refused = (why: string) => new OAuthError('invalid_request', why);
   if (query.length > maxQueryLength) throw refused('the request is too long');
   const parameters = new Map<string, string>();

@@ -18,10 +18,10 @@ import { randomBase62 } from '#secrets/secrets';
 const jwkSchema = z.looseObject({ kid: z.string(), kty: z.literal('OKP') });
 
 /** How long a retired key remains available: longer than any token that it signed. */
-export const overlapSeconds = 2 * 3600;
+const overlapSeconds = 2 * 3600;
 
 /** How long a key is published before it signs, so that every node and every reader of a JWKS document knows it. */
-export const publishedSeconds = 5;
+const publishedSeconds = 5;
 
 /** Ed25519 keys for signing and verification. The newest key that was published long enough signs. The set can change at any time. */
 export interface SigningKeys {
@@ -59,7 +59,7 @@ export async function readSigningKeys(
 }
 
 /** The keys that sign, or may have signed valid tokens. */
-export function keysInUse(keys: readonly StoredSigningKey[], now: EpochSeconds) {
+function keysInUse(keys: readonly StoredSigningKey[], now: EpochSeconds) {
   return keys.filter(
     ({ retiredAt }) => retiredAt === undefined || retiredAt > now - overlapSeconds,
   );
@@ -97,7 +97,7 @@ function checkSealedUnder(masterKey: MasterKey, keys: readonly StoredSigningKey[
   );
 }
 
-export async function newSigningKey(masterKey: MasterKey, clock: Clock): Promise<StoredSigningKey> {
+async function newSigningKey(masterKey: MasterKey, clock: Clock): Promise<StoredSigningKey> {
   const { publicKey, privateKey } = await generateKeyPair('EdDSA', { extractable: true });
   const kid = randomBase62(16);
   const publicJwk = { ...(await exportJWK(publicKey)), kid, alg: 'EdDSA', use: 'sig' };

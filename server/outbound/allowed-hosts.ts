@@ -31,7 +31,7 @@ interface Range {
 }
 
 /** Reads `10.0.0.0/8`; `undefined` for anything else. */
-export function parseRange(text: string): Range | undefined {
+function parseRange(text: string): Range | undefined {
   const [, network = '', bits = ''] = /^([0-9a-f.:]+)\/(\d{1,3})$/i.exec(text) ?? [];
   const version = isIP(network);
   const prefix = Number(bits);

@@ -28,7 +28,7 @@ export interface ScimRequest {
 }
 
 /** The actor of everything that a directory changes, in the audit log. */
-export const scimActor = 'scim';
+const scimActor = 'scim';
 
 /** Refuses a request without a token of the organization, whether the organization exists or not. */
 export function unauthorized(): ScimError {

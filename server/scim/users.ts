@@ -54,10 +54,7 @@ const nameParts = [
 ] as const;
 
 /** A user as it is sent. */
-export function userResource(
-  user: ScimUser,
-  { location }: Pick<ScimRequest, 'location'>,
-): Resource {
+function userResource(user: ScimUser, { location }: Pick<ScimRequest, 'location'>): Resource {
   return {
     schemas: [schemaIds.user],
     id: user.id,

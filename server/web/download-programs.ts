@@ -10,7 +10,7 @@ import { isCached, queryText } from './page-request.ts';
 import { copyButton } from './tables.ts';
 
 /** How many programs are sent at the same time: each occupies an open file until its reader is done. */
-export const mostDownloads = 64;
+const mostDownloads = 64;
 /** How many of them go to one network, so that no one keeps the programs from everybody else by reading slowly. */
 const mostOfANetwork = 32;
 

@@ -225,6 +225,6 @@ export function errorText(id: string, error: string | undefined): Html | undefin
   return error ? html`<p class="error" id="${id}-error">${error}</p>` : undefined;
 }
 
-export function helpText(id: string, help: string | undefined): Html | undefined {
+function helpText(id: string, help: string | undefined): Html | undefined {
   return help ? html`<p class="help" id="${id}-help">${help}</p>` : undefined;
 }

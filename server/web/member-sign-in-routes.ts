@@ -33,7 +33,7 @@ import {
 import { companySignInPage, type CompanySignInData } from './sign-in.ts';
 
 /** Where the answer to a test of an organization's provider is shown. */
-export function providerTestPath(organization: string, providerId: string): string {
+function providerTestPath(organization: string, providerId: string): string {
   return `${dashboardPath(organization)}/sign-in/providers/${providerId}`;
 }
 

@@ -102,7 +102,6 @@ interface Guard<About extends readonly unknown[], Options> {
 /** Pages of organizations, for everyone who is signed in. */
 export type MemberGuard<Options> = Guard<[member: CurrentMember], Options>;
 export type MemberPage<Options> = Handler<[member: CurrentMember], Options>;
-export type MemberForm<Options> = Handler<[member: CurrentMember, form: Form], Options>;
 
 /** Pages for the person who signed in to their whole account. */
 export type PersonGuard<Options> = Guard<[person: CurrentPerson], Options>;

@@ -29,7 +29,7 @@ import {
 import { recordCalls, sumCalls } from '#server/db/rollups';
 import { findServer, insertServer, updateServer } from '#server/db/servers';
 import { insertSession } from '#server/db/sessions';
-import { acceptDefinitions, listToolDefinitions, rejectDefinitions } from '#server/db/definitions';
+import { acceptDefinitions, rejectDefinitions } from '#server/db/definitions';
 import type { Definition } from '#server/model/definitions';
 import { isPostgres, transaction, type Db } from '#server/db/transaction';
 import {
@@ -39,7 +39,7 @@ import {
   markDelivered,
 } from '#server/db/webhooks';
 import { onEachDatabase, type TestDatabase, postgres } from '#support/databases';
-import { noteTools } from '#support/listed-tools';
+import { listToolDefinitions, noteTools } from '#support/listed-tools';
 import { suite } from '#support/suite';
 import { toolDefinition } from '#server/tools/definition';
 

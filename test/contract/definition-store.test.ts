@@ -2,12 +2,10 @@ import { describe, expect, test } from 'vitest';
 
 import {
   acceptDefinitions,
-  acceptToolDefinitions,
   correctTool,
   countWaitingDefinitions,
   findListedTools,
   listDefinitions,
-  listToolDefinitions,
   rejectDefinitions,
 } from '#server/db/definitions';
 import { noteDefinitions } from '#server/db/note-definitions';
@@ -18,7 +16,7 @@ import { deleteServer, findServer, updateServer } from '#server/db/servers';
 import { longestName, toolDefinition } from '#server/tools/definition';
 import { madeAt, makeServer } from '#support/made-records';
 import { onEachDatabase } from '#support/databases';
-import { noteTools } from '#support/listed-tools';
+import { listToolDefinitions, noteTools } from '#support/listed-tools';
 
 const server = 'srv_sales';
 const target = 'target_sales';
@@ -112,12 +110,12 @@ await onEachDatabase('definitions', ({ open }) => {
     const whileFlagged = await closed();
     await updateServer(db, server, { changedTools: 'withhold' });
     const afterwards = await closed();
-    const stale = await acceptToolDefinitions(db, target, [echo], dana);
+    const stale = await acceptDefinitions(db, target, [read(echo)], dana);
     const stillClosed = await closed();
-    const accepted = await acceptToolDefinitions(db, target, [liar], dana);
+    const accepted = await acceptDefinitions(db, target, [read(liar)], dana);
 
     expect([whileFlagged, afterwards, stillClosed]).toEqual([[], ['echo'], ['echo']]);
-    expect([stale, accepted]).toEqual([[], ['echo']]);
+    expect([stale, accepted]).toEqual([[], [read(liar)]]);
     expect(await closed()).toEqual([]);
     expect(await noteTools(db, target, [echo], madeAt + 6)).toMatchObject({
       rule: 'withhold',

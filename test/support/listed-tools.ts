@@ -1,6 +1,12 @@
+import { listDefinitions } from '#server/db/definitions';
 import { noteDefinitions, type RecordDefinitions } from '#server/db/note-definitions';
 import type { Db } from '#server/db/transaction';
 import type { Definition } from '#server/model/definitions';
+
+/** The tools that are known of a server, ordered by name. */
+export async function listToolDefinitions(db: Db, targetId: string) {
+  return (await listDefinitions(db, targetId)).filter(({ kind }) => kind === 'tool');
+}
 
 /** Compares and stores tools as one whole list of a server. */
 export function noteTools(

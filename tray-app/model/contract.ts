@@ -80,7 +80,7 @@ export const connectionView = z.strictObject({
 export type ConnectionView = z.infer<typeof connectionView>;
 
 /** A sign-in that this app has started. */
-export const signInView = z.strictObject({
+const signInView = z.strictObject({
   name: z.string(),
   phase: z.enum(['opening', 'waiting', 'failed', 'done', 'cancelled']),
   /** If it is false, the user opens the address. */
@@ -127,7 +127,7 @@ export const outcome = z.discriminatedUnion('ok', [
 export type Outcome = z.infer<typeof outcome>;
 
 /** What the server at a URL requires. */
-export const probed = z.discriminatedUnion('ok', [
+const probed = z.discriminatedUnion('ok', [
   z.strictObject({
     ok: z.literal(true),
     url: z.string(),
@@ -172,7 +172,7 @@ export const credential = z.discriminatedUnion('as', [
 export type Credential = z.infer<typeof credential>;
 
 /** An assistant on this computer, and the connections that it starts. */
-export const assistantView = z.strictObject({
+const assistantView = z.strictObject({
   id: z.string(),
   title: z.string(),
   file: z.string(),
@@ -186,7 +186,7 @@ export const assistantView = z.strictObject({
 });
 export type AssistantView = z.infer<typeof assistantView>;
 
-export const finding = z.strictObject({
+const finding = z.strictObject({
   check: z.string(),
   state: z.enum(['ok', 'warn', 'fail']),
   what: z.string(),
@@ -195,7 +195,7 @@ export const finding = z.strictObject({
 export type Finding = z.infer<typeof finding>;
 
 /** The servers of the user at one Latchkey server. */
-export const serverListView = z.strictObject({
+const serverListView = z.strictObject({
   /** Its address. */
   url: z.string(),
   signedInAs: z.string().optional(),
@@ -231,7 +231,7 @@ export const serverListView = z.strictObject({
 export type ServerListView = z.infer<typeof serverListView>;
 
 /** The computers of the user at one Latchkey server. */
-export const deviceListView = z.strictObject({
+const deviceListView = z.strictObject({
   list: z.string(),
   url: z.string(),
   problem: z.string(),

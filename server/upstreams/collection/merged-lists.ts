@@ -9,7 +9,7 @@ import type { KeptAnswer, MemberAnswer, MemberLists } from './member-lists.ts';
 import { namesOf, ShownNames } from './shown-names.ts';
 
 /** The lists that are merged, with the members of their results. */
-export const mergedLists = {
+const mergedLists = {
   'tools/list': 'tools',
   'prompts/list': 'prompts',
   'resources/list': 'resources',

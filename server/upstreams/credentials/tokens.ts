@@ -41,12 +41,12 @@ export function readTokens(text: string): UpstreamTokens {
 const minimumSeconds = 2;
 
 /** Whether it is too early to renew an access token. */
-export function isFresh({ renewAt }: UpstreamTokens, now: EpochSeconds): boolean {
+function isFresh({ renewAt }: UpstreamTokens, now: EpochSeconds): boolean {
   return renewAt === undefined || renewAt > now;
 }
 
 /** Whether an access token can still be sent. */
-export function isUsable({ expiresAt }: UpstreamTokens, now: EpochSeconds): boolean {
+function isUsable({ expiresAt }: UpstreamTokens, now: EpochSeconds): boolean {
   return expiresAt === undefined || expiresAt > now + minimumSeconds;
 }
 

@@ -20,7 +20,7 @@ export const skillFolderLimits: SkillFolderLimits = {
 };
 
 /** A folder of skills cannot be read. */
-export class SkillFolderError extends Error {
+class SkillFolderError extends Error {
   override readonly name = 'SkillFolderError';
 }
 

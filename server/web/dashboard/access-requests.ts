@@ -85,7 +85,7 @@ export function accessRequestRoutes(guard: DashboardGuard): void {
 }
 
 /** The path of the requests of an organization. */
-export function requestsPath(organization: string): string {
+function requestsPath(organization: string): string {
   return dashboardPath(organization) + home;
 }
 

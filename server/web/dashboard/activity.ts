@@ -130,7 +130,7 @@ function typedQuery(request: DashboardRequest): ActivityQuery {
 }
 
 /** The filter of a URL, with a person's address resolved. The last seven days, unless the URL says how far back. */
-export async function filterOf(
+async function filterOf(
   query: ActivityQuery,
   { db, clock }: Pick<DashboardPorts, 'db' | 'clock'>,
 ): Promise<CallFilter> {

@@ -62,7 +62,7 @@ function queryOf({ connection, groupIds }: Selection): string {
 }
 
 /** `Everyone`, `Finance, Sales` or `Nobody`. */
-export function installWords({ install, groups }: Pick<DeploymentView, 'install' | 'groups'>) {
+function installWords({ install, groups }: Pick<DeploymentView, 'install' | 'groups'>) {
   if (install === 'everyone') return 'Everyone';
   const names = groups.map(({ name }) => name).join(', ');
   return install === 'groups' && names !== '' ? names : 'Nobody';

@@ -24,7 +24,7 @@ interface LinksPageData {
 type SkipReason = keyof typeof skipWords;
 
 /** Why people are not invited, after their address. */
-export const skipWords = {
+const skipWords = {
   member: 'is a member already',
   invited: 'is invited already',
   repeated: 'is in the list more than once',

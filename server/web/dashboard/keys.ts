@@ -131,7 +131,7 @@ export interface KeyDescription {
 }
 
 /** Describes keys, with what the database has of their creators and rotations. */
-export async function keyDescriptions(
+async function keyDescriptions(
   keys: readonly KeyView[],
   now: EpochSeconds,
   db: Db,

@@ -58,7 +58,7 @@ const showOwnerless: PageHandler = async (visit, request, reply, { ports }) => {
 };
 
 /** The SCIM tokens that work although the person who created them left. */
-export async function tokensOfLeavers({
+async function tokensOfLeavers({
   may,
   perform,
 }: Pick<DashboardVisit, 'may' | 'perform'>): Promise<readonly ScimTokenView[]> {

@@ -43,7 +43,7 @@ export function provisioningRoutes(guard: DashboardGuard): void {
   guard.post(`${home}/clear-errors`, toManage, clearErrors);
 }
 
-export function provisioningPath(organization: string): string {
+function provisioningPath(organization: string): string {
   return dashboardPath(organization) + home;
 }
 

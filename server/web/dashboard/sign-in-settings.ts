@@ -74,7 +74,7 @@ const providerNotices: Readonly<Record<string, string>> = {
   unlinked: 'Person unlinked.',
 };
 
-export function signInSettingsPath(organization: string): string {
+function signInSettingsPath(organization: string): string {
   return dashboardPath(organization) + home;
 }
 

@@ -283,7 +283,7 @@ function isSame(audience: Audience, { isForEveryone, groupIds }: EnteredRow): bo
 }
 
 /** The rows of the form: each is named, and has a field for every box that is checked. */
-export function enteredRows(sent: Form): EnteredRow[] {
+function enteredRows(sent: Form): EnteredRow[] {
   return [...sent].flatMap(([field, key]) => {
     const place = /^row\.(\d+)$/.exec(field)?.[1];
     const entry = place === undefined ? undefined : entryOf(key);

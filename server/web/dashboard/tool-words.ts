@@ -217,7 +217,7 @@ type Excluded = Exclude<
 >;
 
 /** Why a subject cannot use the server at all. */
-export function excludedWords(reason: Excluded, who: string): ReasonWords {
+function excludedWords(reason: Excluded, who: string): ReasonWords {
   switch (reason) {
     case 'organization_disabled':
       return { text: 'The organization is disabled.', setting: undefined };

@@ -1,8 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
-import { listToolDefinitions } from '#server/db/definitions';
 import { toolDefinition } from '#server/tools/definition';
-import { noteTools } from '#support/listed-tools';
+import { listToolDefinitions, noteTools } from '#support/listed-tools';
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
 
 const path = '/dashboard/acme/servers/sales/tools/one?name=search';

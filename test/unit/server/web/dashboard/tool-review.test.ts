@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
 import { findServer, updateServer } from '#server/db/servers';
-import { listDefinitions, listToolDefinitions } from '#server/db/definitions';
+import { listDefinitions } from '#server/db/definitions';
 import { instructionsDefinition, toolDefinition } from '#server/tools/definition';
 import { noteDefinitions } from '#server/db/note-definitions';
 import { chosenItems } from '#server/web/dashboard/tool-review';
-import { noteTools } from '#support/listed-tools';
+import { listToolDefinitions, noteTools } from '#support/listed-tools';
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
 
 const path = '/dashboard/acme/servers/sales/tools/review';
