@@ -97,7 +97,7 @@ export interface AnswerStream {
 
   /**
    * Queues a message without waiting. Drops notifications while the listener is far behind, and fails if anything else does not
-   * fit into the backlog. `false` if nobody will read the message.
+   * fit into the backlog. `false` if the message will not be read.
    */
   push(message: Message): boolean;
 

@@ -33,7 +33,7 @@ export function serviceFile(plan: ServicePlan): {
 function systemd({ user, home, command, keyFile, base }: ServicePlan) {
   const words = command.map(unitWord);
   const credential = !user && keyFile !== undefined;
-  // Only the service can read a credential, whoever owns the key file.
+  // Only the service can read a credential, even if another account owns the key file.
   if (credential) words.push('--key-file', '"%d/agent-key"');
   const text = `# ${serviceMark}. Make changes in a drop-in: systemctl ${user ? '--user ' : ''}edit ${serviceName}
 [Unit]

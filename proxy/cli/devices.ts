@@ -29,8 +29,8 @@ export const devicesCommand: Command = {
       host.print(`signed out ${await signOut(id, lists, connections)}`);
       return 0;
     }
-    const shown: ShownList[] = [];
-    for (const list of lists) shown.push(await shownList(list, connections));
+    const shown: DeviceList[] = [];
+    for (const list of lists) shown.push(await readDeviceList(list, connections));
     if (flags.has('json')) host.print(listsJson(shown));
     else for (const line of listLines(shown)) host.print(line);
     return shown.some(({ problem }) => problem !== undefined) ? 1 : 0;
@@ -55,14 +55,14 @@ async function signOut(
   throw new UsageError(`you have no device ${id}`, 'latchkey devices lists them');
 }
 
-type ShownList = {
+type DeviceList = {
   url: string;
   devices: readonly MyDevice[];
   /** Why there is no list. */
   problem?: string;
 };
 
-async function shownList(list: string, connections: Connections): Promise<ShownList> {
+async function readDeviceList(list: string, connections: Connections): Promise<DeviceList> {
   const { origin: url } = new URL(list);
   try {
     return { url, devices: await connections.devices(list) };
@@ -72,7 +72,7 @@ async function shownList(list: string, connections: Connections): Promise<ShownL
   }
 }
 
-function listLines(lists: readonly ShownList[]): string[] {
+function listLines(lists: readonly DeviceList[]): string[] {
   if (lists.length === 0)
     return ['no Latchkey server is known', 'hint: latchkey setup https://latchkey.example.com'];
   return lists.flatMap(({ url, devices, problem }) => {
@@ -100,7 +100,7 @@ function day(at: number): string {
   return new Date(at * 1000).toISOString().slice(0, 10);
 }
 
-function listsJson(lists: readonly ShownList[]): string {
+function listsJson(lists: readonly DeviceList[]): string {
   return JSON.stringify({
     lists: lists.map(({ url, devices, problem }) => ({
       url,

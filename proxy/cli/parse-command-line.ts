@@ -143,7 +143,7 @@ function unknownCommand(word: string): UsageError {
   );
 }
 
-/** Whoever typed a key as an argument left it in the history of the shell. */
+/** A key that was typed as an argument is in the history of the shell. */
 function typedKey(): UsageError {
   return new UsageError(
     '--api-key takes no value: Latchkey asks for the key',

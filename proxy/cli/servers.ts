@@ -50,14 +50,14 @@ export async function listAt(url: string, connections: Connections): Promise<str
   );
 }
 
-/** Nobody is signed in at a list; anything else is an error of the command. */
+/** The sign-in to a list is missing; anything else is an error of the command. */
 const signedOut: ProblemOf = (error) =>
   error instanceof TokenError && error.code === 'signed_out' ? error.message : undefined;
 
-type ShownServer = ServerListView['servers'][number];
+type ListedServer = ServerListView['servers'][number];
 
 /** `in_use`: an assistant starts its connection. `connected`: there is a connection. `available`: the person can choose it. */
-function stateOf({ connection, assistants }: ShownServer): 'in_use' | 'connected' | 'available' {
+function stateOf({ connection, assistants }: ListedServer): 'in_use' | 'connected' | 'available' {
   if (assistants.length > 0) return 'in_use';
   return connection === undefined ? 'available' : 'connected';
 }
@@ -114,7 +114,7 @@ function withdrawnLines(one: WithdrawnServer): string[] {
   ];
 }
 
-function stateWords(server: ShownServer): string {
+function stateWords(server: ListedServer): string {
   const { connection = '', assistants } = server;
   switch (stateOf(server)) {
     case 'in_use':

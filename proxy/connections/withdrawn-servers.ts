@@ -55,7 +55,7 @@ async function removeEntries(
 /**
  * Asks whether a server is withdrawn, and takes it out if so. For a connection that has lost its sign-in.
  *
- * @returns `undefined` if it is not withdrawn, or nobody says so
+ * @returns `undefined` if it is not withdrawn, or if that is unknown
  */
 export async function takeOutIfWithdrawn(
   url: string,

@@ -152,7 +152,7 @@ export class ProviderChecks {
       for (let next = waiting.shift(); next && !isSilent; next = waiting.shift()) {
         if (this.#isClosed) return;
         const outcome = await this.#check(next, at).catch((error: unknown) => {
-          // Its claim ends by itself, so that it is not repeated at once.
+          // Its claim stays until it expires, so that the check is not repeated immediately.
           this.#ports.failed(error);
           return 'answered' as const;
         });

@@ -327,7 +327,7 @@ export function checkDeliberate(actor: Actor, now: EpochSeconds): void {
   if (!isToken || actor.factors === 1) checkRecent(actor, now);
 }
 
-/** @throws {AdministrationRefusal} `invalid` for trust that the issuer cannot have, and for groups of nobody */
+/** @throws {AdministrationRefusal} `invalid` for trust that the issuer cannot have, and for unknown groups */
 async function checkTrust(
   issuer: string,
   {

@@ -131,7 +131,7 @@ const leastRole = {
   'grants.manage': 'admin',
   'audit.read': 'admin',
   'webhook.manage': 'admin',
-  // Whoever sees what needs attention.
+  // Everyone who sees what needs attention.
   'notice.manage': 'admin',
   'mail.read': 'admin',
   // The person who chooses the mail server can read every invitation, also those of owners.

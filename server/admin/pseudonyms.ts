@@ -84,7 +84,7 @@ export const pseudonymizeCommand: Command = {
     const ids = new Set([...(account ? [account.id] : []), ...callers]);
     if (ids.size === 0) {
       throw new CommandError(
-        `nobody has the address ${text}, and no recorded call of ${name} carries it`,
+        `no person has the address ${text}, and no recorded call of ${name} carries it`,
         'enter the ID of the person, which call show prints',
       );
     }

@@ -91,7 +91,7 @@ export function toServerView(
   };
 }
 
-/** The view for a reader, who sees no names of what nobody can use unless they manage servers. */
+/** The view for a reader, who sees no names of what no caller can use unless they manage servers. */
 export function readableServer<View extends ServerView>(
   view: View,
   reader: Parameters<typeof seesAllNames>[0],

@@ -15,7 +15,7 @@ export interface NameReader {
 
 export type IsShown = (one: Primitive) => boolean;
 
-/** Whether a reader is shown all names, also of what nobody may use. */
+/** Whether a reader is shown all names, also of what no caller may use. */
 export function seesAllNames({ role }: Pick<NameReader, 'role'>): boolean {
   return mayDo(role, 'server.manage');
 }

@@ -1,4 +1,4 @@
-// Upstreams that Latchkey asks by itself: for their health, for a page that lists tools, and to try a key.
+// Upstreams that Latchkey asks without a call: for their health, for a page that lists tools, and to try a key.
 
 import type { Tracing } from 'latchkey-mcp/tracing';
 import type { Clock } from '#model/clock';

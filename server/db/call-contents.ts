@@ -126,7 +126,7 @@ export async function nextStoringTarget(
     .where('id', '=', organizationId)
     .executeTakeFirst();
   const most = owner ? (owner.call_retention_days ?? callRetentionDays.default) : 0;
-  // Without its call, nobody could find it.
+  // Without its call, it could not be found.
   const days = Math.min(settings?.days ?? 0, most);
   return { organizationId, targetId, days, deletedBeforeMs: settings?.deletedBeforeMs ?? 0 };
 }

@@ -136,8 +136,8 @@ function lastSeen({ lastUsedAt, since }: Device): EpochSeconds {
 /**
  * Revokes all grants of a device, and deletes its codes and the consents that would give them back without a question.
  *
- * Locks the device first: whoever gives it a code or a grant records it in the same transaction, which ends before this one or waits
- * for it. Codes come next: one that is being redeemed concurrently has become a grant by then, or never will.
+ * Locks the device first: each transaction that gives it a code or a grant also records the device, and so ends before this one or
+ * waits for it. Codes come next: one that is being redeemed concurrently has become a grant by then, or never will.
  *
  * Where a provider vouches for people, one of the grants stays to refuse assertions of this device, even if none was by an assertion.
  *

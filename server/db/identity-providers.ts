@@ -24,7 +24,7 @@ export interface ProviderRecord extends ProviderChecking {
   readonly groupsClaim: string;
   /** Whether addresses are trusted that the provider does not claim to have verified. */
   readonly emailTrusted: boolean;
-  /** The role of people who join by signing in; absent if nobody joins so. */
+  /** The role of people who join by signing in; absent if people cannot join. */
   readonly joiningRole: JoiningRole | undefined;
   /** The groups of people who join, by id. */
   readonly joiningGroups: readonly string[];
@@ -290,6 +290,6 @@ export function readProvider(row: Selectable<Schema['identity_provider']>): Prov
 }
 
 function readJoiningRole(role: string): JoiningRole {
-  if (!isRole(role) || role === 'owner') throw new TypeError(`nobody joins as ${role}`);
+  if (!isRole(role) || role === 'owner') throw new TypeError(`people cannot join as ${role}`);
   return role;
 }

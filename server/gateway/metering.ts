@@ -217,7 +217,7 @@ export class Metering {
 
   /** It began this task, or is about it. `status` is what its answer says of the task. */
   isOfTask(sealedId: string, status?: string): void {
-    // Whoever reads a row must not learn the id.
+    // Readers of a row must not learn the id.
     this.#callId = createHash('sha256').update(sealedId).digest('hex').slice(0, callIdLetters);
     if (this.#envelope?.method === 'tasks/get') this.#taskEnd = taskEnds.get(status ?? '');
   }

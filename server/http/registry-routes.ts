@@ -41,7 +41,7 @@ interface Answer {
 }
 
 const json = 'application/json; charset=utf-8';
-// One answer for what does not exist and for what is not published, so that nobody finds out which.
+// One answer for what does not exist and for what is not published, so that it does not reveal which.
 const noServer: Answer = { status: 404, body: { error: 'Server not found' } };
 
 /**

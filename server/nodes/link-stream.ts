@@ -106,7 +106,7 @@ export class LinkStream {
   #wasRead = false;
   #isClosed = false;
   #failure: Error | undefined;
-  /** Present while somebody waits. */
+  /** Present while a caller waits. */
   #changed: PromiseWithResolvers<void> | undefined;
 
   constructor(options: LinkStreamOptions) {

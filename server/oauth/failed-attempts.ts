@@ -15,7 +15,7 @@ export interface Attempt {
 /**
  * Throttles guesses of client secrets. After twenty failures within five minutes, an address is refused. After twenty
  * wrong secrets for one client, that client is refused too, except from other addresses with the right secret. Counts
- * are kept in memory and sent to other nodes. Throttling only saves work: secrets have 178 random bits, so nobody can guess one.
+ * are kept in memory and sent to other nodes. Throttling only saves work: secrets have 178 random bits, so they cannot be guessed.
  *
  * RFC 6749 §2.3.1, RFC 6585 §4
  */

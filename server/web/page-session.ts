@@ -72,7 +72,7 @@ export function currentMemberOf(
   };
 }
 
-/** The person who signed in to their whole account: nobody through a provider of an organization, which must not change accounts. */
+/** The person who signed in to their whole account, not through a provider of an organization, which must not change accounts. */
 export function currentPersonOf(base: string, ports: CurrentPersonPorts): CurrentOf<CurrentPerson> {
   const currentMember = currentMemberOf(base, ports);
   return async (request) => {

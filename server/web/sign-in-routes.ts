@@ -301,7 +301,7 @@ const signInByCode: SignInForm = async (form, request, reply, options) => {
   }
 };
 
-/** What a person, or somebody who is not signed in, did to an account. */
+/** What a person, signed in or not, did to an account. */
 interface AccountEvent {
   readonly userId: string | undefined;
   readonly action: string;

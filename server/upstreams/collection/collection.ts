@@ -173,7 +173,7 @@ export class Collections {
     throw notTheirs();
   }
 
-  /** What a name stands for. If it is unknown, the list is read first, because nobody may have listed it yet. */
+  /** What a name stands for. If it is unknown, the list is read first, because it may not have been listed yet. */
   async #found(subject: Subject, caller: CollectionCaller): Promise<ShownEntry> {
     const { kind, name } = subject;
     const known = namesOf(caller.upstream).find(kind, name);

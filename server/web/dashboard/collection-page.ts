@@ -35,7 +35,7 @@ import {
   fewTools,
   manyTools,
   runningCount,
-  type ShownSum,
+  type CollectionSum,
   sizeWords,
 } from './collection-sums.ts';
 
@@ -51,7 +51,7 @@ interface NewCollectionData {
     readonly members: readonly string[];
   };
   readonly servers: readonly { readonly name: string; readonly text: string }[];
-  readonly sum: ShownSum;
+  readonly sum: CollectionSum;
   readonly errors: readonly FieldError[];
 }
 
@@ -105,7 +105,7 @@ export interface Preview {
   readonly outcome:
     | { readonly type: 'none' }
     | { readonly type: 'unknown' }
-    | { readonly type: 'seen'; readonly sum: ShownSum; readonly unseen: readonly string[] };
+    | { readonly type: 'seen'; readonly sum: CollectionSum; readonly unseen: readonly string[] };
 }
 
 interface CollectionPageData {
@@ -118,7 +118,7 @@ interface CollectionPageData {
   readonly servers: string;
   readonly members: readonly Member[];
   readonly names: readonly Name[];
-  readonly sum: ShownSum;
+  readonly sum: CollectionSum;
   /** `undefined` for people who may not see what others can use. */
   readonly preview: Preview | undefined;
   /** The servers that can be added; `undefined` for people who may not change the collection. */
@@ -160,7 +160,7 @@ ${dataTable(
   return layout({ title: `Members of ${titleText(heading)}`, width: 'table' }, frame, content);
 }
 
-function sumWords(shown: ShownSum): string {
+function sumWords(shown: CollectionSum): string {
   const { tools } = shown;
   if (tools === 0)
     return 'No tool is shown yet: they appear when someone lists the tools of the collection.';
@@ -316,7 +316,7 @@ interface MemberToolsData {
   readonly cancel: string;
   readonly entered: EnteredTools;
   readonly items: readonly Choosable[];
-  readonly sum: ShownSum;
+  readonly sum: CollectionSum;
 }
 
 const memberWords: ToolChoiceWords = {

@@ -8,7 +8,7 @@ import type { ToolSelection } from '#model/tool-rights';
 import { html, type Html } from '#web/html';
 
 /** How much assistants get to read. */
-export interface ShownSum {
+export interface CollectionSum {
   readonly tools: number;
   /** Approximate. */
   readonly tokens: number;
@@ -28,7 +28,7 @@ export async function sumOf(
   db: Db,
   organization: string,
   tools: readonly Pick<Name, 'server' | 'name'>[],
-): Promise<ShownSum> {
+): Promise<CollectionSum> {
   let characters = 0;
   for (const server of new Set(tools.map((one) => one.server))) {
     const found = await findServer(db, organization, server);
@@ -72,12 +72,12 @@ export const assistants = [
 ] as const;
 
 /** `34 tools, about 9,000 tokens` */
-export function sizeWords({ tools, tokens }: ShownSum): string {
+export function sizeWords({ tools, tokens }: CollectionSum): string {
   const size = tokens > 0 ? `, about ${tokens.toLocaleString('en')} tokens` : '';
   return `${tools} ${tools === 1 ? 'tool' : 'tools'}${size}`;
 }
 
-function choiceWords(sum: ShownSum): string {
+function choiceWords(sum: CollectionSum): string {
   const limits = assistants.flatMap(({ text, most }) =>
     most === undefined ? [] : [`${text} shows ${most}`],
   );
@@ -88,7 +88,7 @@ function choiceWords(sum: ShownSum): string {
  * What the choice in a form amounts to. It is counted again as boxes are ticked, or with a button. It comes after the button that saves, which
  * the Enter key stands for.
  */
-export function runningCount(sum: ShownSum): Html {
+export function runningCount(sum: CollectionSum): Html {
   return html`<div class="actions" data-count>
 <p role="status">${choiceWords(sum)}</p>
 <button name="count" value="1">Count again</button>

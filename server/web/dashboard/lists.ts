@@ -72,7 +72,7 @@ interface ListShape {
 interface ListQuery {
   /** For the operation. */
   readonly input: Readonly<Record<string, string | number>>;
-  /** For a list that its page filters and cuts by itself. */
+  /** For a list that its page, not the operation, filters and cuts. */
   readonly part: {
     readonly filter: string;
     readonly state: string;

@@ -81,7 +81,7 @@ export async function mailServerOf(
   { db }: Pick<DashboardPorts, 'db'>,
 ): Promise<MailServerView | undefined> {
   const found = await findOrganization(db, organization);
-  // An operation that finds nothing is refused, and refusals are in the audit log: nobody was denied anything here.
+  // An operation that finds nothing is refused, and refusals are in the audit log: but nothing was denied here.
   if (!found || !(await findMailServer(db, found.id))) return undefined;
   try {
     return await perform(mailServerRead);
@@ -150,7 +150,7 @@ function serverFacts({ mails, lastSuccessAt }: MailServerView): readonly Fact[] 
 
 function failureWords({ lastFailure, nextAttemptAt }: MailServerView): string | undefined {
   if (lastFailure === null || nextAttemptAt === null) return undefined;
-  return `No mail can be sent: the server ${lastFailure}. Latchkey tries again by itself.`;
+  return `No mail can be sent: the server ${lastFailure}. Latchkey keeps trying.`;
 }
 
 const kindWords = { invitation: 'Invitation', reminder: 'Reminder', notice: 'Notice' } as const;

@@ -65,7 +65,8 @@ test.each(['by address', 'by ID'])(
     const again = admin.run('user', 'pseudonymize', 'dana@example.com', ...organization);
     await expect(again).rejects.toMatchObject({
       name: 'CommandError',
-      message: 'nobody has the address dana@example.com, and no recorded call of acme carries it',
+      message:
+        'no person has the address dana@example.com, and no recorded call of acme carries it',
     });
   },
 );
