@@ -94,10 +94,13 @@ export function severityOf(level: string | undefined): number {
 }
 
 /**
- * The member of `_meta` in which the parts of Latchkey tell each other, in an answer to `server/discover`, that tasks of the legacy era are
- * available. No other client or server knows it.
+ * The member of `_meta` in which the parts of Latchkey tell each other that tasks of the legacy era are available, in an answer to
+ * `server/discover`, and that a caller wants to be told of them, in `subscriptions/listen`. No other client or server knows it.
  */
 export const legacyTasks = 'dev.latchkey/legacyTasks';
+
+/** Announces the status of a task of the legacy era. MCP 2025-11-25 tasks */
+export const taskStatus = 'notifications/tasks/status';
 
 /** Announces that a legacy client has other roots. The modern era has no such message: its servers ask for roots with each call. */
 export const rootsChanged = 'notifications/roots/list_changed';

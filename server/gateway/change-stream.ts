@@ -2,7 +2,12 @@ import type { EndSignal } from '#model/ending';
 import { changedObject } from 'latchkey-mcp/json-edit';
 import { type Message, messageOf, objectAt, spanAt } from 'latchkey-mcp/message';
 import { type Changes, allChanged, changesIn, filterOf } from 'latchkey-mcp/subscriptions';
-import { type ClientDescription, modernRequest, subscriptionId } from 'latchkey-mcp/translation';
+import {
+  type ClientDescription,
+  legacyTasks,
+  modernRequest,
+  subscriptionId,
+} from 'latchkey-mcp/translation';
 import {
   type Inbox,
   carriesMessages,
@@ -10,6 +15,7 @@ import {
   messagesLetGo,
   modernPost,
 } from './adapter-messages.ts';
+import { progress, type TaskTokens } from './legacy-tasks.ts';
 import { changeIn } from './link-listeners.ts';
 import { ReopenPauses } from './live-stream.ts';
 import type { Upstream } from './upstream.ts';
@@ -51,6 +57,7 @@ interface Leg {
  */
 export class ChangeStream {
   readonly #client: () => ClientDescription;
+  readonly #tasks: TaskTokens | undefined;
   readonly #uris = new Set<string>();
   readonly #pauses = new ReopenPauses();
   #lists: readonly string[] = [];
@@ -60,8 +67,10 @@ export class ChangeStream {
   /** Changes may have been missed, because a stream broke off and none has been acknowledged since. */
   #hasGap = false;
 
-  constructor(client: () => ClientDescription) {
+  /** With `tasks`, the upstream is a collection whose members have tasks of the legacy era, and the caller is told of its own. */
+  constructor(client: () => ClientDescription, tasks?: TaskTokens) {
     this.#client = client;
+    this.#tasks = tasks;
   }
 
   /**
@@ -149,7 +158,8 @@ export class ChangeStream {
     const current = this.#current;
     const wanted = { lists: this.#lists, uris: [...this.#uris] };
     const reader = this.#reader;
-    if (!reader || wanted.lists.length + wanted.uris.length === 0) {
+    const isNothing = wanted.lists.length + wanted.uris.length === 0 && !this.#tasks;
+    if (!reader || isNothing) {
       this.#cut(current);
       this.#current = undefined;
       return undefined;
@@ -216,13 +226,17 @@ export class ChangeStream {
     const change = changeIn(message);
     // No caller can have subscribed to such a long URI.
     if (change && change.uri.length > maxUriLength) return;
-    const told = withoutSubscription(change?.message ?? message);
-    this.#reader?.inbox.push(told, change?.key, { isLog: message.envelope.method === logMessage });
+    const { method } = message.envelope;
+    const news = this.#tasks && method === progress ? this.#tasks.told(message) : message;
+    if (!news) return;
+    const told = withoutSubscription(change?.message ?? news);
+    this.#reader?.inbox.push(told, change?.key, { isLog: method === logMessage });
   }
 
   #request(wanted: Changes): Message {
     this.#count += 1;
-    const params = JSON.stringify({ notifications: filterOf(wanted) });
+    const _meta = this.#tasks && { [legacyTasks]: true };
+    const params = JSON.stringify({ notifications: filterOf(wanted), _meta });
     const text = `{"jsonrpc":"2.0","id":"listens-${this.#count}","method":"subscriptions/listen","params":${params}}`;
     return modernRequest(messageOf(text), this.#client());
   }

@@ -38,6 +38,7 @@ import {
 import { discardAnswer } from './answers.ts';
 import { ChangeStream } from './change-stream.ts';
 import type { AdaptedCall } from './call.ts';
+import { progress, TaskTokens } from './legacy-tasks.ts';
 import { messageIn, type Upstream, type UpstreamAnswer, type UpstreamRequest } from './upstream.ts';
 import { discover } from './upstream-handshake.ts';
 
@@ -160,6 +161,8 @@ class LegacySessionOverModern {
   readonly #running = new Map<string, AbortController>();
   readonly #isSubscribable: boolean;
   readonly #isCollection: boolean;
+  /** Absent unless the upstream is a collection whose members have tasks. */
+  readonly #tasks: TaskTokens | undefined;
   #client: ClientDescription;
 
   constructor({ owner, client, answer, isCollection = false }: SessionParts) {
@@ -170,7 +173,9 @@ class LegacySessionOverModern {
     this.#isCollection = isCollection;
     this.#isSubscribable = announces('resources', 'subscribe');
     this.lists = Object.keys(filterMembers).filter((list) => announces(list, 'listChanged'));
-    this.changes = new ChangeStream(() => this.#client);
+    const hasTasks = isCollection && valueAt(answer, 'result', '_meta', legacyTasks) !== undefined;
+    this.#tasks = hasTasks ? new TaskTokens() : undefined;
+    this.changes = new ChangeStream(() => this.#client, this.#tasks);
   }
 
   /** Handles a message of the caller. */
@@ -240,20 +245,33 @@ class LegacySessionOverModern {
     };
     try {
       const [client, caller] = [this.#client, this.#caller];
-      const sent = modernRequest(message, client);
+      const asked = this.#tasks?.sent(message) ?? message;
+      const sent = modernRequest(asked, client);
       const first = await upstream.send(modernPost(sent, signal, headers));
       if (!carriesMessages(first)) {
         over();
         return first;
       }
       const ports = { upstream, client, caller, signal, headers };
-      return await answerOf(until(translatedCall(message, first, ports), cancelled.signal, over));
+      const messages = toldOfTasks(translatedCall(asked, first, ports), this.#tasks);
+      return await answerOf(until(messages, cancelled.signal, over));
     } catch (error) {
       over();
       if (!cancelled.signal.aborted || callers.aborted) throw error;
       // A cancelled request gets no response. MCP 2025-11-25 cancellation
       return streamOf(nothing());
     }
+  }
+}
+
+/** The messages, with progress of tasks under the caller's own tokens. */
+async function* toldOfTasks(
+  messages: AsyncGenerator<Message>,
+  tasks: TaskTokens | undefined,
+): AsyncGenerator<Message> {
+  for await (const message of messages) {
+    const isProgress = message.envelope.method === progress;
+    yield (isProgress && tasks?.told(message)) || message;
   }
 }
 

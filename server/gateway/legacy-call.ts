@@ -22,12 +22,15 @@ interface CallOptions {
   readonly isAskable: boolean;
   readonly hold?: Upstream['hold'];
   readonly giveUp?: GiveUp | undefined;
+  readonly task?: LegacyCall['task'];
 }
 
 /** A request that a legacy upstream has not answered yet. */
 export class LegacyCall {
   /** The id as JSON text, which is also the progress token. */
   readonly id: string;
+  /** Present if the request begins a task of the legacy era or is about one, and the caller knows such tasks. */
+  readonly task: { readonly progressToken: string | undefined } | undefined;
   readonly #ended = new AbortController();
   readonly #ports: LegacyCallPorts;
   readonly #isCallers: boolean;
@@ -43,8 +46,9 @@ export class LegacyCall {
   constructor(
     id: string,
     ports: LegacyCallPorts,
-    { isCallers, isAskable, hold, giveUp }: CallOptions,
+    { isCallers, isAskable, hold, giveUp, task }: CallOptions,
   ) {
+    this.task = task;
     this.#endCaller = giveUp;
     this.id = id;
     this.#isCallers = isCallers;

@@ -7,17 +7,19 @@ import {
   messageOf,
   readMessage,
   resultTo,
+  stringAt,
   textAt,
   valueAt,
 } from 'latchkey-mcp/message';
 import { SseEvents } from 'latchkey-mcp/sse';
 import { allChanged } from 'latchkey-mcp/subscriptions';
-import { logLevels, severityOf } from 'latchkey-mcp/translation';
+import { logLevels, severityOf, taskStatus } from 'latchkey-mcp/translation';
 import { carriesMessages, maxKeptBytes, messagesLetGo } from './adapter-messages.ts';
 import { discardAnswer, endUpstreamSession, failure, wholeBody } from './answers.ts';
 
 import { freeBytes, type GiveUp } from './body-memory.ts';
 import { LegacyCall, type LegacyCallPorts } from './legacy-call.ts';
+import { LegacyTasks, progress, TaskMap, withProgressToken } from './legacy-tasks.ts';
 import { LinkListeners } from './link-listeners.ts';
 import { ReopenPauses } from './live-stream.ts';
 import { post, type Upstream, type UpstreamAnswer, type UpstreamRequest } from './upstream.ts';
@@ -63,6 +65,8 @@ export interface CallersRequest {
   readonly hold?: Upstream['hold'];
   /** Ends the request, because others need the memory of its messages. */
   readonly giveUp?: GiveUp | undefined;
+  /** See `LegacyCall`; the token is the caller's own, as JSON text. */
+  readonly task?: LegacyCall['task'];
 }
 
 /**
@@ -80,11 +84,14 @@ export class LegacyLink {
   /** The upstream's answer to `initialize`. */
   readonly initialized: Message;
   readonly listeners: LinkListeners;
+  readonly tasks: LegacyTasks;
   readonly #upstream: Upstream;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #hasSession: boolean;
   readonly #canAsk: ReadonlySet<string>;
   readonly #calls = new BriefMap<string, LegacyCall>();
+  /** The callers' tokens for the progress of tasks, by the ids of the requests that began them. */
+  readonly #taskTokens = new TaskMap<string>();
   /** Questions for the next call that can be asked. */
   readonly #held = new Set<Message>();
   readonly #closed = new AbortController();
@@ -101,7 +108,7 @@ export class LegacyLink {
   #listening: Promise<boolean> | undefined;
   #lastId = 0;
 
-  constructor(handshake: Handshake) {
+  constructor(handshake: Handshake, tasks = new LegacyTasks()) {
     const { upstream, client, initialized, sessionId } = handshake;
     const can: object = JSON.parse(client.capabilities);
     this.initialized = initialized;
@@ -115,6 +122,7 @@ export class LegacyLink {
       Object.keys(askable).filter((method) => Object.hasOwn(can, askable[method] ?? '')),
     );
     this.listeners = new LinkListeners(this);
+    this.tasks = tasks;
   }
 
   /** Completes the handshake. */
@@ -163,13 +171,14 @@ export class LegacyLink {
    * gets a question: some upstreams begin their answer only after the response to the question.
    */
   start(message: Message, callers: CallersRequest): Promise<Started> {
-    const { headers, signal } = callers;
-    const { id = '', method = '' } = message.envelope;
+    const { headers, signal, task } = callers;
+    const { id = '', method = '', taskId } = message.envelope;
+    if (task && taskId !== undefined) this.tasks.note(taskId);
     const call = this.#open(id, { ...callers, isAskable: asking.has(method) });
     signal.addEventListener('abort', call, once);
     if (signal.aborted) call.cancel();
-    // An upstream may send its questions on the stream that belongs to no call.
-    if (this.#hasSession && this.#canAsk.size > 0) void this.listen();
+    // An upstream may send its questions, and news of tasks, on the stream that belongs to no call.
+    if (this.#hasSession && (this.#canAsk.size > 0 || task)) void this.listen();
     const { promise, resolve, reject } = Promise.withResolvers<Started>();
     let hasBegun = false;
     call.whenBegun(() => {
@@ -268,6 +277,7 @@ export class LegacyLink {
       isAskable: callers?.isAskable ?? false,
       hold: callers?.hold ?? this.#upstream.hold,
       giveUp: callers?.giveUp,
+      task: callers?.task,
     });
     this.#calls.set(id, call);
     return call;
@@ -296,6 +306,7 @@ export class LegacyLink {
       }
       const response = onlyResponse(answer, call);
       if (response) {
+        this.#noteTask(call, response);
         call.answered();
         return { outcome: 'answered', response };
       }
@@ -320,13 +331,46 @@ export class LegacyLink {
   #route(message: Message, about?: LegacyCall): void {
     const { kind, id = '', method = '' } = message.envelope;
     if (kind === 'response') {
-      if (id === about?.id) about.answer(message);
+      if (id !== about?.id) return;
+      this.#noteTask(about, message);
+      about.answer(message);
     } else if (kind === 'request') this.#ask(message, about);
     else if (this.listeners.take(message)) return;
     else if (method === 'notifications/message' && !about && this.listeners.takeLog(message))
       return;
-    else if (method !== 'notifications/progress') this.#fitting('isOpen', about)?.push(message);
-    else this.#calls.get(textAt(message, 'params', 'progressToken') ?? '')?.push(message);
+    else if (method === taskStatus) this.#tellOfTask(message, about);
+    else if (method !== progress) this.#fitting('isOpen', about)?.push(message);
+    else {
+      const call = this.#calls.get(textAt(message, 'params', 'progressToken') ?? '');
+      if (call?.isOpen) call.push(message);
+      else this.#tellOfTask(message, about);
+    }
+  }
+
+  /** Notes the task that an answer says has begun. Its progress continues under the token of the request. */
+  #noteTask({ id, task }: LegacyCall, response: Message): void {
+    const taskId = task && stringAt(response, 'result', 'task', 'taskId');
+    if (taskId === undefined) return;
+    this.tasks.note(taskId);
+    if (task?.progressToken !== undefined) this.#taskTokens.set(id, task.progressToken);
+  }
+
+  /** On the stream of a call that is about a task, the caller gets it there; otherwise, whoever listens to the tasks of the owner. */
+  #tellOfTask(message: Message, about: LegacyCall | undefined): void {
+    if (about?.task && about.isOpen) about.push(message);
+    else {
+      const news = this.taskNews(message);
+      if (news) this.tasks.tell(news);
+    }
+  }
+
+  /** The status of a task of the owner, or its progress under the caller's token; `undefined` for other messages. */
+  taskNews(message: Message): Message | undefined {
+    if (message.envelope.method === taskStatus) {
+      return this.tasks.has(stringAt(message, 'params', 'taskId')) ? message : undefined;
+    }
+    const token = this.#taskTokens.get(textAt(message, 'params', 'progressToken') ?? '');
+    return token === undefined ? undefined : withProgressToken(message, token);
   }
 
   #ask(question: Message, about?: LegacyCall): void {

@@ -5,6 +5,7 @@ import type { ClientDescription } from 'latchkey-mcp/translation';
 import type { AdaptedCall } from './call.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import { LegacyLink } from './legacy-link.ts';
+import { LegacyTasks } from './legacy-tasks.ts';
 import type { Upstream } from './upstream.ts';
 import { initialize } from './upstream-handshake.ts';
 import type { Target } from '#model/endpoints';
@@ -12,6 +13,11 @@ import type { Target } from '#model/endpoints';
 const idleSeconds = 300;
 const idleCheckMs = 30_000;
 const maxPerOwner = 16;
+
+/** The links of one owner, by name. */
+class OwnLinks extends Map<string, KeptLink> {
+  readonly tasks = new LegacyTasks();
+}
 
 interface KeptLink {
   readonly opening: Promise<LegacyLink | undefined>;
@@ -25,7 +31,7 @@ interface KeptLink {
  * whose scopes or server changed gets a new one. After five minutes without use a link ends, also at the upstream.
  */
 export class LegacyLinks {
-  readonly #byOwner = new Map<string, Map<string, KeptLink>>();
+  readonly #byOwner = new Map<string, OwnLinks>();
   readonly #clock: Clock;
   readonly #timer: NodeJS.Timeout;
 
@@ -45,7 +51,7 @@ export class LegacyLinks {
     client: ClientDescription,
   ): Awaitable<LegacyLink | undefined> {
     const name = nameOf({ admission, target }, client);
-    const own = this.#byOwner.get(owner) ?? new Map<string, KeptLink>();
+    const own = this.#byOwner.get(owner) ?? new OwnLinks();
     this.#byOwner.set(owner, own);
     const known = own.get(name);
     if (known) {
@@ -53,7 +59,7 @@ export class LegacyLinks {
       return known.link ?? known.opening;
     }
     if (own.size >= maxPerOwner) this.#evictOldest(owner, own);
-    const opening = open(upstream, client);
+    const opening = open(upstream, client, own.tasks);
     const kept: KeptLink = { opening, link: undefined, usedAt: this.#clock.now() };
     own.set(name, kept);
     const drop = () => this.#drop(owner, name, kept);
@@ -166,10 +172,11 @@ function cachedDigest(value: object, text: () => string): string {
 async function open(
   upstream: Upstream,
   client: ClientDescription,
+  tasks: LegacyTasks,
 ): Promise<LegacyLink | undefined> {
   const initialized = await initialize(upstream, client);
   if (initialized.outcome === 'refused') return undefined;
-  const link = new LegacyLink(initialized.handshake);
+  const link = new LegacyLink(initialized.handshake, tasks);
   try {
     await link.begin();
   } catch (error) {

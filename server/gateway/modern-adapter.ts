@@ -12,6 +12,7 @@ import {
   resultTo,
   spanAt,
   stringAt,
+  textAt,
   valueAt,
 } from 'latchkey-mcp/message';
 import { changesIn, filterOf } from 'latchkey-mcp/subscriptions';
@@ -29,6 +30,7 @@ import {
   rootsChanged,
   severityOf,
   subscriptionId,
+  taskStatus,
 } from 'latchkey-mcp/translation';
 import { answerOf, emptyAnswer, jsonOf, streamOf } from './adapter-messages.ts';
 import type { AdaptedCall } from './call.ts';
@@ -36,6 +38,7 @@ import { GatewayRefusal } from './gateway-refusal.ts';
 import type { LegacyCall } from './legacy-call.ts';
 import type { LegacyLink } from './legacy-link.ts';
 import { LegacyLinks } from './legacy-links.ts';
+import { isOfTask, progress, withProgressToken } from './legacy-tasks.ts';
 import { messageIn, type Upstream, type UpstreamAnswer, type UpstreamRequest } from './upstream.ts';
 
 /** Legacy methods without a modern counterpart. */
@@ -75,7 +78,7 @@ export class ModernAdapter {
   async send(request: UpstreamRequest, caller: AdaptedCall): Promise<UpstreamAnswer | undefined> {
     const { signal } = request;
     const message = messageIn(request);
-    const { kind, id = 'null', method = '' } = message?.envelope ?? {};
+    const { kind, id = 'null', method = '', progressToken } = message?.envelope ?? {};
     // A collection passes on what legacy callers say of roots and tasks, which differ between the eras, as it is.
     const isMember = caller.admission.proved.type === 'member';
     if (message && kind === 'notification' && method === rootsChanged && isMember) {
@@ -102,13 +105,16 @@ export class ModernAdapter {
       if (logging) await logging;
       if (method === 'subscriptions/listen') {
         const { logLevel } = client;
-        return streamOf(listening(link, message, { signal, upstream: caller.upstream, logLevel }));
+        const { upstream } = caller;
+        const options = { signal, upstream, logLevel, hearsTasks: isMember };
+        return streamOf(listening(link, message, options));
       }
       const started = await link.start(legacyRequest(message, link.nextId()), {
         headers: request.headers,
         signal,
         hold: caller.upstream.hold,
         giveUp: caller.upstream.giveUp,
+        ...(isMember && isOfTask(message) && { task: { progressToken } }),
       });
       if (started.outcome === 'answered') {
         const result = modernResult(started.response, method, id);
@@ -180,7 +186,8 @@ export class ModernAdapter {
       return this.#ask(message, { owner, link, call, question });
     };
     const { logLevel } = this.#client(message);
-    return answerOf(modernCall(message, call, { ask, logLevel, signal }), modernStatus);
+    const taskNews = call.task && ((news: Message) => link.taskNews(news));
+    return answerOf(modernCall(message, call, { ask, logLevel, signal, taskNews }), modernStatus);
   }
 
   #ask({ envelope: { id = 'null' } }: Message, interrupted: InterruptedCall): Message {
@@ -205,11 +212,12 @@ export interface ModernCallPorts {
   readonly logLevel: string | undefined;
   /** Aborted when the caller disconnected. */
   readonly signal: EndSignal;
+  /** What the caller is told of a task by a message; absent for callers that know nothing of tasks of the legacy era. */
+  readonly taskNews?: ((message: Message) => Message | undefined) | undefined;
 }
 
 /** Notifications that only have a meaning in the legacy era. */
-const legacyNotifications =
-  /^notifications\/(?:elicitation\/complete|tasks\/status|cancelled|initialized)$/;
+const legacyNotifications = /^notifications\/(?:elicitation\/complete|cancelled|initialized)$/;
 
 /**
  * A legacy upstream's messages about one call, translated for a modern caller, until the upstream answers the call or
@@ -218,7 +226,7 @@ const legacyNotifications =
 async function* modernCall(
   { envelope: { id = 'null', method = '', progressToken } }: Message,
   call: LegacyCall,
-  { ask, logLevel, signal }: ModernCallPorts,
+  { ask, logLevel, signal, taskNews }: ModernCallPorts,
 ): AsyncGenerator<Message> {
   const stop = () => call.cancel();
   signal.addEventListener('abort', stop, { once: true });
@@ -232,8 +240,13 @@ async function* modernCall(
         isAsked = true;
         return yield ask(message);
       }
-      if (what === 'notifications/progress') {
-        if (progressToken !== undefined) yield withToken(message, progressToken);
+      const isOwnProgress =
+        what === progress && textAt(message, 'params', 'progressToken') === call.id;
+      if (isOwnProgress) {
+        if (progressToken !== undefined) yield withProgressToken(message, progressToken);
+      } else if (what === progress || what === taskStatus) {
+        const news = taskNews?.(message);
+        if (news) yield news;
       } else if (what === 'notifications/message') {
         if (isLoggedFrom(logLevel, message)) yield message;
       } else if (!legacyNotifications.test(what)) yield message;
@@ -251,17 +264,10 @@ function isLoggedFrom(level: string | undefined, message: Message): boolean {
   );
 }
 
-/** A progress notification with the caller's own token, which is JSON text. */
-function withToken(progress: Message, progressToken: string): Message {
-  const { body, envelope } = progress;
-  const params = changedObject(body, spanAt(progress, 'params'), { progressToken });
-  return messageOf(changedObject(body, envelope.root, { params }));
-}
-
 /**
  * A legacy upstream's notifications as the stream of a `subscriptions/listen`: first the accepted subscription, then
  * changes, and, when the upstream's own stream has ended for good, the end. A request with a log level also gets log messages that
- * belong to no call.
+ * belong to no call. A caller of a collection also hears of its tasks.
  *
  * MCP 2026-07-28 subscriptions
  */
@@ -272,7 +278,13 @@ export async function* listening(
     signal,
     upstream,
     logLevel,
-  }: { signal: EndSignal; upstream: Upstream; logLevel?: string | undefined },
+    hearsTasks = false,
+  }: {
+    signal: EndSignal;
+    upstream: Upstream;
+    logLevel?: string | undefined;
+    hearsTasks?: boolean;
+  },
 ): AsyncGenerator<Message> {
   const { id = 'null' } = message.envelope;
   const meta = `{${JSON.stringify(subscriptionId)}:${id}}`;
@@ -286,19 +298,21 @@ export async function* listening(
   const stop = () => inbox.end();
   signal.addEventListener('abort', stop, { once: true });
   if (signal.aborted) stop();
+  const hearNoMore = hearsTasks ? link.tasks.listen(inbox) : undefined;
   try {
     const filter = JSON.stringify(filterOf(honoured));
     yield messageOf(
       `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":${filter},"_meta":${meta}}}`,
     );
-    const isNothing = honoured.lists.length + honoured.uris.length === 0 && logsFrom === undefined;
-    if (!isNothing) {
+    const isOfLists = honoured.lists.length + honoured.uris.length > 0;
+    if (isOfLists || logsFrom !== undefined || hearsTasks) {
       for (let change = await inbox.next(); change; change = await inbox.next())
         yield ofSubscription(change, id);
     }
     if (!signal.aborted) yield resultTo(id, `{"resultType":"complete","_meta":${meta}}`);
   } finally {
     signal.removeEventListener('abort', stop);
+    hearNoMore?.();
     link.listeners.remove(listener);
   }
 }

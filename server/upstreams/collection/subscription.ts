@@ -5,9 +5,16 @@ import { Inbox, messagesOf } from '#gateway/adapter-messages';
 import { backOffs, pauseMs } from '#model/back-off';
 import type { UpstreamRequest } from '#gateway/upstream';
 import { memberIn, withMembers } from 'latchkey-mcp/json-edit';
-import { type Message, messageOf, objectAt, resultTo, stringAt } from 'latchkey-mcp/message';
+import {
+  type Message,
+  messageOf,
+  objectAt,
+  resultTo,
+  stringAt,
+  valueAt,
+} from 'latchkey-mcp/message';
 import { type Changes, changesIn, filterOf } from 'latchkey-mcp/subscriptions';
-import { clientTextsOf, subscriptionId } from 'latchkey-mcp/translation';
+import { clientTextsOf, legacyTasks, subscriptionId, taskStatus } from 'latchkey-mcp/translation';
 import { allows, type ToolRights } from '#model/tool-rights';
 import {
   admittedToMember,
@@ -35,8 +42,8 @@ export interface SubscriptionPorts {
 
 /**
  * The messages of a subscription to a collection: those of the members, under the caller's own id. A change of a list is announced only if
- * the merged list differs from what it was. A request with a log level also gets log messages. When the stream of a member ends, it is
- * opened again after growing pauses.
+ * the merged list differs from what it was. A request with a log level also gets log messages, and a legacy caller the news of its tasks.
+ * When the stream of a member ends, it is opened again after growing pauses.
  *
  * MCP 2026-07-28 basic/patterns/subscriptions
  */
@@ -58,6 +65,7 @@ export async function* subscription(
   const inbox = new Inbox();
   ending.signal.addEventListener('abort', () => inbox.end(), { once: true });
   const isLogged = clientTextsOf(message).logLevel !== undefined;
+  const hearsTasks = valueAt(message, 'params', '_meta', legacyTasks) === true;
   const told = new ToldChanges(wanted, id, caller, { ...parts, inbox });
   const followed = new Map<string, AbortController>();
   const followAll = (current: CollectionCaller) => {
@@ -71,9 +79,9 @@ export async function* subscription(
       const gone = new AbortController();
       followed.set(member.id, gone);
       const uris = owned.filter((uri) => names.ownerOf(uri)?.id === member.id);
-      if (wanted.lists.length + uris.length === 0 && !isLogged) continue;
+      if (wanted.lists.length + uris.length === 0 && !isLogged && !hearsTasks) continue;
       const signal = AbortSignal.any([ending.signal, gone.signal]);
-      const of = { member, changes: { lists: wanted.lists, uris }, names };
+      const of = { member, changes: { lists: wanted.lists, uris }, names, hearsTasks };
       const asked = { headers: request.headers, signal };
       void follow(of, message, asked, { caller, parts, inbox, told });
     }
@@ -118,11 +126,13 @@ interface Followed {
   readonly member: Member;
   readonly changes: Changes;
   readonly names: ShownNames;
+  /** Whether the caller is of the legacy era and knows tasks. Others would not understand what members say of them. */
+  readonly hearsTasks: boolean;
 }
 
 /** Follows the stream of one member until the subscription ends. Never rejects. */
 async function follow(
-  { member, changes, names }: Followed,
+  { member, changes, names, hearsTasks }: Followed,
   message: Message,
   request: { readonly headers: UpstreamRequest['headers']; readonly signal: AbortSignal },
   { caller, parts, inbox, told }: Following,
@@ -153,7 +163,7 @@ async function follow(
           }
           const list = /^notifications\/(\w+)\/list_changed$/.exec(method)?.[1];
           if (list !== undefined) void told.changed(list, member);
-          else if (kind === 'notification' && isTheirs(news))
+          else if (kind === 'notification' && isTheirs(news) && (hearsTasks || !isOfTask(method)))
             inbox.push(news, undefined, { isLog: method === 'notifications/message' });
         }
       }
@@ -252,10 +262,17 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
   return delay(ms, undefined, { signal }).catch(() => undefined);
 }
 
-/** The request for the stream of a member: the caller's bytes, with another filter. */
+/** Whether notifications of a method are about tasks of the legacy era; those about requests do not come on this stream. */
+function isOfTask(method: string): boolean {
+  return method === taskStatus || method === 'notifications/progress';
+}
+
+/** The request for the stream of a member: the caller's bytes, with another filter, and without what only a collection understands. */
 function withFilter({ body, envelope }: Message, changes: Changes): Message {
   const params = memberIn(body, envelope.root, 'params');
-  const changed = withMembers(body, params, { notifications: JSON.stringify(filterOf(changes)) });
+  const _meta = withMembers(body, envelope.meta, { [legacyTasks]: undefined });
+  const notifications = JSON.stringify(filterOf(changes));
+  const changed = withMembers(body, params, { notifications, _meta });
   return messageOf(withMembers(body, envelope.root, { params: changed }));
 }
 

@@ -1,8 +1,10 @@
 import { describe, expect, test } from 'vitest';
 
 import { EraAdapters } from '#server/gateway/era-adapters';
-import { type SaidMessage, eraCaller, lastOf, messagesOf } from '#support/era-caller';
+import type { Target } from '#server/model/endpoints';
+import { type SaidMessage, allOf, eraCaller, lastOf, messagesOf } from '#support/era-caller';
 import { type ScriptedAnswer, eventStream, fakeUpstream } from '#support/fake-upstream';
+import { patient } from '#support/patient';
 import { stillClock } from '#support/still-clock';
 
 const discovered = {
@@ -278,7 +280,7 @@ describe('a collection', () => {
     });
     return upstream;
   };
-  const target = { upstream: { kind: 'collection', members: [], names: [] } } as const;
+  const target: Partial<Target> = { upstream: { kind: 'collection', members: [], names: [] } };
 
   test('offers tasks of the older era, if its members do', async () => {
     const { opened } = await inSession(collection(), { target });
@@ -311,6 +313,74 @@ describe('a collection', () => {
 
     expect(upstream.sent.at(-1)?.text).toContain(changed.method);
     expect(alone.sent.at(-1)?.text).not.toContain(changed.method);
+  });
+
+  test('is asked for news of tasks, and a session gets the progress of its own, under its own tokens', async () => {
+    const progressOf = (progressToken: unknown) => ({
+      jsonrpc: '2.0',
+      method: 'notifications/progress',
+      params: { progressToken, progress: 1 },
+    });
+    const status = { jsonrpc: '2.0', method: 'notifications/tasks/status', params: {} };
+    const tokens: unknown[] = [];
+    const upstream = fakeUpstream(({ text, method }) => {
+      if (method !== 'POST') return { status: 405 };
+      const asked: SaidMessage = JSON.parse(text);
+      const _meta = { 'dev.latchkey/legacyTasks': legacyTasks };
+      if (asked.method === 'server/discover') return result(asked, { ...discovered, _meta });
+      if (asked.method === 'initialize') return refusal(asked, -32022);
+      if (asked.method === 'subscriptions/listen') {
+        const messages = [progressOf(1), ...tokens.map(progressOf), status];
+        const events = eventStream(...messages.map((one) => JSON.stringify(one)));
+        return { mediaType: 'text/event-stream', text: events };
+      }
+      const token = Object(asked.params?.['_meta'])['progressToken'];
+      tokens.push(token);
+      const answer = { jsonrpc: '2.0', id: asked.id, result: {} };
+      const messages = [progressOf(token), answer].map((one) => JSON.stringify(one));
+      return { mediaType: 'text/event-stream', text: eventStream(...messages) };
+    });
+    const caller = eraCaller(upstream, { target });
+    const sessions = [await caller.legacy(initialize), await caller.legacy(initialize)];
+    const [first = {}, second = {}] = sessions.map(({ sessionId = '' }) => ({
+      'mcp-session-id': sessionId,
+    }));
+    const params = { name: 't', task: {}, _meta: { progressToken: 1 } };
+    const begins = { id: 2, method: 'tools/call', params };
+
+    const [own] = await allOf(await caller.legacy(begins, { headers: first }));
+    await allOf(await caller.legacy(begins, { headers: second }));
+    const gone = new AbortController();
+    const heard = messagesOf(await caller.within('GET', { headers: first, signal: gone.signal }));
+    const news = [(await heard.next()).value, (await heard.next()).value];
+    gone.abort();
+
+    expect(new Set([...tokens, 1]).size).toBe(3);
+    expect(own).toEqual(progressOf(1));
+    expect(news).toEqual([progressOf(1), status]);
+    const listens = upstream.sent.find(({ text }) => text.includes('subscriptions/listen'));
+    expect(JSON.parse(listens?.text ?? '')).toMatchObject({
+      params: { _meta: { 'dev.latchkey/legacyTasks': true } },
+    });
+  });
+
+  test('without tasks is not asked for news of them', async () => {
+    const upstream = fakeUpstream(({ text, method }) => {
+      if (method !== 'POST') return { status: 405 };
+      const asked: SaidMessage = JSON.parse(text);
+      if (asked.method === 'server/discover') return result(asked, discovered);
+      return asked.method === 'initialize' ? refusal(asked, -32022) : { status: 404 };
+    });
+    const { within, headers } = await inSession(upstream, { target });
+    const gone = new AbortController();
+
+    const heard = messagesOf(await within('GET', { headers, signal: gone.signal })).next();
+    const isListen = ({ text }: { readonly text: string }) => text.includes('subscriptions/listen');
+    await expect.poll(() => upstream.sent.some(isListen), patient).toBe(true);
+    gone.abort();
+    await heard;
+
+    expect(upstream.sent.find(isListen)?.text).not.toContain('legacyTasks');
   });
 });
 

@@ -6,6 +6,7 @@ import { EraAdapters } from '#server/gateway/era-adapters';
 import { LegacyCall } from '#server/gateway/legacy-call';
 import { LegacyLink } from '#server/gateway/legacy-link';
 import { InterruptedCalls } from '#server/gateway/modern-adapter';
+import type { Target } from '#server/model/endpoints';
 import { type SaidMessage, allOf, eraCaller, lastOf, messagesOf } from '#support/era-caller';
 import {
   type ScriptedAnswer,
@@ -252,7 +253,8 @@ describe('legacy upstream for modern callers', () => {
       collection: 'all',
       proved: { type: 'key', keyHash: 'hash' },
     } as const;
-    const ofCollection = () => eraCaller(server.upstream, { eras, clock, owner: 'a', proved });
+    const ofCollection = (target?: Partial<Target>) =>
+      eraCaller(server.upstream, { eras, clock, owner: 'a', proved, ...(target && { target }) });
 
     test.each(['tasks/get', 'tasks/result', 'tasks/cancel'])(
       '%s passes as it is',
@@ -280,6 +282,101 @@ describe('legacy upstream for modern callers', () => {
       expect((await send()).status).toBe(202);
 
       await vi.waitFor(() => expect(told()).toBe(1), patient);
+    });
+
+    describe('tasks of the older era', () => {
+      const about = (taskId: string) => ({
+        method: 'notifications/tasks/status',
+        params: { taskId, status: 'working' },
+      });
+      const progressOf = (progressToken: unknown) => ({
+        method: 'notifications/progress',
+        params: { progressToken, progress: 1 },
+      });
+      let gone: AbortController;
+      beforeEach(() => {
+        gone = new AbortController();
+        return () => gone.abort();
+      });
+
+      /** Begins a task with a progress token; the tokens that the upstream knows it by. */
+      async function begun(taskId: string, target?: Partial<Target>) {
+        const caller = ofCollection(target);
+        const params = { ...call, task: {} };
+        const before = server.calls.length;
+        const answering = caller.modern('tools/call', params, { meta: { progressToken: 'mine' } });
+        await vi.waitFor(() => expect(server.calls).toHaveLength(before + 1), patient);
+        const own = server.calls.at(-1);
+        own?.say({ id: own.asked.id, result: { task: { taskId, status: 'working' } } });
+        await allOf(await answering);
+        return own?.asked.id;
+      }
+
+      async function listened() {
+        const answer = await ofCollection().modern(
+          'subscriptions/listen',
+          { notifications: {} },
+          { signal: gone.signal },
+        );
+        const messages = messagesOf(answer);
+        expect((await messages.next()).value).toMatchObject({ params: { notifications: {} } });
+        return async () => {
+          const { value } = await messages.next();
+          return value;
+        };
+      }
+
+      test('a listener hears of its owner’s, and of their progress after the answer, and of no others', async () => {
+        const next = await listened();
+        const token = await begun('t');
+
+        for (const taskId of ['foreign', 't']) server.streams[0]?.say(about(taskId));
+        for (const known of ['foreign', token]) server.streams[0]?.say(progressOf(known));
+
+        expect(await next()).toMatchObject(about('t'));
+        expect(await next()).toMatchObject(progressOf('mine'));
+      });
+
+      test('a listener goes on hearing of them when the server was changed since it began to listen', async () => {
+        const next = await listened();
+        const token = await begun('t', { hiddenTools: ['x'] });
+        await vi.waitFor(() => expect(server.streams).toHaveLength(2), patient);
+
+        server.streams[1]?.say(about('t'));
+        server.streams[1]?.say(progressOf(token));
+
+        expect(await next()).toMatchObject(about('t'));
+        expect(await next()).toMatchObject(progressOf('mine'));
+      });
+
+      test('what comes on the stream of a request about a task stays there', async () => {
+        const token = await begun('t');
+        const params = { ...call, task: {} };
+        const answering = ofCollection().modern('tools/call', params);
+        await vi.waitFor(() => expect(server.calls).toHaveLength(2), patient);
+        const other = server.calls[1];
+
+        for (const message of [about('foreign'), about('t'), progressOf(token)])
+          other?.say(message);
+        other?.say({ id: other.asked.id, result: {} });
+
+        expect(await allOf(await answering)).toMatchObject([
+          about('t'),
+          progressOf('mine'),
+          { id: 1, result: {} },
+        ]);
+      });
+
+      test('a caller of the server itself is not told, because the modern era has other tasks', async () => {
+        const answering = as('a').modern('tools/call', { ...call, task: {} });
+        await vi.waitFor(() => expect(server.calls).toHaveLength(1), patient);
+        const [own] = server.calls;
+
+        own?.say(about('t'));
+        own?.say({ id: own.asked.id, result: {} });
+
+        expect(await allOf(await answering)).toMatchObject([{ id: 1, result: {} }]);
+      });
     });
   });
 

@@ -1,0 +1,105 @@
+/*
+ * What a legacy caller learns of its tasks at a legacy member of a collection: their status, and their progress, which outlives the request
+ * that began the task. `LegacyLink` hears it of the member, `LegacySessionOverModern` passes it to the caller.
+ *
+ * MCP 2025-11-25 tasks, progress
+ */
+import { randomBytes } from 'node:crypto';
+import { LimitedMap } from '#model/limited-map';
+import { changedObject } from 'latchkey-mcp/json-edit';
+import { maxIdBytes, type Message, messageOf, spanAt, textAt } from 'latchkey-mcp/message';
+import type { Inbox } from './adapter-messages.ts';
+
+/** Of one owner, and of one session. Nothing says reliably when a task is over. */
+const mostTasks = 1000;
+
+/** What is remembered of tasks, by their ids or tokens. There is no news of those with longer ones, which would take too much memory. */
+export class TaskMap<Value extends string | true> extends LimitedMap<string, Value> {
+  constructor() {
+    super(mostTasks);
+  }
+
+  override set(name: string, value: Value): this {
+    const isShort = name.length <= maxIdBytes && String(value).length <= maxIdBytes;
+    return isShort ? super.set(name, value) : this;
+  }
+}
+
+export const progress = 'notifications/progress';
+
+/** Whether a request begins a task, or is about one. */
+export function isOfTask(request: Message): boolean {
+  const { method = '' } = request.envelope;
+  return method.startsWith('tasks/') || beginsTask(request);
+}
+
+function beginsTask(request: Message): boolean {
+  return spanAt(request, 'params', 'task') !== undefined;
+}
+
+/** A progress notification, or a request that asks for progress, with another token, which is JSON text. */
+export function withProgressToken(message: Message, progressToken: string): Message {
+  const { body, envelope } = message;
+  const isNews = envelope.method === progress;
+  const inside = isNews ? { progressToken } : { _meta: metaWith(message, progressToken) };
+  const params = changedObject(body, spanAt(message, 'params'), inside);
+  return messageOf(changedObject(body, envelope.root, { params }));
+}
+
+function metaWith({ body, envelope }: Message, progressToken: string): string {
+  return changedObject(body, envelope.meta, { progressToken });
+}
+
+/**
+ * The tasks of one owner at one upstream. An upstream without sessions may tell everyone of all tasks, so only those count that a request
+ * of the owner began or named. All links of the owner share them, because a link is replaced when its server is changed.
+ */
+export class LegacyTasks {
+  readonly #ids = new TaskMap<true>();
+  readonly #listeners = new Set<Inbox>();
+
+  note(taskId: string): void {
+    this.#ids.set(taskId, true);
+  }
+
+  has(taskId: string | undefined): boolean {
+    return taskId !== undefined && this.#ids.has(taskId);
+  }
+
+  /** Call the returned function to hear no more. */
+  listen(inbox: Inbox): () => void {
+    this.#listeners.add(inbox);
+    return () => this.#listeners.delete(inbox);
+  }
+
+  tell(news: Message): void {
+    for (const inbox of this.#listeners) inbox.push(news);
+  }
+}
+
+/**
+ * The progress tokens of the tasks of one session. Callers number their requests, and all sessions of a caller share the links to members,
+ * so each task gets a token that no other session has.
+ */
+export class TaskTokens {
+  readonly #prefix = randomBytes(12).toString('base64url');
+  /** The callers' own, by ours. Both are JSON text. */
+  readonly #callers = new TaskMap<string>();
+  #count = 0;
+
+  /** The request as it is sent: under a token of ours if it begins a task and asks for progress. */
+  sent(request: Message): Message {
+    const { progressToken } = request.envelope;
+    if (progressToken === undefined || !beginsTask(request)) return request;
+    this.#count += 1;
+    const own = JSON.stringify(`${this.#prefix}.${this.#count}`);
+    this.#callers.set(own, progressToken);
+    return this.#callers.has(own) ? withProgressToken(request, own) : request;
+  }
+
+  /** Progress of a task under the caller's own token; `undefined` for progress that has no token of ours. */
+  told(news: Message): Message | undefined {
+    const callers = this.#callers.get(textAt(news, 'params', 'progressToken') ?? '');
+    return callers === undefined ? undefined : withProgressToken(news, callers);
+  }
+}
