@@ -30,7 +30,7 @@ import {
 } from './member-calls.ts';
 import { MemberLists } from './member-lists.ts';
 import { isMergedList, MergedLists } from './merged-lists.ts';
-import { namesOf, type ShownEntry } from './shown-names.ts';
+import { namesOf, type ShownEntry, type ShownNames } from './shown-names.ts';
 import { subscription } from './subscription.ts';
 
 /** All collections. */
@@ -112,8 +112,10 @@ export class Collections {
     const ports = this.#ports;
     const answer = await callMember(routed.member, routed.message, request, { caller, ports });
     if (answer) return answer;
-    // In the words, and under the name, of what no member has.
-    throw routed.subject ? unknownSubject(routed.subject) : notTheirs();
+    if (!routed.subject) throw notTheirs();
+    // In the words, under the name and in the time of what no member has.
+    for await (const _ of this.#namesRead(routed.subject, caller));
+    throw unknownSubject(routed.subject);
   }
 
   /** Passes a notification on to all members. One that is away learns nothing of it, as when it is called alone. */
@@ -178,15 +180,22 @@ export class Collections {
     const { kind, name } = subject;
     const known = namesOf(caller.upstream).find(kind, name);
     if (known) return known;
-    const lists = kind === 'resource' ? (['resource', 'template'] as const) : ([kind] as const);
-    for (const list of lists) {
-      const names = await this.#merged.names(methods[list], caller).catch(() => undefined);
-      const found = names?.find(kind, name);
+    for await (const names of this.#namesRead(subject, caller)) {
+      const found = names.find(kind, name);
       if (found) return found;
-      const owner = kind === 'resource' ? names?.ownerOf(name) : undefined;
+      const owner = kind === 'resource' ? names.ownerOf(name) : undefined;
       if (owner) return { member: owner, name };
     }
     throw unknownSubject(subject);
+  }
+
+  /** The names after each list was read in which a subject may be. Lists that were read just now are not read again. */
+  async *#namesRead({ kind }: Subject, caller: CollectionCaller): AsyncGenerator<ShownNames> {
+    const lists = kind === 'resource' ? (['resource', 'template'] as const) : ([kind] as const);
+    for (const list of lists) {
+      const names = await this.#merged.names(methods[list], caller).catch(() => undefined);
+      if (names) yield names;
+    }
   }
 }
 
