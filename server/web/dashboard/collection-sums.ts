@@ -4,6 +4,7 @@ import { toolLengths } from '#db/definitions';
 import { findServer } from '#db/servers';
 import { listNamed, noToolRules } from '#db/tool-rules';
 import type { Db } from '#db/transaction';
+import type { Target } from '#model/endpoints';
 import type { ToolSelection } from '#model/tool-rights';
 import { html, type Html } from '#web/html';
 
@@ -23,21 +24,27 @@ export function shownTools({ names }: CollectionView): readonly Name[] {
   return names.filter(({ kind, state }) => kind === 'tool' && state === 'shown');
 }
 
-/** How much a model reads of tools, as far as their definitions are known. */
+/** How much a model reads of those tools that their servers show, as far as their definitions are known. */
 export async function sumOf(
   db: Db,
   organization: string,
   tools: readonly Pick<Name, 'server' | 'name'>[],
 ): Promise<CollectionSum> {
-  let characters = 0;
+  let [count, characters] = [0, 0];
   for (const server of new Set(tools.map((one) => one.server))) {
     const found = await findServer(db, organization, server);
-    const lengths = found && (await toolLengths(db, found.target.id));
-    for (const one of tools) {
-      if (one.server === server) characters += lengths?.get(one.name) ?? 0;
-    }
+    if (!found) continue;
+    const lengths = await toolLengths(db, found.target.id);
+    const own = tools.filter((one) => one.server === server && isOpen(found.target, one.name));
+    count += own.length;
+    for (const { name } of own) characters += lengths.get(name) ?? 0;
   }
-  return { tools: tools.length, tokens: Math.round(characters / charactersPerToken) };
+  return { tools: count, tokens: Math.round(characters / charactersPerToken) };
+}
+
+/** Whether a server shows a tool to anyone. */
+function isOpen({ hiddenTools, offered }: Target, name: string): boolean {
+  return !hiddenTools.includes(name) && !offered.withheld.tool?.has(name);
 }
 
 /** The tools of a server that a selection includes, as far as the server has listed them. */
@@ -54,7 +61,7 @@ export async function includedTools(
   const known = listed.flatMap(({ kind, name }) => (kind === 'tool' ? [name] : []));
   const included = selection.type === 'chosen' ? selection.tools : known;
   return included
-    .filter((name) => !target.hiddenTools.includes(name))
+    .filter((name) => isOpen(target, name))
     .filter((name) => selection.type !== 'read-only' || target.offered.readOnly.has(name))
     .map((name) => ({ server, name }));
 }

@@ -174,7 +174,11 @@ async function sendMembers(
     servers: `${dashboardPath(visit.organization)}/servers`,
     members: collection.members,
     names: collection.names,
-    sum: await sumOf(ports.db, visit.organization, shownTools(collection)),
+    sum: await sumOf(
+      ports.db,
+      visit.organization,
+      await unhidden(visit, shownTools(collection), ports),
+    ),
     preview: await previewOf(visit, request, collection, ports),
     addable: mayManage
       ? (await possibleMembers(visit)).filter(({ name }) => !members.has(name))
@@ -187,6 +191,16 @@ async function sendMembers(
 }
 
 type Name = CollectionView['names'][number];
+
+/** Those of the tools that the collection itself does not hide. */
+async function unhidden<Tool extends Pick<Name, 'name' | 'shown'>>(
+  { organization, server }: DashboardVisit,
+  tools: readonly Tool[],
+  { db }: Pick<DashboardPorts, 'db'>,
+): Promise<Tool[]> {
+  const hidden = new Set((await findServer(db, organization, server.name))?.target.hiddenTools);
+  return tools.filter(({ shown, name }) => !hidden.has(shown ?? name));
+}
 
 /**
  * What the person whose address was entered sees, of the tools that were listed once. Members are not asked: they would answer with the
@@ -256,13 +270,20 @@ async function sendMemberTools(
   const { server, title } = await memberOf(visit, request);
   const { organization } = visit;
   const collection = await readCollection(visit);
-  const isShown = (one: Pick<Name, 'server' | 'name'>) =>
-    !collection.names.some(
-      ({ kind, state, ...own }) =>
-        kind === 'tool' && state !== 'shown' && own.server === one.server && own.name === one.name,
-    );
   const others = shownTools(collection).filter((one) => one.server !== server);
-  const own = await includedTools(ports.db, organization, server, selectionOf(entered));
+  const taken = new Set(others.map(({ shown, name }) => shown ?? name));
+  const noted = new Map(
+    collection.names.flatMap((one) =>
+      one.kind === 'tool' && one.server === server ? [[one.name, one] as const] : [],
+    ),
+  );
+  const included = await includedTools(ports.db, organization, server, selectionOf(entered));
+  // What was not listed so far gets its name when it is, unless another server has it.
+  const own = included.flatMap((one) => {
+    const { state, shown } = noted.get(one.name) ?? {};
+    const isShown = state === undefined ? !taken.has(one.name) : state === 'shown';
+    return isShown ? [{ ...one, shown: shown ?? null }] : [];
+  });
   const home = membersPath(visit);
   const name = titleWithName({ name: server, title });
   const data = {
@@ -271,7 +292,7 @@ async function sendMemberTools(
     cancel: home,
     entered,
     items: await choosableTools(visit, server, ports),
-    sum: await sumOf(ports.db, organization, [...others, ...own.filter(isShown)]),
+    sum: await sumOf(ports.db, organization, await unhidden(visit, [...others, ...own], ports)),
   };
   const crumbs = serverCrumbs(visit, { text: 'Members', href: home }, { text: name });
   return sendDashboardPage(reply, visit, memberToolsPage, data, { crumbs });

@@ -110,6 +110,8 @@ test('members: what is chosen is counted before it is saved', async () => {
   const before = await get(path);
   const chosen = { tools: 'chosen', 'tools-tool': 'reply\nescalate' };
   const counted = await post(path, { ...chosen, count: '1' });
+  const ofOthers = { 'tools-prompt': 'summary', 'tools-resource': 'notes://a', count: '1' };
+  const prompted = await post(path, { tools: 'chosen', ...ofOthers });
   const created = await post(`${acme}/new-collection`, {
     name: 'other',
     'members.sales': 'sales',
@@ -117,12 +119,41 @@ test('members: what is chosen is counted before it is saved', async () => {
   });
 
   expect(before).toMatch(/With this choice, the collection has \d+ tools?/);
-  // One of sales, and the two that were entered.
-  expect(counted.text).toContain('With this choice, the collection has 3 tools. Cursor shows 40,');
+  // The two that were entered; the one of sales is hidden there.
+  expect(counted.text).toContain('With this choice, the collection has 2 tools. Cursor shows 40,');
   expect(counted.text).toContain('escalate');
+  expect(prompted.text).toContain('With this choice, the collection has 0 tools.');
+  expect(prompted.text).toContain('notes://a');
   expect((await findServer(db, 'acme', 'work'))?.target).toEqual(work?.target);
   expect(created.text).toMatch(/id="members-sales"[^>]* checked/);
   expect(await findServer(db, 'acme', 'other')).toBeUndefined();
+});
+
+test('members: tools that nobody gets are not counted', async () => {
+  const { db } = app.server.stores;
+  const path = `${home}/members/support/tools`;
+  const countOf = async (names: string) => {
+    const { text } = await post(path, { tools: 'chosen', 'tools-tool': names, count: '1' });
+    return /the collection has (\d+) tools?/.exec(text)?.[1];
+  };
+  const change = async (name: string, columns: object) => {
+    const server = await findServer(db, 'acme', name);
+    await db
+      .updateTable('target')
+      .set(columns)
+      .where('endpoint_id', '=', server?.id ?? '')
+      .execute();
+  };
+
+  expect(await countOf('reply\nescalate')).toBe('2');
+  // Hidden at the collection, under the name there; new at the server, which waits for a review.
+  await change('work', { hidden_tools: '["reply"]' });
+  expect(await countOf('reply\nescalate')).toBe('1');
+  expect(await get(`${home}/members`)).toContain('>1 tool.<');
+  await change('support', { offered: '{"withheld":{"tool":["escalate"]}}' });
+  expect(await countOf('reply\nescalate')).toBe('0');
+  await change('work', { hidden_tools: '[]' });
+  await change('support', { offered: '{}' });
 });
 
 test('members: a server is added, limited to chosen tools, and removed', async () => {
