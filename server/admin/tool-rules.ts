@@ -13,6 +13,7 @@ import {
   mostToolRules,
   noToolRules,
   type Primitive,
+  rulesSeen,
   type ToolRulesChange,
 } from '#db/tool-rules';
 import type { ServerRecord } from '#model/endpoints';
@@ -331,8 +332,10 @@ const plannedRule = z
     context.addIssue({ code: 'custom', path: ['name'], message });
   });
 
+const plannedRules = z.array(plannedRule).min(1).max(mostAtOnce);
+
 /** A query sends the rules as JSON. */
-const plannedRules = z.preprocess((sent) => {
+const queriedRules = z.preprocess((sent) => {
   if (typeof sent !== 'string') return sent;
   try {
     const rules: unknown = JSON.parse(sent);
@@ -341,7 +344,7 @@ const plannedRules = z.preprocess((sent) => {
     if (error instanceof SyntaxError) return sent;
     throw error;
   }
-}, z.array(plannedRule).min(1).max(mostAtOnce));
+}, plannedRules);
 
 function plannedChange(rules: z.output<typeof plannedRules>): ToolRulesChange {
   const ofNames: { kind: PrimitiveKind; name: string; audience: Audience | undefined }[] = [];
@@ -371,15 +374,22 @@ function ruleEntry(
   return { action: access === 'groups' ? 'tool.restrict' : 'tool.open', target };
 }
 
-/** Has no route: programs change one kind of rule at a time, and this is for a page that shows them all. */
+export const seenRulesField = z
+  .string()
+  .max(100)
+  .describe('A fingerprint of all rules and defaults of the server, as `tool.list` returns it');
+
 export const toolChangeRules = organizationOperation({
   name: 'tool.change-rules',
-  doc: 'Change several rules and defaults at once, if the rules are still those that were seen; takes effect on the next call',
+  doc: 'Change several rules and defaults at once, if the rules are still those that you have seen; takes effect on the next call',
+  route: { method: 'PATCH', path: `${toolsPath}/rules` },
   permission: 'server.manage',
-  input: z.strictObject({ ...ofServer, rules: plannedRules, seen: z.string().max(100) }),
-  output: z.object({}),
+  input: z.strictObject({ ...ofServer, rules: plannedRules, rulesSeen: seenRulesField }),
+  output: z
+    .object({ rulesSeen: seenRulesField.describe('The fingerprint of the rules as they are now') })
+    .meta({ id: 'ChangedToolRules' }),
   target: ({ organization, server }) => `server:${organization}/${server}`,
-  async run({ server: name, rules, seen }, { organization, actor }, ports) {
+  async run({ server: name, rules, rulesSeen: seen }, { organization, actor }, ports) {
     const { target } = await ownServer(organization.name, name, ports);
     const outcome = await changeToolRules(ports.db, target.id, plannedChange(rules), seen);
     if (outcome !== 'done') throw refused(outcome);
@@ -387,7 +397,8 @@ export const toolChangeRules = organizationOperation({
       const entry = ruleEntry(rule, { organization: organization.name, server: name });
       await noteDone(entry.action, entry.target, { organization, actor }, ports);
     }
-    return {};
+    const now = await ownServer(organization.name, name, ports);
+    return { rulesSeen: rulesSeen(now.target.rules ?? noToolRules) };
   },
 });
 
@@ -426,7 +437,7 @@ export const toolPreview = organizationOperation({
   doc: 'Preview which people, keys, clients and grants would gain and lose which tools, without changing anything',
   route: { method: 'GET', path: `${toolsPath}/preview` },
   permission: 'server.manage',
-  input: z.strictObject({ ...ofServer, rules: plannedRules.describe('As JSON in the query') }),
+  input: z.strictObject({ ...ofServer, rules: queriedRules.describe('As JSON in the query') }),
   output: z.object({ gains: affected, loses: affected }).meta({ id: 'ToolPreview' }),
   async run({ server: name, rules }, { organization }, ports) {
     const server = await ownServer(organization.name, name, ports);
@@ -483,5 +494,6 @@ export const toolRuleOperations: readonly Operation[] = [
   toolOpen,
   toolRemoveRule,
   toolSetDefault,
+  toolChangeRules,
   toolPreview,
 ];

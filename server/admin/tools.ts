@@ -11,7 +11,7 @@ import {
 import { explainRights, type ExplainedRights, type RightsSubject } from '#db/explained-rights';
 import { lockTools } from '#db/offered';
 import { findUserByEmail } from '#db/people';
-import { audienceOf, listNamed, noToolRules } from '#db/tool-rules';
+import { audienceOf, listNamed, noToolRules, rulesSeen } from '#db/tool-rules';
 import { definitionKinds } from '#model/definitions';
 import type { ServerRecord } from '#model/endpoints';
 import { toolHints, type ToolCorrection, type ToolHint } from '#model/tool-correction';
@@ -32,6 +32,7 @@ import {
   defaultViews,
   defaultsView,
   noteEach,
+  seenRulesField,
   toolsPath,
   toolsTarget,
 } from './tool-rules.ts';
@@ -135,6 +136,11 @@ const listing = z.object({
   changedTools: z.enum(['flag', 'withhold']),
   newTools: z.enum(['offer', 'review']),
   defaults: defaultsView.nullable().describe('Who can use what has no rule of its own'),
+  rulesSeen: seenRulesField
+    .nullable()
+    .describe(
+      'A fingerprint of all rules and defaults, for changing them if they are still the same; null for a role that cannot see groups',
+    ),
   excluded: z
     .string()
     .nullable()
@@ -173,6 +179,7 @@ export const toolList = organizationOperation({
       changedTools,
       newTools,
       defaults: view ? defaultViews(server, view) : null,
+      rulesSeen: view ? rulesSeen(server.target.rules ?? noToolRules) : null,
       excluded: explained?.excluded ?? null,
       items: items.filter(
         ({ kind, name: own }) => kind === 'instructions' || isShown({ kind, name: own }),

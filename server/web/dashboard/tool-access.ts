@@ -248,7 +248,8 @@ const changeMatrix: FormHandler = async (visit, sent, request, reply, { ports })
       const crumbs = toolCrumbs(visit, 'Review');
       return sendDashboardPage(reply, visit, toolPreviewPage, data, { crumbs });
     }
-    await visit.perform(toolChangeRules, { server: server.name, rules: planned, seen });
+    const change = { server: server.name, rules: planned, rulesSeen: seen };
+    await visit.perform(toolChangeRules, change);
   } catch (refusal) {
     if (!(refusal instanceof AdministrationRefusal) || refusal.code === 'forbidden') throw refusal;
     const now = await openMatrix(visit, request, ports);

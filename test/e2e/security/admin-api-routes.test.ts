@@ -10,6 +10,7 @@ import { deadMailServer } from '#support/mail-setup';
 import { deadWebhook } from '#support/webhook-setup';
 import { insertAccessRequest } from '#server/db/access-requests';
 import { listPersonalTokens, revokePersonalToken } from '#server/db/personal-tokens';
+import { noToolRules, rulesSeen } from '#server/db/tool-rules';
 import { insertTrustRule } from '#server/db/trust-rules';
 import { recordCalls } from '#support/made-calls';
 import { newestEvents } from '#support/newest-events';
@@ -64,6 +65,10 @@ const besides: Record<string, object> = {
   'tool.open': { tools: [{ name: 'echo' }] },
   'tool.remove-rule': { tools: [{ name: 'echo' }] },
   'tool.set-default': { access: 'everyone' },
+  'tool.change-rules': {
+    rules: [{ name: 'echo', access: 'everyone' }],
+    rulesSeen: rulesSeen(noToolRules),
+  },
   'tool.preview': { rules: '[{"name":"echo","access":"everyone"}]' },
   'webhook.create': { url: deadWebhook },
   'webhook.update': { actions: ['key.'] },

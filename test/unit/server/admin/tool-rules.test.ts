@@ -4,12 +4,14 @@ import { groupAddMember, groupCreate, groupDelete } from '#server/admin/groups';
 import { keyCreate } from '#server/admin/keys';
 import { personOf } from '#server/admin/operation';
 import {
+  toolChangeRules,
   toolOpen,
   toolPreview,
   toolRemoveRule,
   toolRestrict,
   toolSetDefault,
 } from '#server/admin/tool-rules';
+import { toolList } from '#server/admin/tools';
 import { findServer } from '#server/db/servers';
 import { noteTools } from '#support/listed-tools';
 import type { Db } from '#server/db/transaction';
@@ -69,6 +71,39 @@ describe('tool rules', () => {
       ['tool.set-default', `group:${groupId} kind:tool server:acme/web`],
       ['tool.open', 'tool:acme/web/transfer'],
       ['tool.restrict', `group:${groupId} tool:acme/web/transfer`],
+    ]);
+  });
+
+  test('change several at once, defaults too, if they are still those of the list', async () => {
+    await using at = await administered();
+    const { groupId, dana } = await withGroup(at);
+    const rules = [
+      { name: 'transfer', access: 'groups', groupIds: [groupId] },
+      { kind: 'prompt', access: 'groups', groupIds: [groupId] },
+    ];
+    const { rulesSeen } = await at.perform(toolList, web);
+    const change = (seen: unknown) =>
+      at.perform(toolChangeRules, { ...web, rules, rulesSeen: seen });
+
+    const others = [{ name: 'search', groupIds: [groupId] }];
+    await at.perform(toolRestrict, { ...web, rules: others });
+    const stale = change(rulesSeen);
+    await expect(stale).rejects.toMatchObject({ code: 'conflict' });
+    const fresh = await at.perform(toolList, web);
+    const changed = await change(fresh.rulesSeen);
+
+    const { items, defaults, rulesSeen: now } = await at.perform(toolList, web);
+    expect(items.find(({ name }) => name === 'transfer')?.audience?.access).toBe('groups');
+    expect(defaults?.prompt.access).toBe('groups');
+    expect(changed).toEqual({ rulesSeen: now });
+    expect((await at.perform(toolList, web, dana)).rulesSeen).toBeNull();
+    const events = await newestEvents(at.stores.db, 5);
+    expect(events.map(({ action, outcome }) => `${action} ${outcome}`)).toEqual([
+      'tool.change-rules done',
+      'tool.set-default done',
+      'tool.restrict done',
+      'tool.change-rules refused',
+      'tool.restrict done',
     ]);
   });
 
