@@ -16,7 +16,9 @@ const version = '2025-11-25';
 const askedSchema = z.object({
   id: z.union([z.string(), z.number()]).optional(),
   method: z.string().optional(),
-  params: z.object({ _meta: z.object({ progressToken: z.unknown().optional() }).optional() }).optional(),
+  params: z
+    .object({ _meta: z.object({ progressToken: z.unknown().optional() }).optional() })
+    .optional(),
 });
 
 /** A member of the older era with sessions, which answers each call with a task. */
