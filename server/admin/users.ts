@@ -177,7 +177,7 @@ const resetLinkCommand: Command = {
 const removeCommand = command(userRemove, {
   words: 'user remove',
   positionals: [personArgument],
-  doc: 'remove a person and all their consents immediately',
+  doc: 'delete the account of a person, in all organizations; this cannot be undone',
   prints: ['id', 'email', { removed_at: (_, { now }) => now }],
 });
 

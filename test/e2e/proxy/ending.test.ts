@@ -71,7 +71,7 @@ test('log file: the proxy appends what it writes to stderr, and does not start w
   expect(await proxy.ended).toBe(0);
   expect(readFileSync(file, 'utf8')).toBe(proxy.stderr());
   expect(proxy.stderr()).toContain('"level":');
-  expect(await failing.ended).toBe(1);
+  expect(await failing.ended).toBe(2);
   expect(JSON.parse(readFileSync(join(folder.path, 'b'), 'utf8')).event).toContain('nowhere');
 });
 
