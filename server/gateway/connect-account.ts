@@ -28,10 +28,14 @@ interface AccountError {
  * open the page where the person connects or enters it. MCP 2025-11-25 elicitation, "URL Elicitation Required Error"
  */
 export const accountErrors = {
-  not_connected: (details: RefusalDetails) =>
-    askedFor('not_connected', 'connect your account for this MCP server first', details),
-  key_missing: (details: RefusalDetails) =>
-    askedFor('key_missing', 'enter your own key for this MCP server first', details),
+  not_connected: ({ page = '', showsUrls }: RefusalDetails) => {
+    const message = `connect your account for this MCP server first: open ${page}`;
+    return askedFor('not_connected', message, { page, showsUrls });
+  },
+  key_missing: ({ page = '', showsUrls }: RefusalDetails) => {
+    const message = `enter your own key for this MCP server first: open ${page}`;
+    return askedFor('key_missing', message, { page, showsUrls });
+  },
   key_refused: ({ page = '' }: RefusalDetails) =>
     forTheModel(`this MCP server refused your key: enter a new one at ${page}`),
   no_person: () =>
@@ -50,10 +54,9 @@ export const accountErrors = {
 
 function askedFor(
   code: 'not_connected' | 'key_missing',
-  what: string,
-  { page = '', showsUrls = false }: RefusalDetails,
+  message: string,
+  { page, showsUrls }: { readonly page: string; readonly showsUrls: boolean | undefined },
 ): AccountError {
-  const message = `${what}: open ${page}`;
   if (!showsUrls) return forTheModel(message);
   const elicitations = [{ ...connectElicitation(code, page), elicitationId: idOf(page) }];
   return { status: 200, code: -32042, message, data: { elicitations }, isForTheModel: false };
