@@ -19,7 +19,7 @@ import { ownServer } from './paths.ts';
 import { organizationArgument, textArgument } from './positionals.ts';
 import { AdministrationRefusal, invalidField } from './refusal.ts';
 
-/** Identity assertions: which providers may vouch for members to applications, to which of them, and where. */
+/** Changes whether an identity provider may vouch for members, to which applications, and for which servers. */
 export const providerUpdateAssertions = organizationOperation({
   name: 'provider.update-assertions',
   doc: 'Change to which applications an identity provider may vouch for members, and where; omitted fields keep their value, and what it vouched for before ends',
@@ -164,7 +164,7 @@ export const providerUpdateAssertions = organizationOperation({
   },
 });
 
-/** @throws {AdministrationRefusal} `invalid` for what can be no client of members */
+/** @throws {AdministrationRefusal} `invalid` if the client does not exist, is revoked or belongs to another organization */
 async function checkClient(
   clientId: string,
   organization: string,

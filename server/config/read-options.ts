@@ -7,7 +7,7 @@ import { UsageError } from './usage-error.ts';
 
 export interface Input {
   readonly positionals: readonly string[];
-  /** The value of an option, its environment variable or its default. */
+  /** The value of an option: from the command line, otherwise from its environment variable, otherwise its default. */
   text(name: string): string | undefined;
   /** The same for an option that is required or has a default. */
   must(name: string): string;
@@ -21,7 +21,7 @@ export interface Input {
  * Parses a command's arguments. Missing options are read from the environment; for repeatable options the variable's
  * values are separated by commas or whitespace.
  *
- * @throws {UsageError} naming the argument, with a hint to `help`
+ * @throws {UsageError} that names the argument; its hint is `help`, unless there is a more specific one
  */
 export function readOptions(
   options: readonly Option[],
@@ -72,7 +72,7 @@ function parse(options: readonly Option[], argv: readonly string[], help: string
       ),
     });
   } catch (error) {
-    // The rest of Node's message explains, for example, how to pass a value that begins with a dash.
+    // Node's message goes on with advice. We use only the advice for a value that begins with a dash, in our own words.
     const [line = '', ...more] = (error instanceof Error ? error.message : String(error)).split(
       /\. |\.?\n/,
     );

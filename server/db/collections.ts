@@ -1,5 +1,5 @@
-// Collections: their members, and the names under which they show what members offer. The part that calls need is derived from that and
-// stored in the target of the collection, which every call reads.
+// Collections: their members, and the names under which a collection shows what its members offer. What calls need is derived from these
+// and stored in the collection's target, which every call reads.
 
 import {
   assignNames,
@@ -24,11 +24,11 @@ export interface CollectionMember {
   readonly name: string;
   readonly title: string;
   readonly selection: ToolSelection;
-  /** Whether it listed a tool with a page of its own, which calls its tools by name. */
+  /** Whether it has listed a tool with a page (MCP Apps). Such a page calls the member's tools by name. */
   readonly hasApps: boolean;
 }
 
-/** A server to add, and which of its tools. */
+/** A server to add, and the selection of what it offers. */
 export interface NewMember {
   readonly id: string;
   readonly selection: ToolSelection;
@@ -52,12 +52,12 @@ export async function insertCollection(
   });
 }
 
-/** Adds a server after the others. @returns `false` if it is a member already */
+/** Adds a server as the last member. @returns `false` if it is a member already */
 export async function addMember(db: Db, collectionId: string, member: NewMember): Promise<boolean> {
   return changed(db, collectionId, (tx) => insertMember(tx, collectionId, member));
 }
 
-/** Changes what is chosen of a member. @returns `false` if it is none */
+/** Changes the selection of a member. @returns `false` if the server is not a member */
 export async function changeMember(
   db: Db,
   collectionId: string,
@@ -74,7 +74,7 @@ export async function changeMember(
   });
 }
 
-/** Removes a member with its names. No other name changes. @returns `false` if it is none */
+/** Removes a member and its names; all other names stay. @returns `false` if the server is not a member */
 export async function removeMember(db: Db, collectionId: string, id: string): Promise<boolean> {
   return changed(db, collectionId, async (tx) => {
     const { numDeletedRows } = await tx
@@ -130,7 +130,7 @@ export async function listMembers(
   }));
 }
 
-/** Every name that a member has listed, with its state, by kind and name. */
+/** Every name that a member has listed, with its state, ordered by kind and name. */
 export async function listNames(db: Db, collectionId: string): Promise<readonly NamedEntry[]> {
   const rows = await db
     .selectFrom('collection_name')
@@ -152,7 +152,7 @@ export interface NotedLists {
   readonly withApps: readonly string[];
 }
 
-/** Decides about names that members list for the first time, and remembers that. Returns what is shown from then on. */
+/** Decides whether and how to show names that members list for the first time, and stores that. Returns all names that are shown. */
 export async function noteNames(
   db: Db,
   collectionId: string,
@@ -233,7 +233,7 @@ function lockCollection(tx: Db, collectionId: string): Promise<void> {
   return advisoryLock(tx, `collection ${collectionId}`);
 }
 
-/** Changes a collection and what calls need of it. `change` says whether it changed anything. */
+/** Runs `change`, which returns whether it changed anything, and then updates the target, all in one transaction. */
 function changed(
   db: Db,
   collectionId: string,
@@ -247,7 +247,7 @@ function changed(
   });
 }
 
-/** Within a transaction: derives what calls need, and stores it in the target. Returns what is shown. */
+/** Derives what calls need and stores it in the target. Requires a transaction. Returns the names that are shown. */
 async function renewCollection(
   tx: Db,
   collectionId: string,

@@ -1,7 +1,7 @@
 import type { EpochSeconds } from '#model/clock';
 import { advisoryLock, type Db } from './transaction.ts';
 
-/** A host or a range of addresses in a private network that requests may reach. */
+/** A host or an address range in a private network to which this server may send requests. */
 export interface OutboundHost {
   /** `mcp.internal`, `mcp.internal:8443` or `10.20.0.0/16`. */
   readonly host: string;
@@ -18,7 +18,7 @@ export async function listOutboundHosts(db: Db): Promise<OutboundHost[]> {
   });
 }
 
-/** @returns `full`, without any change, when there are already `most` */
+/** @returns `full` if there are already `most` hosts, `known` if this one is in the list; then nothing changes */
 export async function insertOutboundHost(
   tx: Db,
   { host, note, createdBy, createdAt }: OutboundHost,

@@ -48,7 +48,7 @@ export interface ListenedLink {
 export interface Listener {
   /** The accepted part of what was requested. */
   readonly honoured: Changes;
-  /** From which severity on it gets log messages that belong to no call; `undefined` if it gets none. */
+  /** The lowest severity of the log messages outside calls that it receives; `undefined` if it receives none. */
   readonly logsFrom: number | undefined;
   readonly inbox: Inbox;
 }
@@ -80,9 +80,10 @@ export class LinkListeners {
 
   /**
    * Adds a listener for the part of `wanted` that the upstream supports. Stops subscribing when `signal` aborts.
-   * Waiting messages count for the call of `callers`. With `logsFrom`, it also gets log messages.
+   * Queued messages count towards the memory limit of the call that `callers` belongs to. With `logsFrom`, the listener also
+   * receives log messages of at least that severity.
    *
-   * @throws {UpstreamError} if the upstream cannot be asked for a resource
+   * @throws {UpstreamError} if a request to subscribe to a resource fails
    */
   async add(
     wanted: Changes,
@@ -158,7 +159,7 @@ export class LinkListeners {
     };
   }
 
-  /** No more changes come: the upstream's stream is over. */
+  /** Ends all listeners, because the upstream's stream has ended. */
   end(): void {
     this.#hasEnded = true;
     for (const { inbox } of this.#listeners) inbox.end();
@@ -204,7 +205,7 @@ export class LinkListeners {
     if (isUnused) this.#subscriptions.delete(uri);
   }
 
-  /** Requests about a resource are sent one after another, so that the upstream receives them in this order. */
+  /** Sends a request about a resource once the one before it is answered, so that the upstream receives them in order. */
   async #ask(method: string, uri: string, before: Promise<boolean>): Promise<boolean> {
     await before.catch(() => undefined);
     const response = await this.#link.request(method, JSON.stringify({ uri }));

@@ -14,12 +14,12 @@ const [quote, comma, colon, openBrace, closeBrace, openBracket, closeBracket, ba
   0x22, 0x2c, 0x3a, 0x7b, 0x7d, 0x5b, 0x5d, 0x5c,
 ];
 
-/** No name, status or type that matters is longer. */
+/** All names, statuses and result types that matter are shorter. */
 const longestNoted = 1024;
-/** A task ID or state that is longer is refused: it is held until its end, because the code before it depends on all of it. */
+/** A longer task ID or request state is refused. It is held until its end, because the sealed value begins with a MAC over all of it. */
 const longestHeld = 1024 * 1024;
 
-/** The objects of a response that may hold what belongs to its caller. */
+/** The objects of a response that can contain a task ID or request state. */
 type Place = 'message' | 'result' | 'task' | 'meta' | 'related';
 
 const objectsIn: Readonly<Record<Place, ReadonlyMap<string, Place>>> = {
@@ -38,7 +38,7 @@ type Owned = Omit<OwnedValue, 'span' | 'value'>;
 const taskOfAnswer: Owned = { kind: 'task', keeper: 'upstream', isOfAnswer: true };
 const taskMentioned: Owned = { kind: 'task', keeper: 'either' };
 
-/** What `ownedValues` finds in a response of an upstream. */
+/** The members to seal: the same as `ownedValues` finds in the response of an upstream. */
 const ownedIn: Readonly<Record<Place, ReadonlyMap<string, Owned>>> = {
   message: new Map(),
   result: new Map([
@@ -54,15 +54,15 @@ const ownedIn: Readonly<Record<Place, ReadonlyMap<string, Owned>>> = {
 type Reading = 'name' | 'held' | 'noted' | 'passing';
 
 /**
- * Seals task IDs and the request state in a JSON response too long to be held, as `sealed` does in others. It passes chunks on as
- * they come, except for the strings that it replaces.
+ * Seals task IDs and the request state in a JSON response that is too long to hold in memory; `sealed` does so in shorter ones. It
+ * passes chunks on as they arrive, except for the strings that it replaces.
  */
 export class LongAnswerSeal {
   readonly #seal: PrincipalSeal;
   readonly #call: SealedCall;
-  /** The objects around the current byte, from the outermost one, as far as they matter. */
+  /** The relevant objects around the current byte, outermost first. */
   readonly #places: Place[] = [];
-  /** How many objects and arrays that do not matter are open inside them. */
+  /** How many irrelevant objects and arrays are open inside `#places`. */
   #skipped = 0;
   #name: string | undefined;
   #isName = false;
@@ -82,7 +82,7 @@ export class LongAnswerSeal {
     this.#call = call;
   }
 
-  /** What may be passed on of the answer, now that this part has arrived. @throws {GatewayRefusal} */
+  /** Takes the next part of the response, and returns the bytes that can be passed on now. @throws {GatewayRefusal} */
   push(part: Uint8Array): Uint8Array {
     const chunk = Buffer.from(part.buffer, part.byteOffset, part.byteLength);
     const passed: Uint8Array[] = [];
@@ -218,7 +218,7 @@ export class LongAnswerSeal {
     return Buffer.from(JSON.stringify(text));
   }
 
-  /** The state of an answer that requires input and has none, as its last member. */
+  /** A `requestState` to append to a result that requires input and has none; `undefined` for other objects. */
   #addedState(): string | undefined {
     if (this.#place !== 'result' || this.#hasState || this.#type !== 'input_required')
       return undefined;

@@ -19,11 +19,11 @@ import { mailMs, MailServerError, type MailSession, openMailSession } from './ma
 import { greetingName, mailPurpose, type UsableMailServer, usableServer } from './mail-setup.ts';
 
 const lookEveryMs = 1000;
-/** How many organizations are served at once, and how many mails, or for how long, before the others have their turn. */
+/** How many organizations are served at once. After this many mails or seconds, the next organization has its turn. */
 const mostAtOnce = 4;
 const mostATurn = 50;
 const turnSeconds = 60;
-/** Longer than a mail may take, with the connection that is opened for it. After this time, another process sends it. */
+/** Longer than it can take to connect and to send one mail. After this time, another process may claim the mail. */
 const claimSeconds = (5 * mailMs) / 1000;
 const giveUpSeconds = 3 * 86_400;
 const pauseAfterFaultSeconds = 60;
@@ -103,7 +103,7 @@ export class MailDeliveries {
       const now = clock.now();
       const why = error.message;
       undelivered(organizationId, why);
-      // It takes mails, if not this one.
+      // The server works, because it dealt with earlier mails of this turn.
       if (ended > 0) await noteMailServer(db, server, { worked: now });
       else await noteMailServer(db, server, { failed: now, why, ...this.#after(server) });
       if (!claimed || !session) return;
@@ -138,7 +138,7 @@ export class MailDeliveries {
     else await endMail(db, mail, outcome, words, clock.now());
   }
 
-  /** Lets a mail wait for another attempt, unless it has been tried for days. */
+  /** Schedules another attempt for a mail, or gives up if it is too old. */
   async #putOff(mail: ClaimedMail, answer: string): Promise<void> {
     const { db, clock } = this.#ports;
     const now = clock.now();
@@ -170,10 +170,10 @@ function openedServer(
   }
 }
 
-/** Follows "The server" on pages. */
+/** Pages show this after "The server". */
 const unreadable = 'was not asked, because the mail cannot be decrypted with this master key';
 
-/** What a mail says; `undefined` if it was encrypted under another key, or by a version that writes something else. */
+/** What a mail says; `undefined` if it was encrypted under another key, or written by an incompatible version. */
 function openedContent(
   { id, sealedContent }: Pick<ClaimedMail, 'id' | 'sealedContent'>,
   sealing: Pick<Sealing, 'open'>,

@@ -1,20 +1,20 @@
 /*
- * Compares URIs of resources with rules, where an outsider may choose both the URI and the templates. A comparison takes time that is
- * linear in the URI, times the length of a template, and all comparisons of one URI together take a bounded number of steps.
+ * Compares resource URIs with the URI templates of rules. An attacker may choose both, so the cost is bounded: one comparison takes time
+ * proportional to the length of the URI times that of the template, and all comparisons of one URI share a limited number of steps.
  */
 
-/** A longer URI matches nothing that opens, and everything that closes. No server has one that people could write rules about. */
+/** A longer URI matches no rule that allows access, and every rule that denies it. URIs that people write rules about are shorter. */
 const longestUri = 8192;
-/** The longest template that opens anything, and the longest URI that it opens. Together they bound what a comparison costs. */
+/** The longest template that can allow access, and the longest URI that it can match. Together they bound the cost of a comparison. */
 const longestOpening = 512;
 const longestOpened = 2048;
 
-/** Takes a few hundredths of a second. Without a limit, a member's URI and an upstream's thousands of templates could block the process. */
+/** A few hundredths of a second of work. Without a limit, a member's URI and an upstream's thousands of templates could block the process. */
 const mostSteps = 1_000_000;
 /** For a whole list, which may have ten thousand URIs. */
 const mostListSteps = 5 * mostSteps;
 
-/** How many steps comparisons may still take. */
+/** A budget of steps that several comparisons share. */
 export class Steps {
   #left: number;
 
@@ -27,14 +27,14 @@ export class Steps {
     return new Steps(mostListSteps);
   }
 
-  /** Takes steps; `false` if too few are left. An unfinished comparison never opens, and always closes. */
+  /** Uses up steps; `false` if too few are left. An unfinished comparison never allows access, and always denies it. */
   take(count: number): boolean {
     this.#left -= count;
     return this.#left >= 0;
   }
 }
 
-/** A URI, as it was sent and as an upstream may read it. */
+/** A URI as it was sent, and as upstreams may interpret it. */
 export class ResourceUri {
   readonly text: string;
   readonly steps: Steps;
@@ -51,9 +51,9 @@ export class ResourceUri {
   }
 
   /**
-   * How an upstream that normalizes URIs may read it, in forms that are only compared with each other: without regard to case,
-   * percent-encoding, compatible characters, dot segments, empty segments, a slash at the end, fragment, default port, and with
-   * and without the query. Empty if it is too long, or encoded too often, to tell.
+   * The ways in which upstreams may normalize the URI. Forms serve only for comparison with other forms: they ignore case,
+   * percent-encoding, compatible characters, dot segments, empty segments, a trailing slash and the default port, and exist with and
+   * without the query and the fragment. Empty if the URI is too long, or encoded too many times, to tell.
    *
    * RFC 3986 §6.2; WHATWG URL; UAX #15
    */
@@ -62,19 +62,19 @@ export class ResourceUri {
     return this.#forms;
   }
 
-  /** The forms, each also with a slash at the end, because a template distinguishes the two. */
+  /** Each form without and with a trailing slash, because a template distinguishes the two. */
   get formsOfFolder(): readonly string[] {
     this.#formsOfFolder ??= this.forms.flatMap((form) => [form, `${form}/`]);
     return this.#formsOfFolder;
   }
 
-  /** Whether every upstream reads it in the same way, as far as templates that open are concerned. */
+  /** Whether it has no control characters, backslashes or dot segments, even encoded ones, which upstreams interpret differently. */
   get isPlain(): boolean {
     this.#isPlain ??= isPlain(this.#read());
     return this.#isPlain;
   }
 
-  /** Whether it contains a separator that is encoded, or only compatible with one. */
+  /** Whether it contains an encoded separator, or a character that Unicode normalization turns into one. */
   get hidesSeparators(): boolean {
     this.#hidesSeparators ??= separatorsIn(this.#read() ?? '') !== separatorsIn(this.text);
     return this.#hidesSeparators;
@@ -121,11 +121,11 @@ function formsOf(text: string): readonly string[] {
   return [...forms];
 }
 
-/** As the URL parser of browsers and Node writes it. It also removes default ports, and decodes names of hosts. */
+/** The URI as the WHATWG URL parser writes it, if that differs. The parser also removes default ports and decodes host names. */
 function parsed(text: string): string | undefined {
   const url = URL.parse(text);
   if (!url) return undefined;
-  // An upstream requests the same with and without them. In other schemes, they may name something.
+  // Over HTTP, credentials do not change which resource is requested. In other schemes, they may be part of its name.
   if (/^https?:$/.test(url.protocol)) {
     url.username = '';
     url.password = '';
@@ -135,7 +135,7 @@ function parsed(text: string): string | undefined {
 
 const mostRounds = 4;
 
-/** Decoded, however often it was encoded, with compatible characters replaced, in lower case. `undefined` if that does not end. */
+/** Decodes, normalizes and lower-cases a text until nothing changes any more; `undefined` if that takes too many rounds. */
 function settled(text: string): string | undefined {
   let read = text;
   for (let round = 0; round < mostRounds; round += 1) {
@@ -148,7 +148,7 @@ function settled(text: string): string | undefined {
 
 const percent = 0x25;
 
-/** Decodes until nothing is left to decode, in one pass. */
+/** Decodes percent-encoding, including nested encoding, in one pass. */
 function percentDecoded(text: string): string {
   if (!text.includes('%')) return text;
   const bytes = Buffer.from(text);
@@ -156,7 +156,7 @@ function percentDecoded(text: string): string {
   for (const byte of bytes) {
     bytes[length] = byte;
     length += 1;
-    // What was decoded may complete another code before it.
+    // The decoded byte may complete a code that began before it.
     while (length >= 3 && bytes[length - 3] === percent) {
       const code = 16 * digit(bytes[length - 2] ?? 0) + digit(bytes[length - 1] ?? 0);
       if (Number.isNaN(code)) break;
@@ -173,7 +173,7 @@ function digit(byte: number): number {
   return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : NaN;
 }
 
-/** Without dot segments, empty segments and a slash at the end. With `hasAuthority`, no dot segment removes what follows `//`. */
+/** Removes dot segments, empty segments and a trailing slash. With `hasAuthority`, what follows `//` is a host, and `..` keeps it. */
 function withoutDots(uri: string, hasAuthority: boolean): string {
   const at = uri.indexOf(':');
   const isScheme = at > 0 && /^[a-z][a-z\d+.-]*$/.test(uri.slice(0, at));
@@ -194,7 +194,7 @@ function withoutDots(uri: string, hasAuthority: boolean): string {
   return `${scheme}:${kept.map((segment) => `/${segment}`).join('')}${query === '?' || query === '#' ? '' : query}`;
 }
 
-/** Stands for an expression in the forms of a template. A URI that contains it has no advantage. */
+/** A private-use character that replaces each expression in the forms of a template. A URI that contains it gains nothing. */
 const anything = '\ue000';
 
 /** A URI template. RFC 6570 */
@@ -202,7 +202,7 @@ export class UriTemplate {
   readonly text: string;
   readonly #parts: readonly TemplatePart[];
   #raw: readonly string[] | undefined;
-  /** The pieces of each form. */
+  /** The text between the expressions, for each form. */
   #pieces: (readonly string[])[] | undefined;
   #machine: Machine | undefined;
 
@@ -211,11 +211,11 @@ export class UriTemplate {
     this.#parts = partsOf(text);
   }
 
-  /** Whether some upstream may read the URI as one of the template's, with any text in place of each expression. For rules that close. */
+  /** Whether some upstream may interpret the URI as a match, with any text in place of each expression. For rules that deny access. */
   matchesWidely(uri: ResourceUri): boolean {
     if (!this.#pieces && !uri.steps.take(this.text.length)) return true;
     const pieces = (this.#pieces ??= this.#piecesOfForms());
-    // It is unknown how upstreams read them.
+    // How upstreams interpret such a URI or template is unknown, so it counts as a match.
     if (uri.forms.length === 0 || pieces.length === 0) return true;
     this.#raw ??= this.#withAnything().split(anything);
     if (mayBeGlob(this.#raw, uri.text, uri)) return true;
@@ -223,8 +223,8 @@ export class UriTemplate {
   }
 
   /**
-   * Whether every upstream reads the URI as one of the template's: each expression stands for what it can expand to, without dot segments,
-   * and without separators unless its operator allows them. For rules that open.
+   * Whether every upstream interprets the URI as a match: each expression stands only for what it can expand to, without dot segments,
+   * and without separators unless its operator allows them. For rules that allow access.
    */
   matchesNarrowly(uri: ResourceUri): boolean {
     const { text } = uri;
@@ -245,7 +245,7 @@ export class UriTemplate {
   #piecesOfForms(): (readonly string[])[] {
     const forms = formsOf(this.#withAnything()).map((form) => form.split(anything));
     if (this.#parts[0]?.type === 'literal') return forms;
-    // The forms have no scheme, so any scheme matches.
+    // The template begins with an expression, so a URI with any scheme may match.
     return forms.map((pieces) => pieces.with(0, ''));
   }
 
@@ -285,7 +285,7 @@ function operatorOf(expression: string): Operator | 'invalid' {
   return variables.every((each) => variable.test(each)) ? operator : 'invalid';
 }
 
-/** Whether a text, a form of `uri`, consists of these pieces in this order, with any text between them, or it takes too long to tell. */
+/** Whether `text`, a form of `uri`, consists of the pieces in order, with any text between them. `true` if no steps are left to tell. */
 function mayBeGlob(pieces: readonly string[], text: string, uri: ResourceUri): boolean {
   const first = pieces[0] ?? '';
   if (pieces.length === 1) return text === first;
@@ -303,11 +303,11 @@ function mayBeGlob(pieces: readonly string[], text: string, uri: ResourceUri): b
   return at <= end;
 }
 
-/** Sets of characters. */
+/** Sets of characters that an expression can expand to. */
 const classes = ['any', 'query', 'path', 'other', 'none'] as const;
 type Class = (typeof classes)[number];
 
-/** A character that follows in a URI, or one or more characters of a class. */
+/** A part of a template: it matches one character, or one or more characters of a class. */
 interface Node {
   readonly takes: number | Class;
   /** How many nodes, from this one on, may be left out. */
@@ -353,7 +353,7 @@ function led(by: Operator, takes: Class): readonly Node[] {
 
 const [slash, questionMark, numberSign, backslash] = [0x2f, 0x3f, 0x23, 0x5c];
 
-/** The classes that a character belongs to, a bit for each in their order. */
+/** The classes that a character belongs to, as a bit set in the order of `classes`. */
 function classesOf(code: number): number {
   switch (code) {
     case numberSign:
@@ -383,8 +383,8 @@ function machineOf(nodes: readonly Node[]): Machine {
 }
 
 /**
- * Whether a template's nodes match the whole text of a URI; `false` if it takes too long to tell. Follows all possibilities at once instead
- * of one after the other.
+ * Whether a template's nodes match the whole text of a URI; `false` if no steps are left to tell. Follows all possibilities at once, so that
+ * no URI causes backtracking.
  */
 function accepts({ takes, skips }: Machine, { text, steps }: ResourceUri): boolean {
   const { length } = takes;

@@ -31,7 +31,7 @@ const mostReviewsADay = 100;
 const maxServers = 10_000;
 const daySeconds = 86_400;
 const maxPages = 1_000;
-/** The longest replacements that are remembered of a page. */
+/** The most text of replacements that is remembered for one page. */
 const maxEditLetters = 64 * 1024;
 
 /** An entry of the audit log, and the key that identifies the change. */
@@ -49,19 +49,19 @@ interface DayCount {
 
 /** The result of comparing a page of a list. */
 export interface PageOutcome {
-  /** Their spans are counted as if the id of the answer were empty. */
+  /** Their spans are offsets in an answer whose id has zero length. */
   readonly edits: readonly Edit[];
   readonly basis: ComparedDefinitions['basis'];
 }
 
 /**
- * Compares every list with the accepted definitions. A tool that changes behind its name is a classic attack on assistants: it is
- * recorded in the audit log, and withheld if the server's administrators chose that. What a server lists beyond the number that is
- * remembered is always withheld, because it could not be compared later.
+ * Compares every list with the accepted definitions. Changing a tool but not its name is a known attack on assistants. The change is
+ * recorded in the audit log, and the tool is withheld if the server's administrators chose that. Definitions beyond the number that
+ * can be remembered are always withheld, because they could not be compared later.
  */
 export class DefinitionWatch {
   readonly #ports: DefinitionWatchPorts;
-  /** Recorded changes, oldest first. A server that shows different tools to different callers would cause them again and again. */
+  /** Recorded changes, oldest first. Without them, a server that lists different tools for different callers would repeat its entries. */
   readonly #recorded = new LimitedMap<string, true>(maxRecorded);
   readonly #ofDay = new LimitedMap<string, DayCount>(maxServers);
   /** The results of pages that were listed before, by server and page. */
@@ -76,7 +76,7 @@ export class DefinitionWatch {
     return this.#recorded.size;
   }
 
-  /** Compares what a server lists. */
+  /** Compares what a server lists with the accepted definitions, and records new changes in the audit log. */
   async look(target: Target, listed: ListedDefinitions): Promise<ComparedDefinitions> {
     const { db, clock } = this.#ports;
     const now = clock.now();
@@ -185,7 +185,7 @@ export class DefinitionWatch {
   }
 }
 
-/** Instructions are counted on their own, so that neither they nor lists hide changes of the others. */
+/** Instructions have a count of their own, so that many changes to them do not hide changes in lists, nor the other way round. */
 function countedAs(targetId: string, kind: DefinitionKind): string {
   return kind === 'instructions' ? `${targetId} instructions` : targetId;
 }

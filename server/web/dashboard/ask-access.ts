@@ -14,7 +14,7 @@ import { ownServersPath } from './your-servers.ts';
 const path = '/servers/:server/ask';
 const needs = 'organization.read';
 
-/** `/servers/{server}/ask`: a person asks for access to a server that an administrator lets people ask for. */
+/** `/servers/{server}/ask`: a person asks for access to a server for which administrators allow requests. */
 export function askAccessRoutes(guard: DashboardGuard): void {
   formRoutes(guard, path, needs, {
     form: formFor(requestCreate),
@@ -37,7 +37,7 @@ export function askAccessRoutes(guard: DashboardGuard): void {
   questionRoutes(guard, `${path}/withdraw`, needs, withdrawal);
 }
 
-/** The server that the path names. @throws {AdministrationRefusal} `not_found`, also if it exists but may not be asked for */
+/** The server that the path names. @throws {AdministrationRefusal} `not_found`, also if it exists but does not allow requests */
 async function listed(
   { organization, person }: DashboardVisit,
   { params }: DashboardRequest,
@@ -50,7 +50,7 @@ async function listed(
   throw notFound('server');
 }
 
-/** One that the person did not ask for yet. @throws {AdministrationRefusal} `not_found`, `conflict` */
+/** The same, unless the person has an open request for it. @throws {AdministrationRefusal} `not_found`, `conflict` */
 async function askable(...at: Parameters<typeof listed>): Promise<AskableServer> {
   const server = await listed(...at);
   if (server.request?.status !== 'open') return server;

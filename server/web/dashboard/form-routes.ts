@@ -44,7 +44,7 @@ ${next}`;
 /** A form on its own page, and the action that it submits to. */
 export interface FormRoutes {
   readonly form: OperationForm;
-  /** The control that a conflict is about. */
+  /** The field that shows the error if the operation is refused with `conflict`. */
   readonly conflict?: string;
   /** @throws {AdministrationRefusal} */
   readonly page: (

@@ -25,7 +25,7 @@ interface ProviderData {
   /** The path of this page. */
   readonly at: string;
   readonly mayManage: boolean;
-  /** The person who would make a test. */
+  /** The address of the signed-in person, who would run the test. */
   readonly email: string;
   readonly notice: string | undefined;
   readonly result: TestResult | undefined;
@@ -86,7 +86,7 @@ function factsOf(provider: ProviderView): Fact[] {
   ];
 }
 
-/** Whether `offline_access` is requested depends on what the provider supports. */
+/** The scopes. `offline_access` is named apart from them, because only a provider that supports it is asked for it. */
 function scopeWords({ scopes, checkAgain }: ProviderView): string {
   const always = ['openid', 'email', ...scopes].join(' ');
   return checkAgain === 'never' ? always : `${always}; offline_access to check people again`;

@@ -121,16 +121,16 @@ const showKeys: PageHandler = async (visit, request, reply, { ports }) => {
 /** The age at which the list recommends a rotation. */
 const rotateAfterDays = 90;
 
-/** What is said of a key beside its own fields. */
+/** What pages show about a key in addition to its own fields. */
 export interface KeyDescription {
   readonly badges: readonly Badge[];
-  /** The part of the key in a rotation, in a sentence. */
+  /** A sentence about the rotation that the key is part of. */
   readonly rotation: string | undefined;
-  /** The name of who created it; '' if unknown. */
+  /** The name of the actor who created it; '' if unknown. */
   readonly createdBy: string;
 }
 
-/** Describes keys, with what the database has of their creators and rotations. */
+/** Describes keys, including their creators and rotations from the database. */
 async function keyDescriptions(
   keys: readonly KeyView[],
   now: EpochSeconds,
@@ -181,7 +181,7 @@ function describeKey(
   };
 }
 
-/** What the list says of a key's state. */
+/** The badges for a key's status. */
 function keyBadges({ status, ageDays, suspended }: KeyView): readonly Badge[] {
   if (status === 'revoked') return [{ text: 'Revoked', tone: 'plain' }];
   if (status === 'expired') return [{ text: 'Expired', tone: 'care' }];
@@ -207,7 +207,7 @@ export function keyCells(
   ];
 }
 
-/** `tools:read` for `mcp:tools:read`: all scopes begin alike. */
+/** `tools:read` for `mcp:tools:read`, because all scopes have the same prefix. */
 function scopeName(scope: string): string {
   return scope.replace(/^mcp:/, '');
 }
@@ -255,7 +255,7 @@ const showKey: PageHandler = async (visit, request, reply, { ports }) => {
   return sendDashboardPage(reply, visit, keyPage, data, { crumbs, live });
 };
 
-/** The state of a key; `here` is the path of the page, those in `manage` where it is changed. */
+/** The data of a page about a key. `here` is its path; `manage` has the paths of the pages that change the key. */
 interface KeyPageData {
   readonly heading: string;
   readonly badges: readonly Badge[];
@@ -263,12 +263,12 @@ interface KeyPageData {
   readonly keyId: string;
   readonly facts: readonly Fact[];
   readonly scopes: readonly ScopeSentence[];
-  /** A list of what it is limited to by name. */
+  /** The lists of tools, prompts and resources that the key is limited to; `undefined` if it is not limited by name. */
   readonly names: Html | undefined;
-  /** Where it says what the key can use; `undefined` for people who may not see that. */
+  /** The path of the page that shows which tools the key can use; `undefined` for people who may not see that. */
   readonly check: string | undefined;
   readonly notice: string | undefined;
-  /** `undefined` where nothing may be changed. */
+  /** `undefined` if the key is not active, or the person may not change it. */
   readonly manage:
     | { readonly tools: string; readonly rotate: string; readonly revoke: string }
     | undefined;
@@ -299,7 +299,7 @@ ${data.calls}`;
 }
 
 /**
- * The key that the path names by its part `name`, if the server that it names has it.
+ * The key that the path parameter `name` identifies. It must belong to the server in the path.
  *
  * @throws {AdministrationRefusal} `not_found`
  */
@@ -395,7 +395,7 @@ function rotationCrumbs(visit: DashboardVisit) {
   return serverCrumbs(visit, { text: 'API keys', href }, { text: 'Rotate' });
 }
 
-/** Sends the rotation page; `secret` only in the response that creates it. */
+/** Sends the rotation page. `secret` is set only in the response to the request that creates the new key. */
 function sendRotation(
   visit: DashboardVisit,
   reply: FastifyReply,

@@ -10,7 +10,7 @@ import type { CurrentMember } from '#web/page-session';
 import type { ChangeStore } from '#db/changes';
 import { type DashboardGuard, membershipOf } from './guard.ts';
 
-/** The stream for the pages of an organization, or of one server of it. */
+/** The path of the event stream for the pages of an organization, or for those of one of its servers. */
 export function livePath(organization: string, server?: string): string {
   const query = server === undefined ? '' : `?server=${server}`;
   return `${dashboardPath(organization)}/live${query}`;
@@ -61,10 +61,10 @@ export async function sendLiveStream(
 }
 
 const lookEveryMs = 500;
-/** Sessions also expire, which is not recorded as a change. */
+/** How often access is checked without a change, because no change is recorded when a session expires. */
 const proveEverySeconds = 30;
 const streamsASession = 4;
-/** One person must not use up the streams of all others. */
+/** So that one person cannot use up the streams for everyone. */
 const streamsAPerson = 20;
 const streamsInAll = 2000;
 
@@ -96,7 +96,8 @@ interface LiveStreamsPorts {
 
 /**
  * The event streams of open pages. They announce that something changed, never what; the page then makes an ordinary
- * request. A stream ends within a second of its session or membership.
+ * request. A stream ends within a second after the session or membership is removed, and within about half a minute after the
+ * session expires.
  */
 export class LiveStreams {
   readonly #streams = new Set<Stream>();

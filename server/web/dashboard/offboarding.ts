@@ -17,7 +17,7 @@ import { serverPath } from './servers.ts';
 const needs = 'people.manage';
 const path = '/people/:userId/offboard';
 
-/** `/people/{userId}/offboard`: what ends when a person leaves, and who takes over what they answer for. */
+/** `/people/{userId}/offboard`: shows what ends when a person leaves, and asks who takes over their keys, clients and agents. */
 export function offboardingRoutes(guard: DashboardGuard): void {
   guard.get(path, needs, showOffboarding);
   guard.post(path, needs, offboard);
@@ -25,7 +25,7 @@ export function offboardingRoutes(guard: DashboardGuard): void {
 
 const nouns = { key: 'API key', client: 'OAuth client', agent: 'Agent' } as const;
 
-/** The page of a key, client or agent. */
+/** The path of the page where a key, client or agent is managed. */
 function ownedPath(organization: string, { kind, id, name, server, agent }: OwnedView): string {
   const home = dashboardPath(organization);
   if (kind === 'agent') return agentPath(organization, name);
@@ -34,7 +34,7 @@ function ownedPath(organization: string, { kind, id, name, server, agent }: Owne
   return `${serverPath(organization, server)}/${kind === 'key' ? 'keys' : 'clients'}/${id}`;
 }
 
-/** Keys, clients and agents of a person. */
+/** The table of the keys, clients and agents that a person is responsible for. */
 export function ownedTable(
   organization: string,
   owned: readonly OwnedView[],
@@ -91,7 +91,7 @@ const showOffboarding: PageHandler = async (visit, request, reply, { ports }) =>
   return sendDashboardPage(reply, visit, offboardingPage, data, { crumbs });
 };
 
-/** What ends, each in a sentence. */
+/** The consequences of offboarding, one sentence each. */
 function consequencesOf({
   ends,
   person,
@@ -154,7 +154,7 @@ interface OffboardingPageData {
   readonly email: string;
   readonly owned: readonly OwnedView[];
   readonly consequences: readonly string[];
-  /** Who can take over, and what else can become of it. */
+  /** The people who can take over, and the alternatives: no one yet, or revoke. */
   readonly choices: readonly Choice[];
   readonly suspends: boolean;
   /** Whether a directory manages the membership. */
@@ -181,7 +181,7 @@ ${postForm(frame, { action }, fields)}`;
   return layout({ title: `Offboard ${email}`, width: 'text' }, frame, content);
 }
 
-/** The names of exceptions are limited, as those of all fields of a form are. */
+/** Each exception is a form field of its own, and the size and the number of fields of a form are limited. */
 const mostExceptions = 50;
 
 function takeOverFields({ owned, choices, suspends, now }: OffboardingPageData): Html {
