@@ -39,7 +39,7 @@ export const legacyVersions: readonly string[] = [
   '2024-10-07',
 ];
 
-/** Methods that exist only in the legacy era. A modern request is refused because of the method, whatever else is wrong. */
+/** Methods that exist only in the legacy era. A modern request is refused with "unknown method", whatever else is wrong. */
 export const legacyOnlyMethods: ReadonlySet<string> = new Set(['tasks/result']);
 
 /** MCP's two eras: legacy with `initialize` and sessions, modern without. */
@@ -159,7 +159,7 @@ export function modernHeaders(
   return headers;
 }
 
-/** Headers of a legacy request, without its trace: the version and the upstream's session id. */
+/** Headers of a legacy request, with its version and the upstream's session id but without the trace context. */
 export function legacyHeaders(
   callers: ReceivedHeaders,
   upstreamSessionId?: string,
@@ -195,7 +195,7 @@ export function parameterHeaders(
   return headers;
 }
 
-/** Integers that a number cannot hold exactly have no header, as servers compare numbers. */
+/** An argument as plain text. Integers that a JavaScript number cannot hold exactly get no header, because servers compare numbers. */
 function plainText(json: string | undefined): string | undefined {
   const value: unknown = json === undefined ? undefined : JSON.parse(json);
   if (typeof value === 'string') return value;
@@ -208,7 +208,7 @@ const annotation = 'x-mcp-header';
 const headerToken = /^[\w!#$%&'*+.^`|~-]+$/;
 const repeatable: ReadonlySet<unknown> = new Set(['string', 'integer', 'boolean']);
 
-/** Keywords with subschemas for values that may be absent or at a position no path describes. */
+/** Keywords whose subschemas apply to values that may be absent, or whose position no path can describe. */
 const schemasAside: readonly string[] = [
   'additionalProperties',
   'allOf',

@@ -88,21 +88,21 @@ export const logLevels: ReadonlySet<string> = new Set([
   'emergency',
 ]);
 
-/** The place of a log level among all of them: 0 for `debug`. A level that is none counts as the least severe. */
+/** The severity of a log level as a number, from 0 for `debug`. An unknown level counts as `debug`. */
 export function severityOf(level: string | undefined): number {
   return Math.max(0, [...logLevels].indexOf(level ?? ''));
 }
 
 /**
- * The member of `_meta` in which the parts of Latchkey tell each other that tasks of the legacy era are available, in an answer to
- * `server/discover`, and that a caller wants to be told of them, in `subscriptions/listen`. No other client or server knows it.
+ * A member of `_meta` that only the parts of Latchkey use among themselves. In an answer to `server/discover`, it announces that legacy
+ * tasks are available. In `subscriptions/listen`, it asks for notifications about them.
  */
 export const legacyTasks = 'dev.latchkey/legacyTasks';
 
 /** Announces the status of a task of the legacy era. MCP 2025-11-25 tasks */
 export const taskStatus = 'notifications/tasks/status';
 
-/** Announces that a legacy client has other roots. The modern era has no such message: its servers ask for roots with each call. */
+/** Announces that the roots of a legacy client changed. The modern era has no such message: its servers ask for roots with each call. */
 export const rootsChanged = 'notifications/roots/list_changed';
 
 export interface ModernRequestChanges {
@@ -174,7 +174,7 @@ export function legacyRequest(message: Message, id: string): Message {
   const params = { start: paramsAt, end: written.length };
   written.text('}');
   const bytes = written.written;
-  // The scan reports only the first member that is not a string. Without `requestState`, that may be another one.
+  // `notAString` names only the first such member. If that was `requestState`, which is now removed, scan again for the next one.
   if (envelope.notAString === 'requestState') return messageOf(bytes);
   const { meta: _, protocolVersion: __, requestState: ___, progressToken, ...kept } = envelope;
   return {
@@ -191,7 +191,7 @@ export function legacyRequest(message: Message, id: string): Message {
   };
 }
 
-/** `_meta` of the legacy request; `undefined` if there is nothing in it. */
+/** The `_meta` of the legacy request; `undefined` if it would be empty. */
 function legacyMetaOf({ body, envelope }: Message, id: string): Buffer | undefined {
   const { meta, progressToken } = envelope;
   if (!meta) return undefined;
@@ -286,7 +286,7 @@ function legacyError(response: Message): MemberChanges {
   return { error };
 }
 
-/** Results with cache hints. Those of a legacy upstream are not cacheable. */
+/** Methods whose results need cache hints. Results of a legacy upstream are marked as not cacheable. */
 const cacheable: ReadonlySet<string> = new Set([
   'tools/list',
   'prompts/list',

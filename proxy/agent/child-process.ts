@@ -70,7 +70,7 @@ export function childEnvironment(
   const names = new Set(inherited[windows ? 'windows' : 'posix']);
   const kept = Object.entries(ours).filter((entry): entry is [string, string] => {
     const [name, value] = entry;
-    if (value === undefined || value.startsWith('()')) return false; // A shell function.
+    if (value === undefined || value.startsWith('()')) return false; // A function that Bash exported.
     return names.has(windows ? name.toUpperCase() : name) || (!windows && name.startsWith('LC_'));
   });
   return { ...Object.fromEntries(kept), ...configured };

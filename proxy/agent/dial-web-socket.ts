@@ -113,7 +113,7 @@ async function opened(
   };
 }
 
-/** Ignores that a frame could not be sent: its tunnel is lost, too, which `close` reports. */
+/** Ignores that a frame could not be sent, because then the connection is lost, and the `close` event reports that. */
 function ignoreError(): void {}
 
 /**

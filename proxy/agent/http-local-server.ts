@@ -89,7 +89,7 @@ export class HttpLocalServer implements LocalServer {
     const { url, headerSecrets, http } = this.#options;
     const { method, headers, key, body, signal } = request;
     if (key && Object.hasOwn(headerSecrets, key.name)) {
-      // Sent with the operator's value, the call would be made in another name than that of the person.
+      // Otherwise the call would be made with the operator's value, and so not in the person's name.
       const message = `the configuration of the agent sets ${key.name}, which is for the key of each person`;
       throw new LocalServerError('unreachable', message);
     }
@@ -109,7 +109,7 @@ export class HttpLocalServer implements LocalServer {
     }
   }
 
-  /** If this fails, the server expires the session later. */
+  /** Ends a session at the server. Ignores a failure, because the server expires the session later. */
   async #endSession(id: string): Promise<void> {
     const headers = { 'mcp-session-id': id };
     const signal = AbortSignal.timeout(endTimeoutMs);
@@ -137,11 +137,11 @@ function problemOf({ message, cause }: HttpError, { host, hostname }: URL): stri
   return isUnknownHost(cause) ? `host ${hostname} not found` : message;
 }
 
-/** The body, if all of it arrived together with the head, as that of most answers does. */
+/** The body, if all of it arrived together with the head, as it does for most answers. */
 function wholeBody(response: IncomingMessage): Buffer | undefined {
   if (!response.complete || response.destroyed) return undefined;
   const body: unknown = response.read();
-  // An empty body is over only when it has been read.
+  // Node ends the stream of an empty body only once it is read.
   if (body === null) response.resume();
   return Buffer.isBuffer(body) ? body : Buffer.alloc(0);
 }

@@ -42,8 +42,8 @@ export type LocalServerHost = {
 };
 
 /**
- * Returns a function that opens local servers. They share one guard of their children. This file is exported as
- * `latchkey/agent`, because the server opens its stdio upstreams with it, too.
+ * Returns a function that opens local servers. They share one guard, which ends their children if this process dies. This file is
+ * exported as `latchkey/agent`, because the server also uses it to open its stdio upstreams.
  */
 export function localServers(
   host: LocalServerHost,
@@ -54,7 +54,7 @@ export function localServers(
   return (settings) => {
     if (settings.kind === 'http') {
       const { url, headerSecrets = {}, caFile, tools = {} } = settings;
-      // A local server is in this network, so requests to it do not go through the company proxy of the environment.
+      // A local server is in this network, so requests to it bypass the company proxy that the environment names.
       const http = httpClient(() => ({ env: {}, ...(caFile !== undefined && { caFile }) }));
       return narrowedServer(
         new HttpLocalServer({ url, headerSecrets, http }),

@@ -8,7 +8,7 @@ export type ServicePlan = {
   command: readonly string[];
   /** The key file. systemd passes it to a system service as a credential. */
   keyFile?: string;
-  /** The account that a system service of launchd runs under; root by default. systemd makes an account of its own. */
+  /** The account that a system service of launchd runs under; root by default. systemd creates an account for the service. */
   runAs?: string;
   base: string;
 };
@@ -151,7 +151,7 @@ ${strings.join('\n')}
     path,
     text,
     next: [
-      // Only the owner of the key file may read it.
+      // Only its owner can read the key file, so the account of the service has to own it.
       ...(runAs !== undefined && keyFile !== undefined ? [`chown ${runAs} ${keyFile}`] : []),
       `launchctl bootstrap ${user ? 'gui/$(id -u)' : 'system'} ${path}`,
     ],

@@ -19,7 +19,7 @@ import { type Responder, servedStream, type ServedStream } from './served-stream
 /**
  * Why there is no tunnel. `refused`: the server does not accept the key. `forbidden`: it does not accept the connection.
  * `protocol`: not a Latchkey server, or an incompatible version. `busy`: try later. `unreadable`: the key cannot be read.
- * `unreachable`: no connection. Messages contain no secrets.
+ * `unreachable`: no connection. `aborted`: we gave up connecting. Messages contain no secrets.
  */
 export class TunnelError extends Error {
   override readonly name = 'TunnelError';
@@ -55,7 +55,7 @@ export interface TunnelSocket {
   /** Resolves when another frame can be sent, or when the connection is gone. */
   send(frame: Buffer): Promise<void>;
 
-  /** Joins the frames of a turn to BATCH messages from now on, because the other side reads them. */
+  /** From now on, combines frames of the same event loop turn into BATCH messages. Call it once the server says that it reads them. */
   joinFrames(): void;
 
   /**
@@ -93,7 +93,7 @@ export type TunnelPorts = {
   clock: Clock;
   log: Log;
   bound: (bound: Bound) => void;
-  /** Called when a caller is gone. */
+  /** Called when a caller has lost access. */
   left: (caller: string) => void;
 };
 
@@ -113,10 +113,10 @@ export class Tunnel {
   #greeting: Hello;
   #isLeaving = false;
   #lastId = 0;
-  /** Open streams that have an end of their own. */
+  /** The number of open streams, not counting listening streams, which stay open until they are closed. */
   #calls = 0;
   #silentFor = 0;
-  /** Called when no call is open any more. */
+  /** Called once no call is open. */
   #waiting: (() => void)[] = [];
 
   /** Resolves when the server has sent which servers are bound to this agent. */
@@ -150,14 +150,14 @@ export class Tunnel {
     if (!this.#isLeaving) void this.#send(jsonFrame(frameType.hello, 0, hello));
   }
 
-  /** The number of open requests, except streams that have no end of their own. */
+  /** The number of open requests, not counting listening streams. */
   get calls(): number {
     return this.#calls;
   }
 
   /**
-   * Announces to the server that this tunnel serves nothing any more. Resolves when it has received the answers to all those
-   * requests, including requests that it sent before it read this.
+   * Announces to the server that this tunnel no longer serves anything. Resolves when the server has received all answers, including
+   * those to requests that it sent before it read the announcement.
    */
   async leave(): Promise<void> {
     this.#isLeaving = true;
@@ -190,7 +190,7 @@ export class Tunnel {
     const { log } = this.#ports;
     if (id === 0) return this.#takeOwn(type, payload);
     if (type === frameType.open) return this.#open(id, payload);
-    // The stream has ended; this frame was on its way.
+    // Without an entry, the stream has ended, and this frame was sent before the server knew.
     const stream = this.#streams.get(id);
     if (!stream) return;
     if (type === frameType.data) stream.gotData(payload);
@@ -202,7 +202,7 @@ export class Tunnel {
     }
   }
 
-  /** Frames about the tunnel itself. Newer servers may send types that we do not know. */
+  /** Takes a frame about the tunnel itself. Ignores unknown types, which newer servers may send. */
   #takeOwn(type: number, payload: Buffer): void {
     if (type === frameType.drain) return this.#drained.resolve();
     if (type === frameType.left) {

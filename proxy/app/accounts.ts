@@ -142,7 +142,7 @@ export function accountsOf(connections: Connections): Omit<AccountsService, 'doc
   };
 }
 
-/** Why a list is unknown, for a person; `undefined` for what is no problem of its server or sign-in. */
+/** Why a list cannot be read, as a message for people; `undefined` for errors that are not about its server or the sign-in. */
 function problemOf(error: unknown): string | undefined {
   if (!(error instanceof OAuthError || error instanceof TokenError)) return undefined;
   return redact(words(error).message);

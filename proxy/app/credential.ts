@@ -34,11 +34,11 @@ export type CredentialPorts = Pick<Host, keyof AccountHost | 'openBrowser'> & {
 /** How a connection authenticates to its server. */
 export type Identity = {
   credential: Credential;
-  /** Distinguishes callers. It may be a key, so only its hash is written. */
+  /** Distinguishes callers. It may be a key, so only its hash is stored. */
   account: string;
   /** How a person signs in, if that is required. */
   signInService?: PersonSignIn;
-  /** Loads what later requests may need. */
+  /** Loads the code that later requests may need, because an upgrade may delete its files while the proxy runs. */
   load?: () => Promise<void>;
   /** The stored access token, if the connection uses one. */
   token?: () => Promise<TokenRecord | undefined>;
@@ -87,7 +87,7 @@ export async function secretsOf(
   return sentSecrets(connection, await openSecretStore(options, ports));
 }
 
-/** A key in the keychain may be replaced while this process runs. */
+/** The identity of an API key. A refused key from the keychain is read again, because it may have been replaced meanwhile. */
 function keyIdentity(
   connection: Connection,
   apiKeySecret: string,

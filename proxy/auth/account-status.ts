@@ -13,7 +13,7 @@ export type AccountStatus = {
   state: 'ready' | 'signed_out' | 'assistant';
   /** The title of that assistant. */
   assistant?: string;
-  /** The server's message that an account at the MCP server behind it is missing, if a check in the last hour found that. */
+  /** The Latchkey server's message that the person needs an account at the MCP server behind it, from a check in the last hour. */
   missingAccount?: string;
   as: 'api_key' | 'client' | 'person';
   issuer?: string;

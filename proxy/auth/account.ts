@@ -28,18 +28,18 @@ export type Account = {
   /** Deletes the cached answers for this account, and the detected kind of server. */
   forgetCached: () => Promise<void>;
   readPrivateKey: ConfiguredClientPorts['readPrivateKey'];
-  /** The identity provider of the company that the connection, the administrators of this computer or the server itself named. */
+  /** The company's identity provider, as named by the connection, the administrators of this computer, or the server. */
   provider: () => Promise<IdentityProvider | undefined>;
-  /** Notes the provider that the server named to the person who signed in, or that it named none. */
+  /** Stores the provider that the server named when the person signed in; `undefined` if it named none. */
   learnProvider: (told: ToldProvider | undefined) => Promise<void>;
-  /** The URLs of the servers that were chosen from a list, and whose connections share its sign-in. */
+  /** The URLs of the servers that were chosen from `list`. Their connections share the list's sign-in. */
   sharedServers: (list: string) => Promise<readonly string[]>;
   /**
-   * This computer, as it names itself to Latchkey servers; `undefined` if this process stores nothing by which it could be recognized
-   * later.
+   * How this computer identifies itself to Latchkey servers; `undefined` if secrets are kept only in memory, because servers could not
+   * recognize the computer later.
    */
   device: () => Promise<Device | undefined>;
-  /** Reads what `assertion` of the connection refers to. */
+  /** Reads the text that the connection's `assertion` refers to: `file:PATH` or `env:NAME`. */
   readAssertion: (reference: string) => Promise<string>;
   listen: (options: RedirectListenerOptions) => Promise<RedirectListener>;
 };

@@ -115,8 +115,8 @@ export async function authenticateClient(
     case undefined:
   }
   const endpoint = server.tokenEndpoint;
-  const lacks = client.privateKey ? 'private key' : 'client secret';
-  throw new OAuthError('metadata', `${endpoint} does not accept a ${lacks}`, { endpoint });
+  const offered = client.privateKey ? 'private key' : 'client secret';
+  throw new OAuthError('metadata', `${endpoint} does not accept a ${offered}`, { endpoint });
 }
 
 const secretMethods = ['client_secret_basic', 'client_secret_post'] as const;
@@ -209,13 +209,13 @@ function unusable(path: string, why: string, cause: unknown): OAuthError {
   return new OAuthError('client', `privateKeyFile ${path} ${why}`, { endpoint: path }, { cause });
 }
 
-/** A projected token of Kubernetes has some 1,500 characters. */
+/** Far more than a token needs: a projected Kubernetes token has about 1,500 characters. */
 const maxReferenceLength = 32_768;
 
 /**
  * The text that `file:PATH` or `env:NAME` refers to.
  *
- * @throws {OAuthError} `client`, without any of the text
+ * @throws {OAuthError} `client`; the message never contains any of the text
  */
 export async function readReference(
   reference: string,
@@ -223,7 +223,7 @@ export async function readReference(
 ): Promise<string> {
   const { text, why } = await read(reference, env);
   const trimmed = text?.trim() ?? '';
-  // VSCHAR of RFC 6749 §A, for a JWT and for a client secret.
+  // JWTs and client secrets consist of these characters: VSCHAR in RFC 6749 §A.
   if (/^[\x20-\x7e]+$/.test(trimmed) && trimmed.length <= maxReferenceLength) return trimmed;
   const remedy = 'check that the file or variable exists and contains the token';
   const problem = why ?? (trimmed === '' ? 'is empty' : 'is not one line of ASCII');

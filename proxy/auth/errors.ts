@@ -6,7 +6,7 @@ export type OAuthErrorDetails = {
   /** `error` and `error_description` of RFC 6749 §5.2, without secrets. */
   error?: string;
   errorDescription?: string;
-  /** What to do about it, if that is known better than from the code. */
+  /** What to do about it, if there is more specific advice than for the code. */
   remedy?: string;
 };
 

@@ -104,8 +104,8 @@ export function isCurrent({ expiresAt, obtainedAt }: ProviderSignIn, now: EpochS
 }
 
 /**
- * The sign-in with an ID token that the provider still accepts. It renews an expired one, or one that is `refused`, once for all
- * processes.
+ * The sign-in with an ID token that the provider still accepts. An ID token that has expired, or that is `refused`, is renewed by one
+ * process for all.
  *
  * OpenID Connect Core 1.0 §12
  *
@@ -193,7 +193,7 @@ async function keep(
   await store.set(providerAccount(provider), JSON.stringify(record));
 }
 
-/** Stores that the sign-in is over, and returns the error that says so. */
+/** Stores that the sign-in has ended, and returns the error that says so. */
 async function endSignIn(
   provider: IdentityProvider,
   { signedInAs }: ProviderSignIn,
@@ -217,7 +217,7 @@ export async function signOutAtProvider(
     await ports.store.remove(account);
     if (!isSignedIn(stored) || stored.refreshToken === undefined) return;
     const token = { client: provider, token: stored.refreshToken, hint: 'refresh_token' as const };
-    // It is deleted here, so this computer cannot use it any more. At the provider, it expires.
+    // A failure is ignored: the token is already deleted on this computer, and it expires at the provider.
     await revokeToken(token, stored.server, ports).catch(unlessOAuthError);
   });
 }
@@ -231,7 +231,8 @@ function signedOut({ issuer }: IdentityProvider, reason: string | undefined): To
 }
 
 /**
- * Requires the person's password, and with `max_age` an ID token that says when they entered it. Some providers name that time only then.
+ * Makes the provider ask for the password again. `max_age` makes it state the time of that in the ID token (`auth_time`), which some
+ * providers omit otherwise.
  *
  * OpenID Connect Core 1.0 §3.1.2.1
  */
@@ -245,7 +246,7 @@ export type ProviderPagePorts = ProviderPorts & {
 export type ProviderPageOptions = {
   /** Where the redirect arrives, if the provider knows a fixed address. */
   address: RedirectListenerOptions;
-  /** Whether the person has to enter their password again, even if the provider knows their browser. */
+  /** Whether the person has to enter their password even if their browser is still signed in at the provider. */
   again: boolean;
   /** What the page says once the person is signed in. */
   next?: string | undefined;
@@ -254,7 +255,7 @@ export type ProviderPageOptions = {
 };
 
 /**
- * The metadata of the provider. One that the company chose may be in any network.
+ * The metadata of the provider. Unless a server named the provider, it may be in any network.
  *
  * @throws {OAuthError}
  */
@@ -336,8 +337,8 @@ export async function signInAtProvider(
 }
 
 /**
- * What an ID token says about the person. It comes from the token endpoint of its issuer over TLS, which stands in for its signature; the
- * provider itself checks it again when it is exchanged.
+ * What an ID token says about the person. Its signature is not checked, because it comes from its issuer's token endpoint over TLS, and
+ * the provider checks it when it is exchanged.
  *
  * OpenID Connect Core 1.0 §3.1.3.7
  *

@@ -99,7 +99,7 @@ export async function* registeredConnections(
     yield await host.readConnection(known, { ...options, config });
 }
 
-/** A name that is safe as a word of any shell and as a key of any file. */
+/** Refuses a name that is not safe as a word in every shell and as a key in every file. */
 export function checkName(name: string): void {
   if (/^[A-Za-z0-9][\w.-]{0,63}$/.test(name)) return;
   throw new UsageError(
@@ -182,7 +182,7 @@ export async function addConnection(
 ): Promise<Omit<Checked, 'token'> | undefined> {
   const { name } = connection;
   await checkFree(connection, replace, options, host);
-  // The check stores no token, because its account has to be noted first.
+  // The check stores no token, because the keychain account for it must be noted first.
   const inMemory: Options = { ...options, secretStore: 'memory' };
   const found = check ? await host.check(connection, inMemory, signal) : undefined;
   // From now on, the secret is sent only to the issuer that it was just used with.
@@ -225,8 +225,8 @@ async function keepToken(
 export type Removed = SignedOut & { connection: Connection; secretStays: boolean };
 
 /**
- * Signs out at the server, and deletes our own connection with its secrets. The entry goes first, so that no assistant starts
- * a connection without its secret.
+ * Signs out at the server, and deletes our own connection with its secrets. Deletes the entry before the secrets, so that no
+ * assistant starts a connection without its secret.
  *
  * @throws {UsageError} if there is none with that name
  */
