@@ -3,15 +3,15 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** As much as we read of what electron-builder passes to a hook. */
+/** The fields that we read of the context that electron-builder passes to a hook. */
 type PackContext = { readonly electronPlatformName: string; readonly arch: number };
 
-/** electron-builder's numbers of architectures. */
+/** The numbers that electron-builder uses for architectures. */
 const arches: Record<number, string> = { 0: 'ia32', 1: 'x64', 2: 'armv7l', 3: 'arm64' };
 
 /**
- * The packages of the app, which `npm run app` lays out. Paths are relative to `tray-app`. The environment names what signs:
- * CSC_LINK and CSC_KEY_PASSWORD, WIN_CSC_LINK, APPLE_API_KEY and its relatives.
+ * How `npm run app` packages the app. Paths are relative to `tray-app`. The signing keys come from environment variables: CSC_LINK
+ * and CSC_KEY_PASSWORD, WIN_CSC_LINK, APPLE_API_KEY and those that belong to it.
  *
  * electron-builder 26, "Configuration"
  */
@@ -21,32 +21,32 @@ export default {
   copyright: 'The Latchkey authors, MIT',
   directories: { app: 'dist/app', output: 'dist/packages', buildResources: 'build' },
   icon: 'icon.png',
-  // Without a version, so that an update takes the place that assistants start it from.
+  // Without a version, so that an update replaces the file that assistants start.
   artifactName: 'Latchkey-${os}-${arch}.${ext}',
   asar: true,
   asarUnpack: ['**/*.node'],
-  // The keychain's library is built already, for any Node and Electron.
+  // The keychain library is prebuilt, and works with any version of Node and Electron.
   npmRebuild: false,
 
   electronFuses: {
-    // Any program could otherwise run its own code as ours, and read the keychain as ours.
+    // Otherwise any program could run its code in our executable, and read our keychain entries.
     runAsNode: false,
     enableNodeOptionsEnvironmentVariable: false,
     enableNodeCliInspectArguments: false,
     enableEmbeddedAsarIntegrityValidation: true,
     onlyLoadAppFromAsar: true,
-    // The pages come from a scheme of their own.
+    // The pages are loaded from a custom scheme, not from `file:`.
     grantFileProtocolExtraPrivileges: false,
-    // There are no cookies, and their key would be one more entry in the person's keychain.
+    // The app has no cookies, and encrypting them would add an entry to the user's keychain.
     enableCookieEncryption: false,
     loadBrowserProcessSpecificV8Snapshot: false,
   },
 
-  /** The proxy as one executable: what assistants start, as the app's own does not run as Node. */
+  /** The proxy as a single executable. Assistants start it, because the app's own executable cannot run as Node. */
   extraResources: [
     { from: '../dist/sea/${platform}-${arch}', to: '.', filter: ['latchkey', 'latchkey.exe'] },
   ],
-  /** For electron-builder, a missing resource would only be a warning. */
+  /** Fails if the proxy is missing, because electron-builder only warns about missing resources. */
   beforePack({ electronPlatformName, arch }: PackContext): void {
     const machine = `${electronPlatformName}-${arches[arch] ?? arch}`;
     const name = electronPlatformName === 'win32' ? 'latchkey.exe' : 'latchkey';
@@ -60,14 +60,14 @@ export default {
     category: 'public.app-category.utilities',
     hardenedRuntime: true,
     gatekeeperAssess: false,
-    // The default ones of electron-builder turn off the validation of libraries.
+    // electron-builder's default entitlements disable library validation.
     entitlements: 'build/entitlements.mac.plist',
     entitlementsInherit: 'build/entitlements.mac.plist',
     binaries: ['Contents/Resources/latchkey'],
     extendInfo: { LSUIElement: true },
   },
   win: { target: ['nsis'] },
-  // For one user, as their keychain is. An update ends the running app and replaces it.
+  // Installed for one user, because the keychain also belongs to one. An update ends the running app and replaces it.
   nsis: { oneClick: true, perMachine: false },
   linux: {
     target: ['AppImage', 'deb'],
@@ -75,11 +75,11 @@ export default {
     category: 'Utility',
     synopsis: 'Sign in your AI assistants, and keep their keys in the keychain',
     maintainer: 'The Latchkey authors',
-    // Replaces the one of electron-builder, which cannot start the proxy.
+    // Replaces electron-builder's AppRun, which cannot start the proxy.
     extraFiles: [{ from: 'build/AppRun', to: 'AppRun' }],
   },
   deb: { fpm: ['--exclude', 'opt/Latchkey/AppRun'] },
-  /** electron-builder does not guarantee that our AppRun is used. With its own, an assistant would start Electron. */
+  /** Checks that the AppImage has our AppRun, which electron-builder does not guarantee. With its own, assistants would start Electron. */
   artifactBuildCompleted({ file }: { readonly file: string }): void {
     if (!file.endsWith('.AppImage')) return;
     const folder = mkdtempSync(join(tmpdir(), 'latchkey-appimage-'));

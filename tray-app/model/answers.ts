@@ -66,7 +66,7 @@ const limited = () => ({ signal: AbortSignal.timeout(serverTimeoutMs) });
 
 type Group<Name extends OperationName> = Pick<Answers, Name>;
 
-/** Signs in to a connection, and tells the sign-in that the pages show of it. */
+/** Signs in to a connection. The pages show `progress`. */
 async function signIn(
   name: string,
   progress: SignInProgress,
@@ -78,7 +78,7 @@ async function signIn(
   );
 }
 
-/** Shows the page that a sign-in waits at. */
+/** The options of a sign-in that reports to `progress` which browser page it waits for. */
 function inPages({ signal, waiting }: SignInProgress): Parameters<AccountsService['signIn']>[1] {
   return {
     signal,
@@ -216,7 +216,7 @@ function serverAnswers({
   signIns,
   openBrowser,
 }: AnswersPorts): Group<'servers' | 'setUp' | 'openPage' | 'devices' | 'signOutDevice'> {
-  // A page may open nothing else in the browser.
+  // The only URLs that `openPage` opens, so that a page cannot open any other in the browser.
   let pages = new Set<string>();
   return {
     async servers() {
@@ -421,7 +421,7 @@ function addInput({ name, url, credential }: InputOf<'add'>): AddInput {
   }
 }
 
-/** A file that could not be changed is left as it is; the same request again changes it. */
+/** If a file could not be changed, its assistant still starts the old name, and the person can rename again to retry. */
 function renamedOutcome(name: string, to: string, assistants: Renamed['assistants']): Outcome {
   const failed = assistants.find(({ problem }) => problem !== undefined);
   if (failed)
@@ -445,8 +445,8 @@ function no(problem: string, remedy: string): Outcome {
  * Answers the request of a page. The contract checks both the request and the answer. An error becomes a failure if the
  * operation can answer with one.
  *
- * @throws {ZodError} if the request is none of the contract
- * @throws any error of another operation
+ * @throws {ZodError} if the request does not match the contract
+ * @throws the original error if the output of the operation has no place for a failure
  */
 export async function answer(request: unknown, all: Answers, report: Report): Promise<unknown> {
   const { operation, input } = question.parse(request);

@@ -1,4 +1,4 @@
-/** A page: the program behind it, its content, and its forms. */
+/** What all pages share: requests to the main process, rendering, focus and forms. */
 import { render, type TemplateResult } from 'lit-html';
 import type { Bridge, InputOf, OperationName, OutputOf, Overview } from '#model/contract';
 
@@ -8,7 +8,7 @@ declare global {
   }
 }
 
-/** Sends a request to the program behind the page. Rejects only because of a bug in one of the two. */
+/** Sends a request to the main process. Rejects only if the page or the main process has a bug. */
 export async function ask<Name extends OperationName>(
   operation: Name,
   input: InputOf<Name>,
@@ -16,13 +16,13 @@ export async function ask<Name extends OperationName>(
   return window.latchkey.ask(operation, input);
 }
 
-/** Calls `listener` with the current overview, and after every change. */
+/** Calls `listener` with the current overview, and again with the new one after every change. */
 export function onOverview(listener: (overview: Overview) => void): void {
   window.latchkey.onChange(listener);
   void ask('overview', {}).then(listener);
 }
 
-/** Renders the content of the page; elements that stay keep their focus. */
+/** Renders the content of the page. An element that is part of both the old and the new content keeps the focus. */
 export function show(content: TemplateResult): void {
   const page = document.querySelector<HTMLElement>('#page');
   if (!page) return;
@@ -30,13 +30,13 @@ export function show(content: TemplateResult): void {
   page.removeAttribute('aria-busy');
 }
 
-/** Announces to screen readers what has happened, if the focus does not move there. */
+/** Announces a result to screen readers. Needed only if the focus does not move to the result. */
 export function announce(words: string): void {
   const announcement = document.querySelector('#announcement');
   if (announcement) announcement.textContent = words;
 }
 
-/** Moves the focus to a new element. */
+/** Moves the focus to the first element that matches `selector`. */
 export function focusOn(selector: string): void {
   document.querySelector<HTMLElement>(selector)?.focus();
 }
