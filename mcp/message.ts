@@ -325,11 +325,11 @@ export function withMeta(message: Message, members: Readonly<Record<string, stri
   return { body: replaced(body, [{ span: { start: at, end: at }, text }]), envelope: changed };
 }
 
-/** The message with another id (JSON text in ASCII); all other bytes stay the same, and nothing is scanned again. */
+/** The message with another id (JSON text); all other bytes stay the same, and nothing is scanned again. */
 export function withId({ body, envelope }: Message, id: string): Message {
   const { idSpan } = envelope;
   assert(idSpan, 'a notification has no id');
-  const by = id.length - (idSpan.end - idSpan.start);
+  const by = Buffer.byteLength(id) - (idSpan.end - idSpan.start);
   return {
     body: replaced(body, [{ span: idSpan, text: id }]),
     envelope: { ...movedSpans(envelope, idSpan.start, by), id },

@@ -152,7 +152,9 @@ ${strings.join('\n')}
     text,
     next: [
       // Only its owner can read the key file, so the account of the service has to own it.
-      ...(runAs !== undefined && keyFile !== undefined ? [`chown ${runAs} ${keyFile}`] : []),
+      ...(runAs !== undefined && keyFile !== undefined
+        ? [`chown ${runAs} '${keyFile.replaceAll("'", String.raw`'\''`)}'`]
+        : []),
       `launchctl bootstrap ${user ? 'gui/$(id -u)' : 'system'} ${path}`,
     ],
   };

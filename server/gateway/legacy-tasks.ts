@@ -12,16 +12,34 @@ import type { Inbox } from './adapter-messages.ts';
 
 /** Of one owner, and of one session. Nothing says reliably when a task is over. */
 const mostTasks = 1000;
+/** The same for all names and values together. */
+const mostLetters = 64 * 1024;
 
 /** What is remembered of tasks, by their ids or tokens. There is no news of those with longer ones, which would take too much memory. */
 export class TaskMap<Value extends string | true> extends LimitedMap<string, Value> {
+  #letters = 0;
+
   constructor() {
     super(mostTasks);
   }
 
   override set(name: string, value: Value): this {
     const isShort = name.length <= maxIdBytes && String(value).length <= maxIdBytes;
-    return isShort ? super.set(name, value) : this;
+    if (!isShort) return this;
+    super.set(name, value);
+    this.#letters += name.length + String(value).length;
+    for (const oldest of this.keys()) {
+      if (this.#letters <= mostLetters) break;
+      this.delete(oldest);
+    }
+    return this;
+  }
+
+  override delete(name: string): boolean {
+    const value = this.get(name);
+    if (value === undefined || !super.delete(name)) return false;
+    this.#letters -= name.length + String(value).length;
+    return true;
   }
 }
 

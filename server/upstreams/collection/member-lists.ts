@@ -172,7 +172,7 @@ export class MemberLists {
         entries.push({ name, bytes: response.body.subarray(span.start, span.end) });
       }
       const said = valueAt(response, 'result', 'ttlMs');
-      ttlMs = Math.min(ttlMs, typeof said === 'number' && said >= 0 ? said : 0);
+      ttlMs = Math.min(ttlMs, typeof said === 'number' && said >= 0 && said < Infinity ? said : 0);
       cursor = list?.nextCursor;
       if (cursor === undefined) return { entries, bytes, readAt, ttlMs };
       if (bytes > maxListBytes) break;

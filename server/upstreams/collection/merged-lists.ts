@@ -27,6 +27,8 @@ const mostRemembered = 10_000;
 /** Pages of up to this many bytes are cached. */
 const cachedPageBytes = 512 * 1024;
 const mostCachedPages = 100;
+/** A cursor of ours is a name. Callers may send longer ones, which no cache keeps. */
+const longestCachedCursor = 4096;
 /** Under this member of `_meta`, a list says which members were away when it was made, and how old their lists are. */
 const agesName = 'dev.latchkey/membersAway';
 
@@ -100,6 +102,8 @@ export class MergedLists {
     cursor: string | undefined,
   ): Promise<Message> {
     const list = await this.read(method, caller);
+    if (cursor !== undefined && cursor.length > longestCachedCursor)
+      return pageOf(method, list, id, cursor);
     const { digest, ttlMs, away } = list;
     const key = JSON.stringify([method, digest, ttlMs, away, cursor]);
     const page = this.#pages.get(key) ?? pageOf(method, list, '0', cursor);

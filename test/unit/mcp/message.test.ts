@@ -4,7 +4,7 @@ import { runInNewContext } from 'node:vm';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 
-import { type Envelope, scanMessage } from '#mcp/message';
+import { type Envelope, resultTo, scanMessage, withId } from '#mcp/message';
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = z.function({ output: z.undefined() }).parse(runInNewContext('gc'));
@@ -278,3 +278,9 @@ function keptBytes(): number {
   const { heapUsed, external } = memoryUsage();
   return heapUsed + external;
 }
+
+test('withId: an id of several bytes a letter moves all spans by its bytes', () => {
+  const result = '{"tools":[{"name":"é"}]}';
+
+  expect(withId(resultTo('0', result), '"éé"')).toEqual(resultTo('"éé"', result));
+});

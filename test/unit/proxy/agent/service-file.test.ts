@@ -59,7 +59,7 @@ test('agent service: a launchd file names the account only if there is one', () 
   const ofRoot = serviceFile(system);
 
   expect(named.text).toContain('<key>UserName</key>\n  <string>_latchkey</string>\n');
-  expect(named.next[0]).toBe('chown _latchkey /etc/latchkey/agent.key');
+  expect(named.next[0]).toBe("chown _latchkey '/etc/latchkey/agent.key'");
   expect(ofRoot.text).not.toContain('UserName');
   expect(ofRoot.next).toEqual([
     'launchctl bootstrap system /Library/LaunchDaemons/latchkey.agent.plist',

@@ -32,6 +32,17 @@ test('tasks: what is remembered is bounded, however many tasks there are and how
   expect([tokens.size, tokens.has('long')]).toEqual([1000, false]);
 });
 
+test('tasks: long ids and tokens leave room for fewer of them', () => {
+  const tokens = new TaskMap<string>();
+  for (let place = 0; place < 1000; place += 1) tokens.set(`${place}`, 'x'.repeat(1000));
+  const before = tokens.size;
+  for (const name of tokens.keys()) tokens.delete(name);
+  for (let place = 0; place < 1000; place += 1) tokens.set(`${place}`, 'x');
+
+  expect(before).toBe(65);
+  expect(tokens.size).toBe(1000);
+});
+
 test('tasks: a token of ours replaces the caller’s in the request, and the caller’s returns in progress', () => {
   const tokens = new TaskTokens();
   const sent = tokens.sent(beginning('mine'));
