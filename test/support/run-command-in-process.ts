@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream';
+import { setTimeout as pause } from 'node:timers/promises';
 
 import { printableLine } from '#mcp/safe-text';
 import { systemClock } from '#server/model/clock';
@@ -20,9 +21,24 @@ let before: Promise<unknown> = Promise.resolve();
  * @throws {Error} with what a person reads on stderr, when the command fails
  */
 export function runCommandInProcess(words: readonly string[], input = ''): Promise<string> {
-  const own = before.then(() => run(words, input));
+  const own = before.then(() => runWithConnection(words, input));
   before = own.catch(() => undefined);
   return own;
+}
+
+const connectionWaitMs = 60_000;
+
+/** Waits while PostgreSQL has no connection left: nodes of other tests use many for a moment. */
+async function runWithConnection(words: readonly string[], input: string): Promise<string> {
+  for (const until = Date.now() + connectionWaitMs; ; await pause(500)) {
+    try {
+      return await run(words, input);
+    } catch (error) {
+      // It was refused before it did anything.
+      const isFull = error instanceof Error && error.message.includes('too many clients already');
+      if (!isFull || Date.now() > until) throw error;
+    }
+  }
 }
 
 async function run(words: readonly string[], input: string): Promise<string> {

@@ -166,6 +166,8 @@ function left(home: string, kept: ReadonlyMap<string, string>) {
   const plain = (text: string) =>
     text
       .replaceAll(home, 'HOME')
+      // A random name may consist of digits only.
+      .replaceAll(/\.[0-9a-f]{12}\.tmp/g, '.*.tmp')
       .replaceAll(/\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ/g, 'TIME')
       .replaceAll(/\b\d{10,}(\.\d+)?\b/g, 'TIME')
       .replaceAll(/127\.0\.0\.1:\d+\/callback/g, 'REDIRECT')
