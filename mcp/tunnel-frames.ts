@@ -375,7 +375,7 @@ export class FrameWriter {
     this.#write = write;
   }
 
-  /** Joins frames to BATCH messages from now on, because the other side reads them. */
+  /** From now on, sends several frames as one BATCH message. Call it once the other side has said that it reads those. */
   joinFrames(): void {
     this.#joins = true;
   }

@@ -112,8 +112,8 @@ export function accountsOf(connections: Connections): Omit<AccountsService, 'doc
     signOut: guarded(async (name) => signedOut(await connections.signOut(name))),
     signInCompany: guarded(async (name, how) => {
       const { refused, ...signedIn } = await connections.signInCompany(name, how);
-      const told = refused.map((one) => ({ name: one.name, problem: redact(one.problem) }));
-      return { ...signedIn, refused: told };
+      const redacted = refused.map((one) => ({ name: one.name, problem: redact(one.problem) }));
+      return { ...signedIn, refused: redacted };
     }),
     myServers: guarded(async () => {
       const { serverListViews } = await import('#connections/server-list-views');

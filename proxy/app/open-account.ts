@@ -59,9 +59,9 @@ export async function openAccount(
       const { readReference } = await import('#auth/client-authentication');
       return { ...named, clientSecret: await readReference(named.clientSecret, env) };
     },
-    async learnProvider(told) {
+    async learnProvider(named) {
       const { learnedFile, learnProvider } = await import('#config/provider-files');
-      await learnProvider(learnedFile(stateDirectory), url, told);
+      await learnProvider(learnedFile(stateDirectory), url, named);
     },
     async sharedServers(list) {
       const { serversOf } = await import('#config/server-lists');

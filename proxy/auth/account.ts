@@ -1,7 +1,7 @@
 import type { Clock } from '#clock/clock';
 import type { ClientCredentials, Connection, PersonCredentials } from '#config/connection';
 import type { IdentityProvider } from '#config/identity-provider';
-import type { ToldProvider } from '#config/provider-files';
+import type { NamedProvider } from '#config/provider-files';
 import type { SecretStore } from '#keychain/secret-store';
 import type { HttpClient } from '#transport/http-client';
 import type { ConfiguredClientPorts } from './client-authentication.ts';
@@ -31,7 +31,7 @@ export type Account = {
   /** The company's identity provider, as named by the connection, the administrators of this computer, or the server. */
   provider: () => Promise<IdentityProvider | undefined>;
   /** Stores the provider that the server named when the person signed in; `undefined` if it named none. */
-  learnProvider: (told: ToldProvider | undefined) => Promise<void>;
+  learnProvider: (named: NamedProvider | undefined) => Promise<void>;
   /** The URLs of the servers that were chosen from `list`. Their connections share the list's sign-in. */
   sharedServers: (list: string) => Promise<readonly string[]>;
   /**

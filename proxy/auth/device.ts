@@ -32,7 +32,7 @@ export async function ownDevice(
   return { id: await deviceId(store), name: name.trim() || system, system };
 }
 
-/** How a Latchkey server is told. Parameters of our own, which another server ignores. RFC 6749 §3.1 */
+/** The device as parameters of an authorization request. They are our own; other servers ignore them. RFC 6749 §3.1 */
 export function deviceParameters({ id, name, system }: Device): Record<string, string> {
   return { device_id: id, device_name: name, device_system: system };
 }

@@ -106,9 +106,9 @@ export async function managedGrant(
     };
   } catch (error) {
     if (!(error instanceof OAuthError && error.code === 'refused')) throw error;
-    // What only the server told us is no order of the company: the person can sign in to the server itself, as they did before.
-    const isTold = provider.toldBy !== undefined;
-    if (!isTold && !unsupported.has(error.details.error ?? '')) throw error;
+    // A provider that only the server named is no rule of the company: the person can still sign in to the server itself.
+    const isNamedByServer = provider.namedBy !== undefined;
+    if (!isNamedByServer && !unsupported.has(error.details.error ?? '')) throw error;
     return { unsupported: error.message };
   }
 }

@@ -260,11 +260,11 @@ export type ProviderPageOptions = {
  * @throws {OAuthError}
  */
 export async function providerServer(
-  { issuer, toldBy }: IdentityProvider,
+  { issuer, namedBy }: IdentityProvider,
   { http }: Pick<OAuthPorts, 'http'>,
 ): Promise<AuthorizationServer> {
-  const known = toldBy === undefined ? undefined : await http.networkOf(new URL(toldBy));
-  const from = { network: known ?? 'public', chosen: toldBy === undefined };
+  const known = namedBy === undefined ? undefined : await http.networkOf(new URL(namedBy));
+  const from = { network: known ?? 'public', chosen: namedBy === undefined };
   const server = await authorizationServer({ issuer, ...from }, http);
   if (server) return server;
   throw new OAuthError('metadata', `${issuer} does not publish its metadata`, { endpoint: issuer });

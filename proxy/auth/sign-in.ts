@@ -2,7 +2,7 @@ import { aborted, type Clock, type EpochSeconds } from '#clock/clock';
 import { membersOf } from 'latchkey-mcp/json-value';
 import type { PersonCredentials } from '#config/connection';
 import { readIdentityProvider } from '#config/identity-provider';
-import type { ToldProvider } from '#config/provider-files';
+import type { NamedProvider } from '#config/provider-files';
 import { isInKeychain } from '#config/secret';
 import type { HttpClient } from '#transport/http-client';
 import type { Account } from './account.ts';
@@ -24,7 +24,7 @@ export type SignInPorts = ChooseClientPorts & {
   clock: Clock;
   show: ShowPage;
   save: (granted: Granted) => Promise<TokenRecord>;
-  learnProvider?: (told: ToldProvider | undefined) => Promise<void>;
+  learnProvider?: (named: NamedProvider | undefined) => Promise<void>;
   device?: Account['device'];
 };
 
@@ -118,7 +118,7 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
           ...(refreshToken !== undefined && { refresh: { refreshToken, clientId } }),
         });
         if (isInKeychain(credentials.clientSecret)) await bindSecret(url, client, issuer, store);
-        if ('told' in account) await ports.learnProvider?.(account.told);
+        if ('provider' in account) await ports.learnProvider?.(account.provider);
         return record;
       },
     );
@@ -145,7 +145,7 @@ export async function accountOf(
   { userinfoEndpoint, within }: Pick<Discovery, 'userinfoEndpoint' | 'within'>,
   accessToken: string,
   http: HttpClient,
-): Promise<{ name?: string; told?: ToldProvider | undefined }> {
+): Promise<{ name?: string; provider?: NamedProvider | undefined }> {
   if (userinfoEndpoint === undefined) return {};
   const answer = await fetchJson(http, {
     url: new URL(userinfoEndpoint),
@@ -154,14 +154,14 @@ export async function accountOf(
     headers: { accept: 'application/json', authorization: `Bearer ${accessToken}` },
   }).catch(() => undefined);
   if (answer?.status !== 200) return {};
-  const { email, preferred_username: username, identity_provider: named } = answer.json ?? {};
+  const { email, preferred_username: username, identity_provider: announced } = answer.json ?? {};
   const name = [email, username].find((one) => typeof one === 'string' && one.trim() !== '');
-  const { issuer, client_id: clientId, servers } = membersOf(named);
+  const { issuer, client_id: clientId, servers } = membersOf(announced);
   const provider = readIdentityProvider({ issuer, clientId }, () => undefined);
   const urls = Array.isArray(servers) ? servers.filter((one) => typeof one === 'string') : [];
   return {
     ...(typeof name === 'string' && { name: name.trim().slice(0, 200) }),
-    told: provider && urls.length > 0 ? { provider, servers: urls.slice(0, 20) } : undefined,
+    provider: provider && urls.length > 0 ? { provider, servers: urls.slice(0, 20) } : undefined,
   };
 }
 

@@ -11,7 +11,7 @@ export type IdentityProvider = {
   /** The port of the redirect URI, if the client was registered with a fixed one. */
   redirectPort?: number;
   /** The URL of the server that named it, if the company itself did not. It must not lead further into a private network than that. */
-  toldBy?: string;
+  namedBy?: string;
 };
 
 /** Whether a text says where a secret is, and is not the secret itself: `file:` with an absolute path, or `env:` with a name. */

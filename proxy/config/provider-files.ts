@@ -18,7 +18,7 @@ export function managedFile({ platform, env }: Pick<UserHost, 'platform' | 'env'
     : '/etc/latchkey/managed.json';
 }
 
-/** What servers told us is in the folder of our state. */
+/** The providers that servers named, in the folder of the state. */
 export function learnedFile(stateDirectory: string): string {
   return join(stateDirectory, 'identity-providers.json');
 }
@@ -53,13 +53,13 @@ export async function serversNamedIn(source: string): Promise<string[]> {
   return all.flatMap((one) => (typeof one === 'string' ? [one] : []));
 }
 
-/** The identity provider that the server at `url`, or another of its origin, told a person who had signed in there. */
+/** The identity provider that the server at `url`, or another of its origin, named to a person who had signed in there. */
 export async function learnedProvider(
   stateDirectory: string,
   url: string,
 ): Promise<IdentityProvider | undefined> {
   const provider = await providerIn(learnedFile(stateDirectory), url);
-  return provider && { ...provider, toldBy: url };
+  return provider && { ...provider, namedBy: url };
 }
 
 async function entriesOf(source: string): Promise<JsonObject[]> {
@@ -80,29 +80,29 @@ function invalid(source: string, key: string, problem: string): ConfigurationErr
   return new ConfigurationError([{ source, key, problem }]);
 }
 
-/** What a server says about its company's provider, to a person who has signed in. */
-export type ToldProvider = { provider: IdentityProvider; servers: readonly string[] };
+/** The company's provider that a server names to a person who has signed in, and the servers that accept it. */
+export type NamedProvider = { provider: IdentityProvider; servers: readonly string[] };
 
 const maxLearned = 100;
 
 /**
- * Notes what the server at `url` told a person who has just signed in there, in place of what it told before. A server speaks only for URLs
+ * Stores the provider that the server at `url` named to a person who has just signed in there, in place of an earlier one. A server names it only for URLs
  * of its own origin, of which the one that was signed in to must be one.
  */
 export async function learnProvider(
   source: string,
   url: string,
-  told: ToldProvider | undefined,
+  named: NamedProvider | undefined,
 ): Promise<void> {
   const { origin } = new URL(url);
-  const own = (told?.servers ?? []).filter((server) => URL.parse(server)?.origin === origin);
-  if (told && !own.some((server) => isWithin(url, server))) return;
+  const own = (named?.servers ?? []).filter((server) => URL.parse(server)?.origin === origin);
+  if (named && !own.some((server) => isWithin(url, server))) return;
   const known = await entriesOf(source);
   const isAbout = ({ servers }: JsonObject) =>
     Array.isArray(servers) && servers.some((server) => isWithin(url, String(server)));
   const others = known.filter((entry) => !isAbout(entry));
-  const learned = told
-    ? [{ issuer: told.provider.issuer, clientId: told.provider.clientId, servers: own }]
+  const learned = named
+    ? [{ issuer: named.provider.issuer, clientId: named.provider.clientId, servers: own }]
     : [];
   const identityProviders = [...learned, ...others].slice(0, maxLearned);
   if (JSON.stringify(identityProviders) === JSON.stringify(known)) return;

@@ -97,7 +97,7 @@ export const providerUpdateAssertions = organizationOperation({
       .nullable()
       .optional()
       .describe(
-        'The client of Latchkey’s proxy at the provider, without a secret: members who signed in to a server are told it; empty or null: they are not',
+        'The client of Latchkey’s proxy at the provider, without a secret. The server names it to members who signed in; empty or null: it does not',
       )
       .register(surfaces, {
         option: {

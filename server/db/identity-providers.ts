@@ -35,7 +35,7 @@ export interface ProviderRecord extends ProviderChecking {
   /** Where its keys are; absent if its configuration says so. For identity assertions only. */
   readonly keysUrl: string | undefined;
   /**
-   * The client of Latchkey's proxy at the provider, without a secret. Members who signed in to a server are told it, so that the proxy needs
+   * The client of Latchkey's proxy at the provider, without a secret. The server names it to members who signed in, so that the proxy needs
    * no consent page for the next one. For identity assertions only.
    */
   readonly nativeClientId: string | undefined;

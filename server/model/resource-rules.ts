@@ -1,6 +1,6 @@
 import { ResourceUri, UriTemplate } from './resource-uri.ts';
 
-/** URIs and URI templates that open or close resources. */
+/** The URIs and URI templates that a rule is about. */
 export class ResourceNames {
   readonly #uris: ReadonlySet<string>;
   readonly #templates: readonly UriTemplate[];
@@ -49,8 +49,8 @@ export class ResourceRules<Who> {
   }
 
   /**
-   * The rule that decides about a URI: the rule of another URI that some upstream may read it as, if that closes; otherwise a template's
-   * rule that closes; otherwise a template's rule that opens; otherwise none. `isClosing` says whether a rule closes what it is about.
+   * The rule that decides about a URI, the first of these: a rule that denies another URI which some upstream may read as the same; a rule of a
+   * template that denies; a rule of a template that allows; none. `isClosing` says whether a rule denies access.
    */
   deciding(uri: ResourceUri, isClosing: (who: Who) => boolean): Who | undefined {
     if (this.#byForm.size === 0 && this.#templates.length === 0) return undefined;

@@ -108,8 +108,8 @@ async function dana(
     store,
     ports,
     requests,
-    grant: async (previous?: TokenRecord, wider = false, toldBy?: string) => {
-      const from = { ...provider, ...(toldBy !== undefined && { toldBy }) };
+    grant: async (previous?: TokenRecord, wider = false, namedBy?: string) => {
+      const from = { ...provider, ...(namedBy !== undefined && { namedBy }) };
       const known = { ...(previous && { previous }), wider };
       return managedGrant({ url, credentials, provider: from }, known, ports);
     },
@@ -419,7 +419,7 @@ test('provider: one that a server named must not be further inside than that ser
   });
 
   expect(await providerServer(inside, { http })).toMatchObject({ issuer: inside.issuer });
-  await expect(providerServer({ ...inside, toldBy: url }, { http })).rejects.toMatchObject({
+  await expect(providerServer({ ...inside, namedBy: url }, { http })).rejects.toMatchObject({
     code: 'metadata',
   });
 });

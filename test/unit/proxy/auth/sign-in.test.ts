@@ -197,6 +197,6 @@ test('account: it comes with the provider that the server names for people of a 
   const discovery = { userinfoEndpoint: `${issuer}/userinfo`, within: 'public' } as const;
 
   expect(await accountOf(discovery, 'a1', http)).toEqual({
-    told: { provider: { issuer: 'https://id.acme.example', clientId: 'latchkey' }, servers },
+    provider: { provider: { issuer: 'https://id.acme.example', clientId: 'latchkey' }, servers },
   });
 });
