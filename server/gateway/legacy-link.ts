@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { BriefMap } from 'latchkey-mcp/brief-map';
 import type { EndSignal } from '#model/ending';
 import { postHeaders, traceHeaders } from 'latchkey-mcp/headers';
@@ -161,7 +162,12 @@ export class LegacyLink {
     return this.#calls.size > 0 || this.listeners.size > 0;
   }
 
-  nextId(): string {
+  /**
+   * An id for `start`, as JSON text. That of a request about a task is unique among all links, because it is the progress token too, and an
+   * upstream without sessions may tell every link of the progress of a task.
+   */
+  nextId({ isOfTask = false } = {}): string {
+    if (isOfTask) return JSON.stringify(randomUUID());
     this.#lastId += 1;
     return String(this.#lastId);
   }

@@ -109,12 +109,14 @@ export class ModernAdapter {
         const options = { signal, upstream, logLevel, hearsTasks: isMember };
         return streamOf(listening(link, message, options));
       }
-      const started = await link.start(legacyRequest(message, link.nextId()), {
+      const task = isMember && isOfTask(message) ? { progressToken } : undefined;
+      const ownId = link.nextId({ isOfTask: task !== undefined });
+      const started = await link.start(legacyRequest(message, ownId), {
         headers: request.headers,
         signal,
         hold: caller.upstream.hold,
         giveUp: caller.upstream.giveUp,
-        ...(isMember && isOfTask(message) && { task: { progressToken } }),
+        task,
       });
       if (started.outcome === 'answered') {
         const result = modernResult(started.response, method, id);

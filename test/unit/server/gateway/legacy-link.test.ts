@@ -229,6 +229,22 @@ test('107: link: what an inbox keeps is given up by ending the call it is of', a
   await expect(call.inbox.next()).rejects.toEqual(tooMany);
 });
 
+test('link: requests about tasks have ids that no other link uses, because an upstream may tell all links of their progress', () => {
+  const handshake = {
+    upstream: fakeUpstream(() => ({ status: 202 })),
+    client: { capabilities: '{}', clientInfo: undefined, logLevel: undefined },
+    initialized: messageOf('{"jsonrpc":"2.0","id":0,"result":{}}'),
+    protocolVersion: '2025-11-25',
+    sessionId: undefined,
+  };
+  const links = [new LegacyLink(handshake), new LegacyLink(handshake)];
+
+  const ofTasks = links.map((link) => link.nextId({ isOfTask: true }));
+
+  expect(new Set(ofTasks).size).toBe(2);
+  expect(links.map((link) => link.nextId())).toEqual(['1', '1']);
+});
+
 /** A link whose upstream asks for something while it makes a list, and answers the list if it `goesOn`. */
 async function askedInList(method: string, { goesOn }: { readonly goesOn: boolean }) {
   const asked = `data: {"jsonrpc":"2.0","id":"asked","method":"${method}"}\n\n`;
