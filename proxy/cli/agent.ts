@@ -70,7 +70,7 @@ before.`,
     },
     'dry-run': { doc: 'print the service without writing it' },
   },
-  options: ['log-level', 'proxy', 'ca-file'],
+  options: ['log-level', 'log-file', 'proxy', 'ca-file'],
   examples: [
     'latchkey agent install --user --server-url https://latchkey.example.com --dry-run',
     'latchkey agent install --server-url https://latchkey.example.com --key-file /etc/latchkey/agent.key',
@@ -281,9 +281,10 @@ function readRunAs({ flags: given }: CommandInput, platform: NodeJS.Platform): s
 
 /** A service does not inherit the environment of the shell that it was installed from. */
 function inheritedWords({ options: given }: CommandInput, options: Options): string[] {
-  const { proxy, caFile, clientCertificateFile, clientKeyFile } = options;
+  const { logFile, proxy, caFile, clientCertificateFile, clientKeyFile } = options;
   const words = {
     'log-level': given['log-level'],
+    'log-file': logFile && resolve(logFile),
     proxy: proxy === undefined || containsUser(proxy) ? undefined : proxy,
     'ca-file': caFile && resolve(caFile),
     'client-certificate-file': clientCertificateFile && resolve(clientCertificateFile),
