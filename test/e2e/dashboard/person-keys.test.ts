@@ -109,6 +109,8 @@ await suite('browser', 'each person’s own key, in a browser', () => {
     await owner.open('/servers/crm/upstream');
     const people = await look();
     await owner.open('/activity?account=person_key&outcome=upstream_error');
+    // It appears a moment after the call.
+    await page.locator('main').getByText('whoami').first().waitFor();
     const recorded = await look();
 
     await eve.open(account);

@@ -147,8 +147,15 @@ function desktopAround(app: ChildProcess, context: BrowserContext, preload: stri
     };
     watching.add(check);
     void ended.then(() => reject(new Error(`the app has ended: ${stderr}`)));
+    const late = setTimeout(() => {
+      const shown = JSON.stringify(tray);
+      reject(new Error(`waited for ${look.toString()}, but the tray is ${shown}: ${stderr}`));
+    }, patient.timeout);
     check();
-    return promise.finally(() => watching.delete(check));
+    return promise.finally(() => {
+      clearTimeout(late);
+      watching.delete(check);
+    });
   }
 
   async function makePage(window: number): Promise<Page> {
@@ -178,6 +185,7 @@ function desktopAround(app: ChildProcess, context: BrowserContext, preload: stri
       pages.delete(window);
       act({ act: 'closed', window });
     });
+    page.on('crash', () => (stderr += `page ${page.url()}: its renderer crashed\n`));
     page.on('pageerror', (error) => (stderr += `page: ${error.message}\n`));
     page.on('console', (message) => {
       if (message.type() === 'error') stderr += `page: ${message.text()}\n`;
@@ -262,8 +270,16 @@ function desktopAround(app: ChildProcess, context: BrowserContext, preload: stri
       for (;;) {
         const page = await heading();
         if (page) {
-          await page.locator('#page h1').waitFor();
-          await page.getByText('Loading connections…').waitFor({ state: 'hidden' });
+          const loaded = async () => {
+            await page.locator('#page h1').waitFor();
+            await page.getByText('Loading connections…').waitFor({ state: 'hidden' });
+          };
+          await loaded().catch(async (error: unknown) => {
+            const shown = await page.content().catch(String);
+            throw new Error(`${name} shows ${shown} of ${[...calls.keys()].join()}: ${stderr}`, {
+              cause: error,
+            });
+          });
           return page;
         }
         await new Promise((resolve) => setTimeout(resolve, 50));
