@@ -22,7 +22,7 @@ import { freeBytes, type GiveUp } from './body-memory.ts';
 import { LegacyCall, type LegacyCallPorts } from './legacy-call.ts';
 import { LegacyTasks, progress, TaskMap, withProgressToken } from './legacy-tasks.ts';
 import { LinkListeners } from './link-listeners.ts';
-import { ReopenPauses } from './live-stream.ts';
+import { unaskedStream } from './unasked-stream.ts';
 import { post, type Upstream, type UpstreamAnswer, type UpstreamRequest } from './upstream.ts';
 import { type Handshake, handshakeHeaders, initializedNotification } from './upstream-handshake.ts';
 
@@ -465,51 +465,4 @@ async function responseTo({ inbox }: LegacyCall): Promise<Message | undefined> {
     if (message.envelope.kind === 'response') return message;
   }
   return undefined;
-}
-
-export interface UnaskedStreamPorts {
-  readonly take: (message: Message) => void;
-  /** The stream is open again after it broke off. */
-  readonly reopened: () => void;
-  /** There is no stream, or it has ended for good. */
-  readonly over: () => void;
-  readonly signal: EndSignal;
-}
-
-/**
- * Reads the messages that a legacy upstream sends on its own until `signal` aborts; a broken stream is reopened by
- * `send`. Resolves once it is known whether there is such a stream.
- *
- * MCP 2025-11-25 transports, "Listening for Messages from the Server"
- */
-export function unaskedStream(
-  send: () => Promise<UpstreamAnswer>,
-  { take, reopened, over, signal }: UnaskedStreamPorts,
-): Promise<boolean> {
-  const begun = Promise.withResolvers<boolean>();
-  const follow = async () => {
-    const pauses = new ReopenPauses();
-    let isThere = false;
-    while (!signal.aborted) {
-      try {
-        const answer = await send();
-        if (answer.status !== 200 || answer.mediaType !== 'text/event-stream') {
-          await discardAnswer(answer);
-          break;
-        }
-        if (isThere) reopened();
-        isThere = true;
-        pauses.opened();
-        begun.resolve(true);
-        for await (const message of messagesLetGo(answer)) take(message);
-      } catch {
-        // The stream broke off. It is reopened after a pause, unless `signal` has aborted.
-      }
-      await pauses.pause(signal);
-    }
-    begun.resolve(false);
-    over();
-  };
-  void follow();
-  return begun.promise;
 }

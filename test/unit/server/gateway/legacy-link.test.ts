@@ -3,7 +3,8 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { messageOf } from '#mcp/message';
 import { BodyMemory } from '#server/gateway/body-memory';
 import { HeldAnswers } from '#server/gateway/held-answers';
-import { LegacyLink, unaskedStream } from '#server/gateway/legacy-link';
+import { LegacyLink } from '#server/gateway/legacy-link';
+import { unaskedStream } from '#server/gateway/unasked-stream';
 import { parsedMessage } from '#support/era-caller';
 import { type ScriptedAnswer, fakeUpstream, upstreamAnswer } from '#support/fake-upstream';
 
