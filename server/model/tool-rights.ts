@@ -4,7 +4,7 @@ import { z } from 'zod';
 
 import { LimitedMap } from './limited-map.ts';
 import { ResourceNames, ResourceRules } from './resource-rules.ts';
-import { ResourceUri, Steps } from './resource-uri.ts';
+import { ResourceUri, type Steps } from './resource-uri.ts';
 
 /** What a server offers and a caller may be refused. MCP 2026-07-28 server: tools, prompts, resources, resource templates */
 export const primitiveKinds = ['tool', 'prompt', 'resource', 'template'] as const;
@@ -292,12 +292,31 @@ export class ToolRights {
 
   #stateOf(kind: PrimitiveKind): unknown {
     if (this.#isFree[kind]) return null;
+    if (kind === 'resource') return this.#stateOfResources();
     const all = this.#read.namesOf(kind);
-    const steps = Steps.ofList();
-    const allowed = all.filter((name) => allows(this.verdict(kind, name, steps)));
-    const others = allows(this.#decided(this.#read.others(kind), () => false));
+    const allowed = all.filter((name) => allows(this.verdict(kind, name)));
     const isKnown = this.#source.offered.open[kind] !== undefined;
+    const others = this.#opens(this.#read.others(kind));
     return [allowed, isKnown, others && !isKnown ? all : null, this.#caller.selections];
+  }
+
+  /** All that decides about any URI, because a list may contain URIs that are named nowhere. */
+  #stateOfResources(): unknown {
+    const { offered, rules } = this.#source;
+    const decided = (['resource', 'template'] as const).map((kind) =>
+      Array.from(rules?.named[kind] ?? [], ([name, who]) => [name, this.#opens(who)] as const),
+    );
+    const others = this.#opens(this.#read.others('resource'));
+    // Where nothing is open, it does not matter what else is closed.
+    const isAnyOpen = others || decided.flat().some(([, isOpen]) => isOpen);
+    const listed = (set: ReadonlySet<string> | undefined) => set && [...set];
+    const { withheld, open } = offered;
+    const review = [withheld.resource, withheld.template, open.resource, open.template];
+    return [others, isAnyOpen ? decided : null, review.map(listed), this.#caller.selections];
+  }
+
+  #opens(who: Audience): boolean {
+    return allows(this.#decided(who, () => false));
   }
 
   #hidden({ kind, name }: Asked): Refused | undefined {

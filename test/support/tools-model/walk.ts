@@ -35,18 +35,25 @@ export async function walkThroughRights({
     async (all) => {
       if (performance.now() - failedAt > shrinkingMs) return;
       await using world = await openWorld(era);
-      try {
-        for (const [turn, one] of all.entries()) {
-          if (one) compared += await world.take(one, turn);
+      for (const [turn, one] of all.entries()) {
+        if (!one) continue;
+        try {
+          compared += await world.take(one, turn);
+        } catch (error) {
+          failedAt = Math.min(failedAt, performance.now());
+          throw new Error(`at step ${turn + 1}, ${JSON.stringify(one)}`, { cause: error });
         }
-      } catch (error) {
-        failedAt = Math.min(failedAt, performance.now());
-        throw error;
       }
     },
   );
   const { failed, counterexample, errorInstance } = await fc.check(walk, { seed, numRuns: 1 });
   if (!failed) return { compared, problem: '' };
   const path = counterexample?.[0].flatMap((one) => (one ? [JSON.stringify(one)] : []));
-  return { compared, problem: `${String(errorInstance)}\nafter\n${path?.join('\n')}` };
+  return { compared, problem: `${wordsOf(errorInstance)}\nafter\n${path?.join('\n')}` };
+}
+
+function wordsOf(error: unknown): string {
+  return error instanceof Error && error.cause !== undefined
+    ? `${error.message}: ${wordsOf(error.cause)}`
+    : String(error);
 }

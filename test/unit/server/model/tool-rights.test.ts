@@ -365,6 +365,29 @@ describe('the state of a list', () => {
     expect(new Set(states).size).toBe(states.length);
   });
 
+  test('of resources differs when a URI that a template opens is closed', () => {
+    const state = (resource: Record<string, Audience>) =>
+      new ToolRights(
+        sourceOf({
+          rules: rulesOf({ template: { 'a:{b}': 'everyone' }, resource }, { resource: sales }),
+        }),
+        credential(),
+      ).listState('resource');
+
+    expect(state({ 'a:1': support })).not.toBe(state({}));
+  });
+
+  test('of resources differs when a template opens a URI that is chosen without it', () => {
+    const rules = rulesOf({ template: { 'a:{b}': sales } });
+    const state = (...groups: string[]) =>
+      new ToolRights(sourceOf({ rules }), {
+        groups: new Set(groups),
+        selections: [chosen({ resources: ['a:1'] })],
+      }).listState('resource');
+
+    expect(state('sales')).not.toBe(state());
+  });
+
   test('of resources differs with templates', () => {
     const state = (who: Audience) =>
       new ToolRights(
@@ -449,6 +472,57 @@ function mayUse({ hiddenTools, offered, rules }: RightsSource, by: ToolCaller, n
     (by.groups ? [...by.groups].some((id) => who.has(id)) : by.selections.some(isChosen));
   return isOffered && isWithin && isAdmitted;
 }
+
+const uris = ['file:///a/b', 'file:///a/c', 'memo://one', 'note://x'];
+const templates = ['file:///{+path}', 'file:///a/{name}', 'memo://{id}'];
+const inResources = fc.record({
+  uris: fc.dictionary(fc.constantFrom(...uris), audience, { maxKeys: 2 }),
+  templates: fc.dictionary(fc.constantFrom(...templates), audience, { maxKeys: 2 }),
+  others: audience,
+  withheld: fc.subarray(templates, { maxLength: 1 }),
+});
+const ofResources = fc.record({
+  groups: fc.option(
+    groupIds.map((ids) => new Set(ids)),
+    { nil: undefined },
+  ),
+  selections: fc.array(
+    fc.oneof(
+      fc.constant({ type: 'all' as const }),
+      fc.subarray([...uris, ...templates]).map((resources) => chosen({ resources })),
+    ),
+    { maxLength: 2 },
+  ),
+});
+
+testProperties(
+  'rights per resource',
+  {
+    'callers whose lists have the same state after a change may use the same': fc.property(
+      inResources,
+      inResources,
+      fc.constantFrom('uris', 'templates', 'others', 'withheld'),
+      ofResources,
+      (before, other, changed, by) => {
+        const [first, second] = [before, { ...before, [changed]: other[changed] }].map((now) => {
+          const { uris: resource, templates: template, others, withheld } = now;
+          const rules = rulesOf({ resource, template }, { resource: others });
+          const offered = { ...nothing, withheld: { template: new Set(withheld) } };
+          return new ToolRights(sourceOf({ offered, rules }), by);
+        });
+        if (!first || !second) throw new Error('there are two');
+        if (first.listState('resource') !== second.listState('resource')) return;
+        const listed = (rights: ToolRights) =>
+          [
+            ...uris.filter((uri) => rights.lists('resource', uri)),
+            ...templates.filter((template) => allows(rights.verdict('template', template))),
+          ].join();
+        ensure(listed(first) === listed(second), `${listed(first)} and ${listed(second)}`);
+      },
+    ),
+  },
+  3000,
+);
 
 testProperties(
   'rights per tool',
