@@ -24,6 +24,8 @@ export function ledTo(configuration: string): (account: string) => boolean {
   return (account) => {
     // Whether there is a keychain is asked with such an entry, which is no secret.
     if (account.startsWith('probe ')) return true;
+    // The computer has one id at all servers, which no connection owns.
+    if (account === 'device id') return true;
     const [, kind = '', words = '[]'] = /^(?:prior )?([a-z ]+?) (\[.*\])/.exec(account) ?? [];
     const [url, second = '', ...rest] = z.array(z.string()).parse(JSON.parse(words));
     const here = all.filter((one) => one.url === url);
