@@ -114,10 +114,13 @@ const storiesOfNodes = [
   'test/e2e/oauth/{consent,provider-logout,single-sign-on}.test.ts',
   'test/e2e/proxy/sign-in-story.test.ts',
   'test/e2e/security/provider-logouts.test.ts',
-  'test/e2e/security/{mcp-translated,mcp-messages,mcp-parameters,mcp-sessions}.test.ts',
+  'test/e2e/security/{mcp-translated,mcp-sessions}.test.ts',
   'test/e2e/security/{assertions,codes-and-refresh,devices,narrowed-streams}.test.ts',
   'test/e2e/security/{provisioning,revocation,revoked-sessions}.test.ts',
 ];
+
+/** What one node answers by itself, whatever the others do: how it reads messages and parameters. Only the level `full` repeats them. */
+const storiesOfEachNode = ['test/e2e/security/{mcp-messages,mcp-parameters}.test.ts'];
 
 const full = '**/*.full.test.ts';
 
@@ -149,6 +152,12 @@ export default defineConfig({
         env: { TEST_NODES: '3' },
       }),
       level('full', `test/${full}`, { order: 2, timeoutMs: 900_000, workers: 1 }),
+      level('full-nodes', storiesOfEachNode, {
+        order: 2,
+        timeoutMs: 240_000,
+        workers: 1,
+        env: { TEST_NODES: '3' },
+      }),
     ],
   },
 });

@@ -1,6 +1,6 @@
 /**
- * `npm test`: the tests of every level but `full`, then the slowest files and those that take most of the processors, what this machine could not test and why,
- * and as the last line the totals. `--full` adds the level `full`; all other arguments go to vitest:
+ * `npm test`: the tests of every level but `full` and `full-nodes`, then the slowest files and those that take most of the processors, what this machine could not test and why,
+ * and as the last line the totals. `--full` adds these; all other arguments go to vitest:
  * `npm test -- --project e2e test/e2e/oauth`.
  *
  * The run has a temporary folder of its own as `TMPDIR`, in memory where there is room. Whatever is left in it, and every process that still knows
@@ -68,12 +68,12 @@ async function readTimes(): Promise<FileTime[]> {
   return noted.map((line) => timeSchema.parse(JSON.parse(line)));
 }
 
-/** Every level but the exhaustive one, unless the words say otherwise. */
+/** Every level but the exhaustive ones, unless the words say otherwise. */
 function levels(words: readonly string[]): string[] {
   const others = words.filter((word) => word !== '--full');
   const chosen =
     others.length < words.length || others.some((word) => word.startsWith('--project'));
-  return chosen ? others : ['--project=!full', ...others];
+  return chosen ? others : ['--project=!full*', ...others];
 }
 
 async function readReport(): Promise<Report | undefined> {
