@@ -1,4 +1,4 @@
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   databaseName,
@@ -56,10 +56,16 @@ export async function openDatabase(): Promise<OpenStores & AsyncDisposable> {
 
 /** Opens the database in `dataDir`, as `openStores` does; a new one where there is none. */
 export async function openDatabaseIn(dataDir: string): Promise<OpenStores> {
+  await layOutDatabase(dataDir);
+  return openStores(dataDir);
+}
+
+/** Puts an empty database with the newest schema into `dataDir`, which it makes, where there is none. A server need not migrate it. */
+export async function layOutDatabase(dataDir: string): Promise<void> {
   const file = join(dataDir, databaseName);
   const { bytes } = await (newest ??= migrated());
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   if (!existsSync(file)) writeFileSync(file, bytes, { mode: 0o600 });
-  return openStores(dataDir);
 }
 
 type Connection = OpenStores['connection'];

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { openStores, type Stores } from '#server/app/stores';
 import { clusterStores, nodeCluster, type NodePrograms, nodesOfTests } from './node-cluster.ts';
+import { layOutDatabase } from './open-database.ts';
 import { runProgram, startProgram } from './processes.ts';
 import { natsUrl } from './requirements.ts';
 import { runCommandInProcess } from './run-command-in-process.ts';
@@ -23,7 +24,7 @@ export interface RunningServerOptions {
   readonly args?: readonly string[];
   /** Added to its environment. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Where an earlier server left off; a fresh folder unless given. */
+  /** Where an earlier server left off; unless given, a fresh folder with an empty, migrated database. */
   readonly dataDir?: string;
 }
 
@@ -155,6 +156,7 @@ async function oneProcess(
   }: Required<Omit<RunningServerOptions, 'dataDir'>> & GivenData,
 ): Promise<StartedServer> {
   const dataDir = given ?? stack.use(await temporaryFolder('server')).path;
+  if (given === undefined) await layOutDatabase(dataDir);
   const place = ['--data-dir', dataDir];
   const program = stack.use(
     startProgram(process.execPath, {

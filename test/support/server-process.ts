@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 
 import { nodeCluster, type NodePrograms, nodesOfTests } from './node-cluster.ts';
+import { layOutDatabase } from './open-database.ts';
 import { startProgram, type Program } from './processes.ts';
 import { natsUrl } from './requirements.ts';
 import { freePort } from './loopback.ts';
@@ -44,6 +45,8 @@ export async function serverProcess(options: ServerProcessOptions = {}): Promise
   if (nodesOfTests > 1) return clusterAsServer(options);
   const folder = await temporaryFolder('server');
   const dataDir = join(folder.path, 'data');
+  // Several processes settle among themselves which of them migrates.
+  if (!args.includes('--processes')) await layOutDatabase(dataDir);
   const port = await freePort();
   const base = `http://${host}:${frontPort ?? port}`;
   const env = { LATCHKEY_DATA_DIR: dataDir };
