@@ -9,12 +9,16 @@
  * All programs share a cache of compiled code in a temporary folder, so that they start fast and write none into a home
  * folder. `NODE_COMPILE_CACHE` names it.
  *
+ * `TEST_POSTGRES_TEMPLATE` names the database that those of nodes are copies of. The first test that needs it makes it.
+ *
  * It also starts the one Chromium of the run, where there is one. `TEST_CHROMIUM` is its WebSocket address.
  */
+import { randomBytes } from 'node:crypto';
 import { delimiter } from 'node:path';
+import { Client } from 'pg';
 import { chromiumServer } from './chromium.ts';
 import { builtPackages, unpack } from './packages.ts';
-import { lack, requirements } from './requirements.ts';
+import { lack, postgresUrl, requirements } from './requirements.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
 export default async function setUp(): Promise<() => Promise<void>> {
@@ -28,6 +32,14 @@ export default async function setUp(): Promise<() => Promise<void>> {
     for (const packed of [proxy, server]) await unpack(packed, folder.path);
     setFor(stack, 'TEST_PROGRAMS', folder.path);
     setFor(stack, 'TEST_PACKAGES', [proxy, server].join(delimiter));
+  }
+  if (
+    process.env['TEST_POSTGRES_TEMPLATE'] === undefined &&
+    (await lack(requirements.postgres)) === undefined
+  ) {
+    const name = `latchkey_template_${randomBytes(6).toString('hex')}`;
+    stack.defer(() => dropDatabases(name, `${name}_unfinished`));
+    setFor(stack, 'TEST_POSTGRES_TEMPLATE', name);
   }
   if (
     process.env['TEST_CHROMIUM'] === undefined &&
@@ -44,4 +56,11 @@ export default async function setUp(): Promise<() => Promise<void>> {
 function setFor(stack: AsyncDisposableStack, name: string, value: string): void {
   process.env[name] = value;
   stack.defer(() => void delete process.env[name]);
+}
+
+async function dropDatabases(...names: readonly string[]): Promise<void> {
+  const one = new Client({ connectionString: postgresUrl() });
+  await one.connect();
+  for (const name of names) await one.query(`drop database if exists ${name} with (force)`);
+  await one.end();
 }

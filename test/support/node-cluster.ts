@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
-import { Pool } from 'pg';
+import { Client, Pool } from 'pg';
 import { openPostgresStores, type Stores } from '#server/app/stores';
 import { balance } from './balancer.ts';
 import { freePort, listen } from './loopback.ts';
@@ -245,16 +245,52 @@ export function clusterStores({ databaseUrl }: Pick<NodeCluster, 'databaseUrl'>)
   return openPostgresStores(place, { mayAdmit: () => true, failed: () => {} });
 }
 
-/** A database that is dropped with `stack`, as a connection string. */
+/** An empty database with the newest schema that is dropped with `stack`, as a connection string. */
 export async function createDatabase(stack: AsyncDisposableStack): Promise<string> {
   const url = new URL(postgresUrl());
   const pool = new Pool({ connectionString: url.href, max: 1 });
   const name = `latchkey_cluster_${randomBytes(6).toString('hex')}`;
-  await pool.query(`create database ${name} template template0 encoding 'UTF8'`);
+  const template = await migratedTemplate();
+  await pool.query(`create database ${name} template ${template} encoding 'UTF8'`);
   stack.defer(async () => {
     await pool.query(`drop database ${name} with (force)`);
     await pool.end();
   });
   url.pathname = name;
   return url.href;
+}
+
+/** Any number, the same in all workers. */
+const templateLock = 20_270_114;
+let template: Promise<string> | undefined;
+
+/** The database of this run that others are copies of. The first worker that needs it migrates it, and the global setup drops it. */
+function migratedTemplate(): Promise<string> {
+  return (template ??= withOneConnection(async (one) => {
+    const name = process.env['TEST_POSTGRES_TEMPLATE'];
+    if (name === undefined) return 'template0';
+    await one.query('select pg_advisory_lock($1)', [templateLock]);
+    const found = await one.query('select 1 from pg_database where datname = $1', [name]);
+    if (found.rowCount === 0) {
+      // Nobody copies it before it is complete.
+      const unfinished = `${name}_unfinished`;
+      await one.query(`create database ${unfinished} template template0 encoding 'UTF8'`);
+      const url = new URL(postgresUrl());
+      url.pathname = unfinished;
+      await (await clusterStores({ databaseUrl: url.href })).close();
+      await one.query(`alter database ${unfinished} rename to ${name}`);
+    }
+    return name;
+  }));
+}
+
+/** Its end releases the locks. */
+async function withOneConnection<Result>(work: (one: Client) => Promise<Result>): Promise<Result> {
+  const one = new Client({ connectionString: postgresUrl() });
+  await one.connect();
+  try {
+    return await work(one);
+  } finally {
+    await one.end();
+  }
 }
