@@ -18,7 +18,7 @@ const [kind = '', ...wanted] = process.argv.slice(2);
 const run = runs[kind];
 if (!run) {
   console.error(
-    'usage: npm run conformance -- client|authorization|server [http|stdio|agent] [SCENARIO…]',
+    'usage: npm run conformance -- client|authorization|server [legacy|modern|http|stdio|agent] [SCENARIO…]',
   );
   process.exit(2);
 }

@@ -11,12 +11,15 @@ const driver = join(import.meta.dirname, 'driver.ts');
 
 const assistants = ['legacy', 'modern'] as const;
 
-/** The client scenarios against our proxy: both revisions, as both kinds of assistant, one at a time. */
+/** The client scenarios against our proxy, in both revisions, one at a time. `wanted` are scenarios, or kinds of assistants. */
 export async function runClientScenarios(
   wanted: readonly string[],
   out: string,
   print: (line: string) => void,
 ): Promise<{ failures: number; total: number }> {
+  const isAssistant = (word: string) => assistants.some((assistant) => assistant === word);
+  const scenarios = wanted.filter((word) => !isAssistant(word));
+  const chosen = assistants.filter((one) => wanted.includes(one) || !wanted.some(isAssistant));
   let failures = 0;
   let total = 0;
   await using stack = new AsyncDisposableStack();
@@ -26,8 +29,8 @@ export async function runClientScenarios(
   print('| --- | --- | --- | --- | --- |');
   for (const revision of revisions)
     for (const scenario of clientScenarios(revision))
-      for (const assistant of assistants) {
-        if (wanted.length > 0 && !wanted.includes(scenario)) continue;
+      for (const assistant of chosen) {
+        if (scenarios.length > 0 && !scenarios.includes(scenario)) continue;
         const { passed, checks, said } = await run(
           { scenario, revision, assistant },
           { out, compiled },

@@ -6,22 +6,31 @@ import { runServerScenarios } from '../../conformance/run-server-scenarios.ts';
 
 const timeoutMs = 900_000;
 
-/** One scenario of each kind of behaviour; `conformance.full.test.ts` runs them all. */
-const clientScenarios = [
-  'initialize',
-  'tools_call',
-  'sse-retry',
-  'http-custom-headers',
-  'sep-2322-client-request-state',
-  'auth/basic-cimd',
-  'auth/scope-step-up',
-  'auth/iss-wrong-issuer',
-  'auth/client-credentials-jwt',
-];
+/**
+ * One scenario of each kind of behaviour, as one kind of assistant, and the calls of tools as both; `conformance.full.test.ts` runs
+ * them all as both, and those about authorization in both revisions.
+ */
+const scenariosOf = {
+  legacy: [
+    'initialize',
+    'tools_call',
+    'sse-retry',
+    'auth/scope-step-up',
+    'auth/client-credentials-jwt',
+  ],
+  modern: [
+    'tools_call',
+    'http-custom-headers',
+    'sep-2322-client-request-state',
+    'auth/basic-cimd',
+    'auth/iss-wrong-issuer',
+  ],
+};
 
 test.for([
-  ['client', 26, runClientScenarios, clientScenarios],
-  ['authorization', 12, runAuthorizationScenarios, []],
+  ['client', 8, runClientScenarios, ['legacy', ...scenariosOf.legacy]],
+  ['client', 7, runClientScenarios, ['modern', ...scenariosOf.modern]],
+  ['authorization', 6, runAuthorizationScenarios, ['2026-07-28']],
   ['server', 267, runServerScenarios, ['http']],
 ] as const)(
   'conformance: the %s scenarios of the normal run pass, all %i',
