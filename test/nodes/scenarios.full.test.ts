@@ -9,6 +9,17 @@ import { upgrade } from './upgrade.ts';
 
 const log = () => undefined;
 
+await suite('ownPostgres', 'nodes without a fault', () => {
+  test('a longer storm of every kind: a call that starts after the answer is refused everywhere', async () => {
+    const report = await storm({ calls: 3000, revocations: 100, log });
+
+    expect(report.violations).toEqual([]);
+    expect(Object.keys(report.revocations)).toHaveLength(8);
+    expect(report.neverAcceptedBefore).toBe(0);
+    expect(report.callsInTheSameTurn).toBe(300);
+  });
+});
+
 await suite('ownPostgres', 'nodes while parts fail', () => {
   test('a storm of revocations while each part is stopped, killed and cut off: no call is let in', async () => {
     const report = await storm({ calls: 30_000, revocations: 300, faults: processFaults, log });
