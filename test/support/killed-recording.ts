@@ -31,12 +31,14 @@ export interface Killing {
   readonly args?: readonly string[];
   readonly signal?: NodeJS.Signals;
   readonly database?: 'SQLite' | 'PostgreSQL';
+  /** What each caller waits between two calls; nothing unless given. */
+  readonly pauseMs?: number;
 }
 
 /** Starts a server, calls it with numbered tools, and ends it by `signal` after each of `livesMs`. */
 export async function killedWhileRecording(
   livesMs: readonly number[],
-  { args = [], signal = 'SIGKILL', database = 'SQLite' }: Killing = {},
+  { args = [], signal = 'SIGKILL', database = 'SQLite', pauseMs = 0 }: Killing = {},
 ): Promise<KilledRecording> {
   const upstream = await recordingUpstream();
   onTestFinished(() => upstream[Symbol.asyncDispose]());
@@ -76,6 +78,7 @@ export async function killedWhileRecording(
         );
         if (answer?.status !== 200) return;
         inThisLife.set(name, Date.now());
+        if (pauseMs > 0) await pause(pauseMs);
       }
     };
     const calling = Promise.all(Array.from({ length: callers }, caller));
