@@ -14,6 +14,8 @@ export type Told = { ok: true } | { ok: false; problem: string } | undefined;
 /** A program's run: the points that it passed, and what became of it. */
 export interface CrashRun {
   readonly points: readonly string[];
+  /** How many requests it had sent when it passed each of them. */
+  readonly requests: readonly number[];
   readonly told: Told;
 }
 
@@ -24,7 +26,9 @@ class Crashed extends Error {
 
 class Recorder {
   readonly points: string[] = [];
+  readonly requests: number[] = [];
   isDead = false;
+  #sent = 0;
   readonly #crash: Crash | undefined;
   readonly #keychain: MemoryKeychain;
 
@@ -48,9 +52,15 @@ class Recorder {
     if (this.isDead) throw new Crashed();
   }
 
+  request(): void {
+    this.alive();
+    this.#sent += 1;
+  }
+
   async #pass(point: string, before?: () => Promise<unknown>): Promise<void> {
     this.alive();
     this.points.push(point);
+    this.requests.push(this.#sent);
     if (this.points.length !== this.#crash?.at) return;
     if (this.#crash.victim === 'keychain') {
       this.#keychain.isGone = true;
@@ -71,9 +81,9 @@ export const gate: Gate = async (write) => {
 };
 gateFiles(gate, () => running.getStore() === undefined);
 
-/** Fails in a program that is dead. */
-export function stillAlive(): void {
-  running.getStore()?.alive();
+/** Counts a request. Fails in a program that is dead. */
+export function aboutToSend(): void {
+  running.getStore()?.request();
 }
 
 /** Runs `work` as programs that do not crash. */
@@ -97,5 +107,6 @@ export async function crashRun(
       (error: unknown) => ({ ok: false as const, problem: String(error) }),
     ),
   );
-  return { points: recorder.points, told: recorder.isDead ? undefined : told };
+  const { points, requests } = recorder;
+  return { points, requests, told: recorder.isDead ? undefined : told };
 }

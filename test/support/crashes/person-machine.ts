@@ -14,7 +14,7 @@ import { cookieBrowser } from '../cookie-browser.ts';
 import { callAccounts } from '../call-accounts.ts';
 import { temporaryFolder } from '../temporary-folder.ts';
 import { ledTo } from '../tray/led-to.ts';
-import { gate, stillAlive } from './crash-run.ts';
+import { gate, aboutToSend } from './crash-run.ts';
 import { memoryEntries, type MemoryKeychain } from './memory-keychain.ts';
 import { gatedEntries } from './writes.ts';
 
@@ -92,7 +92,7 @@ export async function personMachine(launcher: Launcher): Promise<PersonMachine> 
           http: {
             ...network,
             async request(request) {
-              stillAlive();
+              aboutToSend();
               return network.request(request);
             },
           },
