@@ -48,6 +48,8 @@ export interface ReaderOptions {
   readonly earlier?: readonly Step[];
   /** The variables that lead to a keychain; without them there is none. */
   readonly bus?: Readonly<Record<string, string>>;
+  /** Whether `npx --no NAME` runs the command of the clone without npm, whose own start takes as long as most commands. */
+  readonly isWithoutNpx?: boolean;
 }
 
 /**
@@ -57,7 +59,7 @@ export interface ReaderOptions {
  */
 export async function followDocument(
   name: string,
-  { repository, earlier = [], bus }: ReaderOptions,
+  { repository, earlier = [], bus, isWithoutNpx = false }: ReaderOptions,
 ): Promise<number> {
   // The same for every reader of a repository, so that what Node compiled for one serves the next.
   const home = join(dirname(repository), 'home');
@@ -75,7 +77,7 @@ export async function followDocument(
     env: {
       ...inherited,
       HOME: home,
-      PATH: await freshPath(home, port),
+      PATH: await freshPath(home, { port, isWithoutNpx }),
       TMPDIR: tmpdir(),
       LANG: 'C.UTF-8',
       GIT_CONFIG_GLOBAL: gitConfiguration(home, repository),
@@ -143,6 +145,7 @@ export function clonableRepository(folder: string): string {
   const env = { ...process.env, GIT_DIR: repository, GIT_WORK_TREE: root };
   const git = (...args: string[]) => execFileSync('git', args, { cwd: root, env, stdio: 'pipe' });
   git('init', '-q');
+  git('config', 'core.compression', '0');
   git('add', '--all');
   git('-c', 'user.name=test', '-c', 'user.email=test@example.com', 'commit', '-q', '-m', 'now');
   return repository;
@@ -158,8 +161,14 @@ function gitConfiguration(home: string, repository: string): string {
   return file;
 }
 
-/** The machine's own programs, but that `npm ci` takes links instead of the network, and that servers take this port. */
-async function freshPath(home: string, port: number): Promise<string> {
+/**
+ * The machine's own programs, but that `npm ci` takes links instead of the network, and that servers take this port; `isWithoutNpx` as in
+ * `ReaderOptions`.
+ */
+async function freshPath(
+  home: string,
+  { port, isWithoutNpx }: { port: number; isWithoutNpx: boolean },
+): Promise<string> {
   const folder = join(home, '.bin');
   mkdirSync(folder);
   const entries = (process.env['PATH'] ?? '').split(delimiter);
@@ -183,9 +192,14 @@ async function freshPath(home: string, port: number): Promise<string> {
     ' ',
   );
   const isServer = `case "$*" in start|*latchkey-server*) export ${elsewhere};; esac`;
+  const command = [
+    'if [ "$1" = --no ] && [ -x "node_modules/.bin/$2" ]; then',
+    'shift; name=$1; shift; PATH="$PWD/node_modules/.bin:$PATH"; exec "node_modules/.bin/$name" "$@"',
+    'fi',
+  ].join('\n');
   const shims = {
     npm: `if [ "$1" = ci ]; then\nset -e\n${links.join('\n')}\nexit\nfi\n${isServer}\nexec npm "$@"`,
-    npx: `${isServer}\nexec npx "$@"`,
+    npx: `${isServer}\n${isWithoutNpx ? command : ''}\nexec npx "$@"`,
   };
   for (const [name, script] of Object.entries(shims)) {
     const file = join(folder, name);
