@@ -74,7 +74,7 @@ const level = (
     isolate: false,
     // Node itself loads our modules, and runs them as it does in production. Vitest's own loader is for `vi.mock`, which no test uses:
     // it does not reach modules that another file of the worker has loaded.
-    experimental: { viteModuleRunner: order > 0, nodeLoader: false },
+    experimental: { viteModuleRunner: false, nodeLoader: false },
     fileParallelism: workers > 1,
     maxWorkers: workers,
     sequence: { groupOrder: order },
