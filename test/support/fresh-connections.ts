@@ -54,6 +54,8 @@ export const statusesOf = async (
 
 /** The processes that a program has started, by their ids, the oldest first. */
 export async function childrenOf(pid: number): Promise<number[]> {
-  const { stdout } = await run('pgrep', ['-P', String(pid)]);
+  // Not by their ids, which begin again when the largest has been given.
+  const words = ['-o', 'pid=', '--ppid', String(pid), '--sort=start_time'];
+  const { stdout } = await run('ps', words);
   return stdout.trim().split('\n').map(Number);
 }
