@@ -1,22 +1,13 @@
-import { readdir, readFile, rm, stat } from 'node:fs/promises';
-import { delimiter, dirname, join } from 'node:path';
-import { getMcpConfigForManifest, unpackExtension } from '@anthropic-ai/mcpb';
-import {
-  Client,
-  StreamableHTTPClientTransport,
-  type Transport,
-} from '@modelcontextprotocol/client';
-import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { readdir, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { getMcpConfigForManifest } from '@anthropic-ai/mcpb';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { z } from 'zod';
-import { lateLine, lateLines } from '#support/late-header';
+import { testInstalledPackages, unpackedBundle } from '#support/installed-packages';
 import { legacyMcp } from '#support/legacy-mcp';
 import { oauthFront } from '#support/oauth-front';
-import { builtPackages, filesOf, install, nodeRelease, run } from '#support/packages';
-import { printedConfiguration, type PrintedConfiguration } from '#support/printed-configuration';
-import { startProgram, type Program } from '#support/processes';
+import { builtPackages, filesOf, install, run } from '#support/packages';
 import { patient } from '#support/patient';
-import { inherited } from '#support/programs';
 import { proxyProcess } from '#support/proxy-process';
 import { suite } from '#support/suite';
 import { temporaryFolder, type TemporaryFolder } from '#support/temporary-folder';
@@ -24,7 +15,7 @@ import { temporaryFolder, type TemporaryFolder } from '#support/temporary-folder
 const root = join(import.meta.dirname, '../../..');
 const timeoutMs = 120_000;
 const apiKey = `mcp_${'k'.repeat(36)}`;
-/** The oldest Node that the packages accept. */
+/** The oldest Node that the packages accept. `packages.full.test.ts` is about the one that runs the tests. */
 const oldestNode = '22.19.0';
 const published = z.strictObject({
   name: z.string(),
@@ -56,32 +47,6 @@ async function loadedFrom(file: string, start: string): Promise<string[]> {
       found.add(`dist/${name}`);
   }
   return [...found].sort();
-}
-
-/** What a client of the official SDK, which is not ours, gets over a connection. */
-async function seenThrough(transport: Transport) {
-  const client = new Client({ name: 'somebody', version: '1' });
-  await client.connect(transport, { timeout: timeoutMs });
-  const { tools } = await client.listTools();
-  const { content } = await client.callTool({
-    name: 'query',
-    arguments: { sql: 'select count(*) as n from books' },
-  });
-  await client.close();
-  return { tools: tools.map(({ name }) => name), answer: JSON.stringify(content) };
-}
-
-const demo = {
-  tools: expect.arrayContaining(['query']),
-  answer: expect.stringMatching(/\d{3,}/),
-};
-
-/** The same through a proxy, and what that printed on stderr. */
-async function seenThroughProxy(command: string, args: string[], env: Record<string, string>) {
-  const transport = new StdioClientTransport({ command, args, env, stderr: 'pipe' });
-  let stderr = '';
-  transport.stderr?.on('data', (text) => (stderr += String(text)));
-  return { ...(await seenThrough(transport)), stderr };
 }
 
 await suite('registry', 'packed npm package', () => {
@@ -178,122 +143,8 @@ await suite('registry', 'packed npm package', () => {
     ]);
   });
 
-  describe.each([oldestNode, process.versions.node])('on Node %s', (version) => {
-    let node: string;
-    let env: Record<string, string>;
-    let installed: string;
-    let server: Program;
-    let printed: PrintedConfiguration;
-
-    beforeAll(async () => {
-      const place = join(folder.path, version);
-      node =
-        version === process.versions.node
-          ? process.execPath
-          : await nodeRelease(join(place, 'node'), version);
-      // npm and what it installs run on the first Node of PATH.
-      const path = [dirname(node), process.env['PATH']].join(delimiter);
-      env = {
-        ...inherited,
-        PATH: path,
-        HOME: join(place, 'home'),
-        LATCHKEY_SECRET_STORE: 'memory',
-      };
-      installed = join(place, 'installed');
-      await install(installed, [packages.proxy, packages.server], { PATH: path });
-      server = startProgram(node, {
-        args: [
-          join(installed, 'node_modules/latchkey-server/bin/latchkey-server.js'),
-          'start',
-          '--demo',
-          '--show-demo-credentials',
-          '--port=0',
-          `--data-dir=${join(place, 'data')}`,
-        ],
-        env,
-      });
-      await server.line(/^listening on http/m);
-      printed = printedConfiguration(server.stdout);
-    }, 300_000);
-    afterAll(async () => server[Symbol.asyncDispose]());
-
-    /** Node's own warnings, which a user can do nothing about. */
-    const warnings = (stderr: string) =>
-      stderr.split('\n').filter((line) => /^\(node:\d+\)|Warning:/.test(line));
-
-    test('the server serves an independent MCP client', { timeout: timeoutMs }, async () => {
-      const seen = await seenThrough(
-        new StreamableHTTPClientTransport(new URL(printed.described.url), {
-          requestInit: { headers: { 'X-API-Key': printed.key } },
-        }),
-      );
-
-      expect(seen).toEqual(demo);
-      expect(warnings(server.stderr)).toEqual([]);
-    });
-
-    test.for(Object.entries(lateLines))(
-      '111: the server reads %s in a header line after a thousand others',
-      async ([, late]) => {
-        const { url } = printed.described;
-        const { statuses } = await lateLine(late, new URL(url), printed.key);
-
-        expect(statuses).toEqual([late.status]);
-      },
-    );
-
-    test('the proxy serves an independent MCP client', { timeout: timeoutMs }, async () => {
-      const launcher = join(installed, 'node_modules/latchkey/bin/latchkey.js');
-      const { url, oauth } = printed.described;
-      const byKey = await seenThroughProxy(node, [launcher, url], {
-        ...env,
-        LATCHKEY_API_KEY: printed.key,
-      });
-      const byClient = await seenThroughProxy(node, [launcher, url], {
-        ...env,
-        LATCHKEY_OAUTH: JSON.stringify(oauth),
-      });
-
-      expect(byKey).toMatchObject(demo);
-      expect(byClient).toMatchObject(demo);
-      expect(warnings(byKey.stderr + byClient.stderr)).toEqual([]);
-    });
-
-    test('the MCP bundle serves an independent MCP client', { timeout: 300_000 }, async () => {
-      const { manifest, place } = await unpackedBundle(join(folder.path, version));
-      const config = await getMcpConfigForManifest({
-        manifest,
-        extensionPath: place,
-        systemDirs: {},
-        userConfig: { url: printed.described.url, api_key: printed.key },
-        pathSeparator: '/',
-      });
-
-      const { stderr, ...seen } = await seenThroughProxy(node, config?.args ?? [], {
-        ...config?.env,
-        ...env,
-      });
-
-      expect(seen).toEqual(demo);
-      expect(warnings(stderr)).toEqual([]);
-    });
-  });
+  testInstalledPackages(oldestNode);
 });
-
-type Manifest = Parameters<typeof getMcpConfigForManifest>[0]['manifest'];
-
-/** What the script makes, once for all tests. */
-let built: Promise<string> | undefined;
-
-/** The bundle as an assistant unpacks it, in a folder with a blank in its name. */
-async function unpackedBundle(folder: string): Promise<{ manifest: Manifest; place: string }> {
-  const script = join(root, 'scripts/mcpb.ts');
-  built ??= run(process.execPath, [script, '--installed-only'], root);
-  const file = /^(\/.*\.mcpb) for/m.exec(await built)?.[1] ?? '';
-  const place = join(folder, 'Claude Extensions');
-  await unpackExtension({ mcpbPath: file, outputDir: place, silent: true });
-  return { manifest: JSON.parse(await readFile(join(place, 'manifest.json'), 'utf8')), place };
-}
 
 const manifestSchema = z.looseObject({
   version: z.string(),
