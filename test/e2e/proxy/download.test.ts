@@ -7,7 +7,7 @@ import { getMcpConfigForManifest, unpackExtension } from '@anthropic-ai/mcpb';
 import { validateManifest } from '@anthropic-ai/mcpb/node';
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
 
 import { browserHandover, type BrowserHandover } from '#support/browser-handover';
@@ -20,7 +20,7 @@ import { patient } from '#support/patient';
 import { printedConfiguration } from '#support/printed-configuration';
 import { type Program, runProgram, startProgram } from '#support/processes';
 import { serverSources } from '#support/programs';
-import { runningServer } from '#support/running-server';
+import { runningServer, type RunningServer } from '#support/running-server';
 import { serverProcess, type ServerProcess } from '#support/server-process';
 import { suite } from '#support/suite';
 import { temporaryFolder } from '#support/temporary-folder';
@@ -87,12 +87,18 @@ async function toolsThrough(
 
 await suite('registry', 'proxy download', () => {
   describe('from a server that runs from the sources', () => {
+    // It packs the proxy when it is first asked for it.
+    let server: RunningServer;
+    beforeAll(async () => {
+      server = await runningServer({ args: ['--demo'], launcher: serverSources });
+    });
+    afterAll(() => server[Symbol.asyncDispose]());
+
     test(
       'is packed, runs by its URL alone, and serves an independent MCP client',
       { timeout: 300_000 },
       async () => {
         await using place = await emptyPlace();
-        await using server = await runningServer({ args: ['--demo'], launcher: serverSources });
         const { key } = made.parse(
           await server.command('key', 'create', 'demo/library', '--name', 'k'),
         );
@@ -127,7 +133,6 @@ await suite('registry', 'proxy download', () => {
       { timeout: 300_000 },
       async () => {
         await using place = await emptyPlace();
-        await using server = await runningServer({ launcher: serverSources });
         const url = await displayUrl(server.base);
 
         await done('npm', ['install', '--no-audit', '--no-fund', url], place);
