@@ -1,10 +1,13 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+
 import { pkcePair } from '#support/authorization-server';
 import { redirectUri } from './furnished-server.ts';
 import type { Scene } from './scene.ts';
 
 /** The consent page for a site and for a program of this computer, and what it leaves behind. */
 export const consentScenes: Scene = async ({ dana, furnished, album }) => {
-  const { page, context } = dana;
+  const { page } = dana;
   const { base } = furnished.server;
   const { challenge, verifier } = pkcePair();
   const ask = (
@@ -37,18 +40,27 @@ export const consentScenes: Scene = async ({ dana, furnished, album }) => {
   await ask(redirectUri, 'client_000000000000000000000000');
   await album.take(page, 'error-consent-client');
 
-  await ask(redirectUri);
-  await context.route('https://app.assistant.example/**', (route) => route.fulfill({ body: '' }));
+  // An application that answers: the browser follows the redirect to it.
+  const application = createServer((_request, response) => response.end('Connected.'));
+  application.listen(0, '127.0.0.1');
+  await once(application, 'listening');
+  const address = application.address();
+  const port = typeof address === 'object' ? address?.port : undefined;
+  const callback = `http://127.0.0.1:${port}/callback`;
+  await ask(callback);
   await page.getByRole('button', { name: 'Allow', exact: true }).click();
-  await page.waitForURL('https://app.assistant.example/**');
+  await page.waitForURL(`${callback}?**`);
+  const { searchParams } = new URL(page.url());
+  application.close();
+  application.closeAllConnections();
   const answer = await fetch(`${base}/api/oauth/token`, {
     method: 'POST',
     body: new URLSearchParams({
       grant_type: 'authorization_code',
-      code: new URL(page.url()).searchParams.get('code') ?? '',
+      code: searchParams.get('code') ?? '',
       code_verifier: verifier,
       client_id: furnished.clientId,
-      redirect_uri: redirectUri,
+      redirect_uri: callback,
     }),
   });
   if (!answer.ok) throw new Error(await answer.text());

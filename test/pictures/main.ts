@@ -13,12 +13,15 @@ import { activityScenes } from './activity-scenes.ts';
 import { arrivalScenes } from './arrival-scenes.ts';
 import { accountScenes } from './account-scenes.ts';
 import { album as newAlbum, folder } from './album.ts';
+import { collectionScenes } from './collection-scenes.ts';
 import { consentScenes } from './consent-scenes.ts';
 import { dashboardScenes } from './dashboard-scenes.ts';
 import { deployScenes } from './deploy-scenes.ts';
 import { errorScenes } from './error-scenes.ts';
 import { furnishedServer } from './furnished-server.ts';
 import { nodeScenes } from './node-scenes.ts';
+import { peopleScenes } from './people-scenes.ts';
+import { providerScenes } from './provider-scenes.ts';
 import { provisioningScenes } from './provisioning-scenes.ts';
 import { questionScenes } from './question-scenes.ts';
 import { readmeScenes } from './readme-scenes.ts';
@@ -44,9 +47,12 @@ const scenes = {
   tools: toolScenes,
   webhooks: webhookScenes,
   upstream: upstreamScenes,
+  collections: collectionScenes,
   errors: errorScenes,
   access: accessScenes,
+  people: peopleScenes,
   provisioning: provisioningScenes,
+  provider: providerScenes,
   account: accountScenes,
   arrival: arrivalScenes,
   nodes: nodeScenes,
@@ -59,9 +65,9 @@ const kept = { readme: readmeScenes };
 // Every child is killed as this process exits, so it must exit by itself, and in time.
 process.on('SIGINT', () => process.exit(130)).on('SIGTERM', () => process.exit(143));
 setTimeout(() => {
-  console.error('given up after ten minutes');
+  console.error('given up after an hour');
   process.exit(1);
-}, 600_000).unref();
+}, 3_600_000).unref();
 
 const wanted = process.argv.slice(2);
 const known = [...Object.keys({ ...scenes, ...kept }), 'tray'];

@@ -119,7 +119,7 @@ export const toolScenes: Scene = async ({ dana, furnished, album }) => {
   await press('Review changes');
   await album.take(page, 'tools-access-preview');
   await open(`${tools}/review`);
-  await page.getByRole('button', { name: 'Accept the checked ones' }).first().click();
+  await page.getByRole('button', { name: 'Accept selected' }).first().click();
   await album.take(page, 'tools-review-wrong');
   await open(`${tools}/review`);
   await press('Accept find_item');

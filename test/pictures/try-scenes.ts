@@ -22,8 +22,10 @@ export const tryScenes: Scene = async ({ dana, furnished, album }) => {
   const group = { id: 'group_board', organizationId: furnished.organizationId, name: 'Board' };
   await insertGroup(furnished.stores.db, { ...group, createdAt: 0 });
   await open('/servers/warehouse/access');
+  await page.getByLabel('Only members of these groups').check();
   await page.getByLabel('Board').check();
   await press('Save');
+  await press('Change access');
   await open('/servers/warehouse/try');
   await album.take(page, 'try-kept-to-groups');
   await open('/servers/payroll/try');
