@@ -136,8 +136,6 @@ ${tabNavigation(tabs)}
 ${statusNotice(notice)}
 ${errorSummary(errors)}
 <p>${sumWords(sum)}</p>
-${preview && previewSection(preview, `${data.home}/members`)}
-${dataTable(memberTable(data))}
 ${
   waiting.length > 0 &&
   html`<section class="section" aria-labelledby="waiting-heading">
@@ -146,6 +144,10 @@ ${
 ${dataTable(nameTable(data, waiting, 'Names that wait for a decision'))}
 </section>`
 }
+<section class="section" aria-labelledby="members-heading">
+<h2 id="members-heading">Servers</h2>
+${dataTable(memberTable(data))}
+</section>
 ${addForm(data, frame)}
 <section class="section" aria-labelledby="names-heading">
 <h2 id="names-heading">Names</h2>
@@ -156,15 +158,16 @@ ${dataTable(
     'Names that callers use',
   ),
 )}
-</section>`;
+</section>
+${preview && previewSection(preview, `${data.home}/members#preview-heading`)}`;
   return layout({ title: `Members of ${titleText(heading)}`, width: 'table' }, frame, content);
 }
 
 function sumWords(shown: CollectionSum): string {
   const { tools } = shown;
   if (tools === 0)
-    return 'No tool is shown yet: they appear when someone lists the tools of the collection.';
-  const sum = `${sizeWords(shown)}.`;
+    return 'Callers see no tools yet. They appear when someone lists the tools of the collection.';
+  const sum = `Callers see ${sizeWords(shown)}.`;
   if (tools > manyTools) {
     return `${sum} Many models accept at most ${manyTools} tools, and some assistants show only ${fewTools}: choose fewer tools of the servers.`;
   }
@@ -279,7 +282,7 @@ function nameTable(
   const mayManage = addable !== undefined;
   return {
     caption,
-    columns: ['Name', 'Kind', 'Server', 'Its own name', ...(mayManage ? ['Actions'] : [])].map(
+    columns: ['Name', 'Kind', 'Server', 'Original name', ...(mayManage ? ['Actions'] : [])].map(
       (text) => ({ text }),
     ),
     rows: names.map((one, place) => {
@@ -320,7 +323,7 @@ interface MemberToolsData {
 }
 
 const memberWords: ToolChoiceWords = {
-  all: { text: 'Everything', help: 'Also what the server will offer later.' },
+  all: { text: 'Everything', help: 'Including what the server offers later.' },
   readOnly: {
     text: 'Only tools that read',
     help: 'Tools that are annotated as read-only, once an administrator has accepted the annotation.',
@@ -370,7 +373,7 @@ export function decisionPage(data: DecisionData, frame: Frame): Html {
   const isUri = kind === 'resource' || kind === 'template';
   const heading = `${kindWords[kind]} ${name}`;
   const lead = holder
-    ? `${server} offers it. ${holder.server} has this name in the collection already.`
+    ? `${server} offers it. ${holder.server} already has this name in the collection.`
     : `${server} offers it.`;
   const choice = (value: string, text: string, help: string) => ({
     value,

@@ -80,13 +80,18 @@ export const assistants = [
 
 /** `34 tools, about 9,000 tokens` */
 export function sizeWords({ tools, tokens }: CollectionSum): string {
-  const size = tokens > 0 ? `, about ${tokens.toLocaleString('en')} tokens` : '';
+  const size = tokens > 0 ? `, about ${aboutWords(tokens)} tokens` : '';
   return `${tools} ${tools === 1 ? 'tool' : 'tools'}${size}`;
+}
+
+/** An estimate, in two significant digits. */
+function aboutWords(count: number): string {
+  return count.toLocaleString('en', { maximumSignificantDigits: 2 });
 }
 
 function choiceWords(sum: CollectionSum): string {
   const limits = assistants.flatMap(({ text, most }) =>
-    most === undefined ? [] : [`${text} shows ${most}`],
+    most === undefined ? [] : [`${text} shows ${sum.tools > most ? `only ${most}` : most}`],
   );
   return `With this choice, the collection has ${sizeWords(sum)}. ${limits.join(', ')}.`;
 }

@@ -287,7 +287,7 @@ async function sendMemberTools(
   const home = membersPath(visit);
   const name = titleWithName({ name: server, title });
   const data = {
-    heading: `What the collection has of ${name}`,
+    heading: `What the collection includes from ${name}`,
     action: `${home}/${server}/tools`,
     cancel: home,
     entered,

@@ -68,7 +68,7 @@ test('members: a name that another server has waits until it is renamed, and a v
   const after = await get(`${home}/members`);
 
   expect(before).toContain('Waiting for a decision');
-  expect(before).toContain('>2 tools.<');
+  expect(before).toContain('>Callers see 2 tools.<');
   expect(undecided.text).toContain('Choose what becomes of the name.');
   expect(refused.text).toContain('The new name must be 1 to 64 letters');
   expect(clash.text).toContain('belongs to support: reply');
@@ -149,7 +149,7 @@ test('members: tools that nobody gets are not counted', async () => {
   // Hidden at the collection, under the name there; new at the server, which waits for a review.
   await change('work', { hidden_tools: '["reply"]' });
   expect(await countOf('reply\nescalate')).toBe('1');
-  expect(await get(`${home}/members`)).toContain('>1 tool.<');
+  expect(await get(`${home}/members`)).toContain('>Callers see 1 tool.<');
   await change('support', { offered: '{"withheld":{"tool":["escalate"]}}' });
   expect(await countOf('reply\nescalate')).toBe('0');
   await change('work', { hidden_tools: '[]' });
