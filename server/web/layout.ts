@@ -187,8 +187,8 @@ interface Heading {
   readonly heading: string | Titled;
   readonly lead?: string;
   readonly badges?: readonly Badge[];
-  /** The one primary action of the page. */
-  readonly action?: Link | undefined;
+  /** The one primary action of the page, unless it ends something or another one is the next step. */
+  readonly action?: (Link & { readonly look?: 'plain' | 'danger' }) | undefined;
 }
 
 export interface Link {
@@ -204,7 +204,7 @@ ${typeof heading === 'string' ? headingOf(breakable(heading), heading) : titledH
 ${badges.map((one) => html` ${badge(one)}`)}
 ${lead && html`<p class="lead">${lead}</p>`}
 </div>
-${action && html`<a class="button primary" href="${action.href}">${action.text}</a>`}
+${action && html`<a class="button ${action.look ?? 'primary'}" href="${action.href}">${action.text}</a>`}
 </div>`;
 }
 

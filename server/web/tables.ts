@@ -143,6 +143,9 @@ function columnCell(
 /** How many characters without a space stay on one line. Most e-mail addresses are shorter. */
 const longestWord = 40;
 
+/** A text with a longer word than this may break anywhere, so that its column can be narrower than the word. */
+const longestOfSeveral = 20;
+
 function cell(content: Cell, now: EpochSeconds): Html {
   switch (content.kind) {
     case 'name': {
@@ -174,8 +177,10 @@ ${factList(facts, now)}
     case 'text': {
       const { text, link } = content;
       if (link) return html`<a href="${link.href}" aria-label="${link.label}">${text}</a>`;
-      const isWord = text.length <= longestWord && !text.includes(' ');
-      return html`<span dir="auto"${isWord && html` class="word"`}>${text}</span>`;
+      const words = text.split(' ');
+      const isWord = words.length === 1 && text.length <= longestWord;
+      const breaks = !isWord && words.some(({ length }) => length > longestOfSeveral);
+      return html`<span dir="auto"${isWord && html` class="word"`}${breaks && html` class="breaks"`}>${text}</span>`;
     }
     case 'status': {
       const { status, reason } = content;

@@ -96,7 +96,7 @@ export function callsHref(
 
 /** Says that a bar or number may open fewer calls than it counts. */
 export function unrecordedNote(): Html {
-  return html`<p class="help">Numbers open their calls under Activity. They also count lists and other requests, which Activity records only with <code>--call-log-lists</code>.</p>`;
+  return html`<p class="help">Click a bar or a number to see its calls under Activity. The counts include lists and other requests, which Activity records only if the server runs with <code class="word">--call-log-lists</code>.</p>`;
 }
 
 /** The page of one call. */
@@ -286,7 +286,7 @@ export async function lastCalls(
   return html`<section class="section" aria-labelledby="calls-heading">
 <h2 id="calls-heading">Last calls</h2>
 ${calls.length === 0 ? html`<p class="lead">${empty}</p>` : dataTable(table)}
-<p><a href="${activityPath(organization, query)}">View all calls</a> ${usage !== undefined && html`<a href="${usage}">View usage of the last 7 days</a>`}</p>
+<p class="links"><a href="${activityPath(organization, query)}">View all calls</a> ${usage !== undefined && html`<a href="${usage}">View usage of the last 7 days</a>`}</p>
 </section>`;
 }
 

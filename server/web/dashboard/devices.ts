@@ -44,7 +44,7 @@ function devicesSection(
 ): Html | false {
   if (devices.length === 0) return false;
   const table: Table = {
-    caption: 'Devices',
+    caption: 'Devices with access',
     columns: ['Device', 'Assistants', 'Servers', 'Last used', 'Actions'].map((text) => ({ text })),
     rows: devices.map((device) => {
       const { id, applications, lastUsedAt } = device;
@@ -67,7 +67,7 @@ function devicesSection(
   };
   return html`<section class="section" aria-labelledby="devices-heading">
 <h2 id="devices-heading">Devices</h2>
-<p class="help">Each device is named as the Latchkey program there names itself.</p>
+<p class="help">The Latchkey program on each device chooses its name.</p>
 ${dataTable(table)}
 </section>`;
 }

@@ -96,7 +96,9 @@ function scopeWords({ scopes, checkAgain }: ProviderView): string {
 export function providerPage(data: ProviderData, frame: Frame): Html {
   const { provider, redirectUri, at, mayManage, result, members, now } = data;
   const isEnabled = provider.status !== 'disabled';
-  const action = mayManage ? { text: 'Change', href: `${at}/edit` } : undefined;
+  const action = mayManage
+    ? ({ text: 'Change', href: `${at}/edit`, look: 'plain' } as const)
+    : undefined;
   const enable = postForm(frame, { action: `${at}/enable` }, html`<button>Enable</button>`);
   const isForPeople = provider.clientId !== '';
   const content = html`${pageHeading({ heading: provider.name, badges: [badgeOf(provider)], action })}
@@ -179,7 +181,7 @@ export function memberTable(
     danger: true,
   });
   return {
-    caption: 'Linked people',
+    caption: 'People who are linked to this provider',
     columns: ['Person', 'Account there', 'Last sign-in', 'Actions'].map((text) => ({ text })),
     rows: members.map(({ userId, email, subject, usedAt }) => ({
       id: userId,

@@ -48,7 +48,7 @@ ${skipped.length > 0 && skippedList(skipped)}
 ${links.map(
   ({ recipient, role, link }) => html`<tr>
 <th scope="row"><span dir="auto">${recipient}</span></th>
-<td data-label="Role">${role}</td>
+<td data-label="Role" class="cell-text"><span class="word">${role}</span></td>
 <td data-label="Link" class="cell-address"><span class="id"><code>${link}</code>${copyButton(link, `the link for ${recipient}`)}</span></td>
 </tr>`,
 )}

@@ -150,7 +150,7 @@ function serverFacts({ mails, lastSuccessAt }: MailServerView): readonly Fact[] 
 
 function failureWords({ lastFailure, nextAttemptAt }: MailServerView): string | undefined {
   if (lastFailure === null || nextAttemptAt === null) return undefined;
-  return `No mail can be sent: the server ${lastFailure}. Latchkey keeps trying.`;
+  return `No e-mail can be sent: the server ${lastFailure}. Latchkey keeps trying.`;
 }
 
 const kindWords = { invitation: 'Invitation', reminder: 'Reminder', notice: 'Notice' } as const;
@@ -254,7 +254,7 @@ ${server && factList(facts, data.now)}
 ${server && mailActions(data, frame)}
 ${
   mayManage
-    ? html`<section class="section titled" aria-labelledby="server-heading">
+    ? html`<section class="section narrow" aria-labelledby="server-heading">
 <h2 id="server-heading">${server ? 'Settings' : 'Set up'}</h2>
 ${postForm(
   frame,
@@ -266,7 +266,7 @@ ${postForm(
     : html`<p class="help">Only an owner can change the mail server, because it sees every invitation.</p>`
 }
 <section class="section" aria-labelledby="mails-heading">
-<h2 id="mails-heading">Mails</h2>
+<h2 id="mails-heading">E-mails</h2>
 ${dataTable(table)}
 ${pager(list)}
 </section>`;

@@ -116,7 +116,7 @@ const personQuestions: readonly PersonQuestion[] = [
     path: 'revoke-auditor',
     text: 'Remove auditor',
     help: 'Stop this person from reading stored arguments and results of calls.',
-    heading: (email) => `Remove the right Auditor of ${email}?`,
+    heading: (email) => `Remove the Auditor right from ${email}?`,
     consequences: ['They can no longer read stored arguments and results.'],
     operation: auditorRevoke,
     needs: 'owners.manage',
@@ -210,7 +210,7 @@ async function serversOf(
           kind: 'text',
           text:
             groups.length === 0
-              ? 'Everyone in the organization may use it'
+              ? 'Open to everyone in the organization'
               : `Member of ${groups.join(', ')}`,
         },
         {
@@ -368,7 +368,8 @@ function personPage(data: PersonPageData, frame: Frame): Html {
     { text: role, tone: 'plain' } as const,
     ...(data.auditor ? [{ text: 'Auditor', tone: 'care' } as const] : []),
   ];
-  const action = data.roles && { text: 'Offboard', href: `${data.home}/offboard` };
+  const action =
+    data.roles && ({ text: 'Offboard', href: `${data.home}/offboard`, look: 'danger' } as const);
   const content = html`${pageHeading({ heading: email, badges, action })}
 ${statusNotice(data.notice)}
 <dl class="facts beside">

@@ -264,7 +264,7 @@ function factsOf(
       : []),
     ...(acceptedBy !== null ? [{ label: 'Accepted by', text: nameOfActor(acceptedBy) }] : []),
     ...(acceptedAt !== null
-      ? [{ label: acceptedBy === null ? 'Listed first' : 'Accepted', cell: timeCell(acceptedAt) }]
+      ? [{ label: acceptedBy === null ? 'First listed' : 'Accepted', cell: timeCell(acceptedAt) }]
       : []),
     ...(correction === null
       ? []
@@ -318,7 +318,7 @@ function toolPage(data: ToolPageData, frame: Frame): Html {
 ${[...hintBadge(tool), ...stateBadges(tool)].map((one) => html` ${badge(one)}`)}
 ${shownTitle && shownTitle !== name && html`<p class="lead" dir="auto">${shownTitle}</p>`}
 </div>
-${review && html`<a class="button primary" href="${review.href}">${review.text}</a>`}
+${review && html`<a class="button" href="${review.href}">${review.text}</a>`}
 </div>`;
   const toHide = html`${hiddenField('name', name)}${hiddenField('hidden', String(!tool.isHidden))}${hiddenField('back', 'one')}<button class="quiet switch" role="switch" aria-checked="${String(tool.isHidden)}">Hide<span class="unseen"> ${name}</span></button>`;
   const content = html`${heading}
@@ -381,7 +381,7 @@ ${hints.map(({ field, label, help }) =>
 <div class="actions"><button class="primary">Save correction</button>${tool.correction && html`<button name="step" value="remove">Remove correction</button>`}</div>`;
   return html`<section class="section" aria-labelledby="correction-heading">
 <h2 id="correction-heading">What assistants see</h2>
-<p class="help">Assistants decide by these whether to ask a person before each call. Leave a field empty to pass on what the server says. If the server changes the tool later, the change waits for review.</p>
+<p class="help">Assistants use these to decide whether to ask before a call. Leave a field empty to pass on what the server says. If the server changes the tool later, the change waits for review.</p>
 ${postForm(frame, { action, novalidate: true }, fields)}
 </section>`;
 }

@@ -173,7 +173,7 @@ function setupSection({ base, proxy }: Pick<YourServersPageData, 'base' | 'proxy
   return html`<section class="section" aria-labelledby="setup-heading">
 <h2 id="setup-heading">${heading}</h2>
 <p class="help">In a terminal, with Node.js 22.19 or newer. The command signs you in once and lists your servers: choose servers, and the assistants that use them. Run it again on a new computer.</p>
-${codeBlock({ text: `${typedStart(proxy)} setup ${base}`, name: 'the command', label: heading })}
+${codeBlock({ text: `${typedStart(proxy)} setup ${base}`, name: 'the command', label: 'The command' })}
 ${executablesNote(proxy)}
 </section>`;
 }
@@ -198,7 +198,7 @@ ${server.description && html`<p class="soft" dir="auto">${displayName(server.des
 ${
   uses.length === 0
     ? html`<p class="soft">You do not use it yet.</p>`
-    : html`<p class="soft" dir="auto">In use by ${uses.join('; ')}.</p>`
+    : html`<p class="soft" dir="auto">In use by ${uses.join('; ')}</p>`
 }
 ${account !== undefined && html`<p>${badge({ text: 'Needs your account', tone: 'care' })} <a href="${account}" aria-label="Connect your account at ${title}">Connect your account</a></p>`}
 ${stored !== undefined && html`<p class="soft" dir="auto">${stored}</p>`}

@@ -105,6 +105,11 @@ if (find) {
       location.assign(first.href);
     });
     dialog.addEventListener('keydown', (event) => {
+      if (event.key === 'Escape') {
+        // Browsers would first clear the field.
+        event.preventDefault();
+        return dialog.close();
+      }
       const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
       if (!step) return;
       event.preventDefault();
@@ -278,13 +283,13 @@ if (live) {
     if (held) report(held);
     if (wait > 0) return void (waiting = setTimeout(renew, wait));
     renewedAt = Date.now();
-    report('New calls appear here by themselves.');
+    report('New calls appear here automatically.');
     document.body.dispatchEvent(new Event('written'));
   };
   const listen = () => {
     stream = new EventSource(live.dataset.live);
     stream.addEventListener('open', () => {
-      report('New calls appear here by themselves.');
+      report('New calls appear here automatically.');
       if (isInterrupted) renew();
       isInterrupted = false;
     });

@@ -47,15 +47,12 @@ body.dashboard { display: grid; grid-template: 'top' auto 'side' auto 'main' 1fr
 .switcher li:last-child:not(:first-child) { margin-top: var(--space-1); padding-top: var(--space-1); border-top: 1px solid var(--line); }
 .switcher a { display: flex; flex-wrap: wrap; gap: 0 var(--space-2); align-items: center; min-height: var(--target); padding: 0 var(--space-3); border-radius: var(--radius); color: var(--ink); text-decoration: none; }
 .switcher a:hover { background: var(--ground); }
-.top .icon { display: none; }
 @media (max-width: 599px) {
-  .dashboard .top { flex-wrap: nowrap; gap: var(--space-1); padding-inline: var(--space-3); }
+  .dashboard .top { gap: var(--space-1); padding-inline: var(--space-3); }
   .dashboard .top .switcher { flex: 1 1 auto; }
   .dashboard .top .switcher summary { max-width: 100%; }
-  .dashboard .top .icon { display: block; }
-  .dashboard .top .brand, .dashboard .top .person a, .dashboard .top .person button, .dashboard .find-link { display: inline-flex; flex: none; align-items: center; justify-content: center; min-width: var(--target); padding: 0; border-color: transparent; }
-  .dashboard .top .person { flex: none; gap: 0; }
-  .dashboard .top .brand span, .dashboard .top .person a span, .dashboard .top .person button span { position: absolute; overflow: hidden; width: 1px; height: 1px; clip-path: inset(50%); }
+  .dashboard .top .brand, .dashboard .find-link { display: inline-flex; flex: none; align-items: center; justify-content: center; min-width: var(--target); padding: 0; border-color: transparent; }
+  .dashboard .top .brand span { position: absolute; overflow: hidden; width: 1px; height: 1px; clip-path: inset(50%); }
 }
 @media (max-width: 599px) {
   .dashboard .top { position: relative; }
@@ -94,7 +91,10 @@ dialog.find { width: min(600px, calc(100vw - 32px)); max-height: 80vh; margin-to
 .heading .badge { vertical-align: 6px; }
 .heading .lead { margin-top: var(--space-1); max-width: 640px; }
 .dashboard h2 { font-size: var(--size-3); }
+.dashboard h3 { margin: 0; font-size: var(--size-2); }
+.notice > p + p { margin-top: var(--space-2); }
 .dashboard .section { padding-top: var(--space-5); }
+.dashboard button.primary { min-height: var(--target); font-size: var(--size-2); }
 a.primary { border-color: var(--accent); background: var(--accent); color: var(--accent-ink); }
 a.primary:hover { border-color: var(--ink); }
 .subnav { display: flex; flex-wrap: wrap; gap: 0 var(--space-4); border-bottom: 1px solid var(--line); padding: 0; list-style: none; }
@@ -107,15 +107,19 @@ a.primary:hover { border-color: var(--ink); }
 a.danger, button.danger { color: var(--bad); }
 button.strong { border-color: var(--bad); background: var(--bad); color: var(--ground); }
 .id { display: inline-flex; gap: var(--space-1); align-items: center; }
+.id > button, .copied > button { flex: none; white-space: nowrap; }
 .copy { flex: none; white-space: nowrap; min-height: 28px; font-size: var(--size-1); font-weight: 400; }
 .code { display: flex; flex-direction: row-reverse; gap: var(--space-2); align-items: flex-start; min-width: 0; }
 .code button { flex: none; }
 .code pre { flex: 1 1 0; min-width: 0; white-space: pre-wrap; overflow-wrap: anywhere; }
 .word { white-space: nowrap; }
-.group > h2:not(:first-child), .section > .rows + h2 { margin-top: var(--space-4); }
+.group > .section { margin-top: var(--space-3); }
+.group > h2:not(:first-child), .section > h2:not(:first-child) { margin-top: var(--space-4); }
 .section > .rows + .actions { margin-top: var(--space-2); }
-.section > .rows + form { margin-top: var(--space-3); }
+.section > .rows + form, .section > .facts + form, .section > .facts + .field { margin-top: var(--space-3); }
+.links { display: flex; flex-wrap: wrap; gap: 0 var(--space-4); }
 .rows > li > .actions { flex: none; }
+.rows .copied { margin-block: var(--space-1); }
 nav:has(> .subnav) + .section { padding-top: 0; border-top: 0; }
 .code pre { min-height: calc(var(--target) + 2 * var(--space-2)); }
 .empty { display: flex; flex-direction: column; gap: var(--space-3); align-items: flex-start; padding: var(--space-6) var(--space-5); border: 1px dashed var(--edge); border-radius: var(--radius); color: var(--ink-soft); }

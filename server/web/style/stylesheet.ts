@@ -46,6 +46,14 @@ p, li { text-wrap: pretty; }
 .person { display: flex; gap: var(--space-3); align-items: center; min-width: 0; }
 .person a { display: inline-block; min-width: 0; line-height: var(--target); color: var(--ink-soft); overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .person form { flex: none; }
+.top .icon { display: none; }
+@media (max-width: 599px) {
+  .top { flex-wrap: nowrap; }
+  .top .icon { display: block; }
+  .top .person a, .top .person button { display: inline-flex; flex: none; align-items: center; justify-content: center; min-width: var(--target); padding: 0; border-color: transparent; }
+  .top .person { flex: none; gap: 0; }
+  .top .person a span, .top .person button span { position: absolute; overflow: hidden; width: 1px; height: 1px; clip-path: inset(50%); }
+}
 
 main { flex: 1; width: 100%; margin: 0 auto; padding: var(--space-7) var(--space-5); display: flex; flex-direction: column; gap: var(--space-5); }
 main.form { max-width: calc(480px + 2 * var(--space-5)); font-size: var(--size-3); }
@@ -71,7 +79,7 @@ input {
   font: inherit;
 }
 input[type='checkbox'] { width: 18px; min-height: 18px; accent-color: var(--accent); }
-.wrong input { border-color: var(--bad); box-shadow: inset 3px 0 0 var(--bad); }
+.wrong input:not([type='checkbox'], [type='radio']) { border-color: var(--bad); box-shadow: inset 3px 0 0 var(--bad); }
 .summary, .notice { padding: var(--space-3) var(--space-4); border: 1px solid var(--line); border-left: 3px solid var(--bad); border-radius: var(--radius); background: var(--surface); }
 .summary ul { padding-left: 20px; }
 .summary a { color: var(--bad); }
@@ -113,6 +121,7 @@ form.inline:not([hidden]) { gap: var(--space-3); }
 
 .section { display: flex; flex-direction: column; gap: var(--space-3); padding-top: var(--space-5); border-top: 1px solid var(--line); }
 .section.narrow form { max-width: 480px; }
+.rows:empty { display: none; }
 .rows { list-style: none; padding: 0; border: 1px solid var(--line); border-radius: var(--radius); background: var(--surface); }
 .rows > li { display: flex; flex-wrap: wrap; gap: var(--space-2) var(--space-4); align-items: center; justify-content: space-between; padding: var(--space-3) var(--space-4); }
 .rows > li + li { border-top: 1px solid var(--line); }
@@ -132,11 +141,11 @@ form.inline:not([hidden]) { gap: var(--space-3); }
 .codes ul { display: grid; grid-template-columns: repeat(auto-fill, minmax(190px, 1fr)); gap: var(--space-2) var(--space-4); width: 100%; padding: 0; list-style: none; }
 .actions { display: flex; flex-wrap: wrap; gap: var(--space-3); }
 .actions.even button { flex: 1; min-height: max(40px, var(--target)); font-size: var(--size-3); }
+.actions.even:has(button:nth-of-type(3)) button { flex: 1 1 auto; padding-inline: var(--space-3); white-space: nowrap; }
 ${dashboardStyle}${tableStyle}${plotStyle}${tryStyle}${toolStyle}
 @media (max-width: 480px) {
   .top, main, .small { padding-left: var(--space-4); padding-right: var(--space-4); }
   main { padding-top: var(--space-6); }
-  .top .person { flex: 1 1 100%; justify-content: space-between; }
 }
 @media (prefers-reduced-motion: no-preference) {
   button, .button, input { transition: border-color 150ms, background-color 150ms; }

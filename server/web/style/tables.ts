@@ -30,7 +30,12 @@ tbody th > details dd { overflow-wrap: anywhere; }
 tbody td { color: var(--ink-soft); }
 td.cell-time, td.cell-id, td.cell-hint { white-space: nowrap; }
 td.cell-address code { overflow-wrap: anywhere; }
-td.cell-text > span { display: inline-block; min-width: 9ch; }
+/* Its name starts beside the box and stays there where it breaks. */
+tbody th:has(> .check) { padding-inline-start: calc(var(--space-4) + 30px); }
+tbody th > .check { margin-block: 0; margin-inline: -30px 8px; vertical-align: -4px; }
+tbody th > .check + span { font-weight: 600; }
+td.cell-text > span { display: inline-block; min-width: 9ch; overflow-wrap: break-word; }
+td.cell-text > .breaks { overflow-wrap: anywhere; }
 @media (min-width: 701px) { td.cell-text > .word { white-space: nowrap; } }
 @media (min-width: 701px) { tbody th.variable { width: 1%; white-space: nowrap; } }
 .variable code { font-size: var(--size-1); }
@@ -45,6 +50,7 @@ tr.over th a, tr.over th > span:first-child { color: var(--ink-soft); font-weigh
   .scroll tbody tr { padding: var(--space-3) var(--space-4); }
   .scroll tbody tr:first-child { border-top: 0; }
   .scroll tbody th, .scroll tbody td { max-width: none; padding: 2px 0; text-align: start; white-space: normal; }
+  .scroll tbody th:has(> .check) { padding-inline-start: 30px; }
   .scroll tbody td[data-label]:not(.cell-actions)::before { content: attr(data-label) ': '; font-size: var(--size-1); }
   .scroll td.cell-text > span { display: inline; }
   .scroll td.cell-actions { display: flex; flex-wrap: wrap; gap: var(--space-2); padding-top: var(--space-2); }
@@ -65,12 +71,13 @@ function rowsInside(box: string, column: string): string {
   ${table} thead:not(:has(a)) { position: absolute; clip-path: inset(50%); width: 1px; height: 1px; overflow: hidden; }
   ${table} thead { display: block; border-bottom: 1px solid var(--line); }
   ${table} thead tr { display: flex; flex-wrap: wrap; gap: 0 var(--space-4); padding: var(--space-2) var(--space-4); color: var(--ink-soft); font-size: var(--size-1); }
-  ${table} thead tr::before { content: 'Sorted by'; }
+  ${table} thead tr::before { content: 'Sort by'; }
   ${table} thead th { padding: 0; }
   ${table} thead th:not(:has(a)) { display: none; }
   ${table} tbody tr { display: flex; flex-wrap: wrap; gap: 2px var(--space-5); align-items: center; padding: var(--space-3) var(--space-4); }
   ${table} tbody tr:first-child { border-top: 0; }
   ${table} tbody th { flex: 1 0 100%; max-width: none; padding: 0; }
+  ${table} tbody th:has(> .check) { padding-inline-start: 30px; }
   ${table} tbody td { padding: 0; text-align: start; }
   ${table} td[data-label]:not(.cell-actions)::before { content: attr(data-label) ': '; font-size: var(--size-1); }
   ${table} td.cell-text > span { display: inline; }

@@ -35,6 +35,8 @@ form:not(:has(#tools-chosen:checked)) .for-chosen { display: none; }
 .boxes ul { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 240px), 1fr)); gap: 0 var(--space-4); max-height: 420px; padding: 0; overflow-y: auto; list-style: none; }
 .boxes li { display: grid; grid-template-columns: 18px minmax(0, 1fr); gap: var(--space-3); align-items: center; min-height: var(--target); padding-block: 2px; }
 .boxes label { font-weight: 400; }
+/* The count of a choice stands above the button that saves it, which it follows in the markup: Enter presses the first. */
+form:has(> [data-count] > button[hidden]) > .actions:not([data-count]) { order: 1; }
 .parts { display: flex; flex-wrap: wrap; gap: var(--space-1) var(--space-2); padding: 0; list-style: none; }
 .parts a { display: flex; align-items: center; min-height: var(--target); padding: 0 var(--space-3); border: 1px solid transparent; border-radius: var(--radius); color: var(--ink-soft); text-decoration: none; }
 .parts a:hover { color: var(--ink); }

@@ -36,7 +36,7 @@ await suite('browser', 'activity in a browser', () => {
     const other = await context.newPage();
     await open('/activity?tool=elsewhere', other);
     await open('/activity');
-    await status('New calls appear here by themselves.').waitFor();
+    await status('New calls appear here automatically.').waitFor();
 
     await call('first');
 
@@ -104,7 +104,7 @@ await suite('browser', 'activity in a browser', () => {
     await page.unroute(streams);
 
     await rows('third').waitFor();
-    await status('New calls appear here by themselves.').waitFor();
+    await status('New calls appear here automatically.').waitFor();
     expect(await rows('third').count()).toBe(1);
   });
 });

@@ -72,7 +72,7 @@ await suite('browser', 'a person who leaves', () => {
 
       await owner.goto(dashboard('/people'));
       await owner.getByRole('link', { name: 'dana@example.com' }).click();
-      await owner.getByText('Everyone in the organization may use it').waitFor();
+      await owner.getByText('Open to everyone in the organization').waitFor();
       expect(await owner.getByRole('row', { name: 'Nightly report' }).count()).toBe(1);
       expect(await pageProblems(owner)).toEqual([]);
       await owner.getByRole('link', { name: 'Offboard' }).click();
