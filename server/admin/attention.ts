@@ -121,7 +121,7 @@ export const attentionKinds = {
     },
   },
   'mail-undeliverable': {
-    label: 'Mails that cannot be delivered',
+    label: 'E-mails that cannot be delivered',
     state: 'Refused',
     tone: 'bad',
     needs: 'mail.read',
@@ -169,7 +169,7 @@ export const attentionKinds = {
     },
   },
   'account-ended': {
-    label: 'Accounts of people that no longer work',
+    label: 'People’s accounts that stopped working',
     state: 'Sign-in required',
     tone: 'care',
     needs: 'server.manage',

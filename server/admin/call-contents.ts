@@ -81,7 +81,7 @@ export const serverSetContents = organizationOperation({
         kind: 'text',
         label: 'Limit in kB',
         subject: 'The limit',
-        help: `Of longer arguments or results, only the beginning is stored: ${limits.least / 1024} to ${limits.most / 1024} kB.`,
+        help: `${limits.least / 1024} to ${limits.most / 1024} kB. Only the beginning of longer arguments or results is stored.`,
         optional: false,
         read: (text) => bytesOfSize(text, 'kB'),
         show: (value) => typedSize(value, 'kB'),
@@ -146,7 +146,7 @@ const part = z
 
 export const callContent = organizationOperation({
   name: 'call.content',
-  doc: 'Read the stored arguments and result of a call; requires the right Auditor, and each reading is an entry in the audit log',
+  doc: 'Read the stored arguments and result of a call; requires the Auditor right, and each reading is an entry in the audit log',
   route: { method: 'POST', path: '/organizations/{organization}/calls/{callId}/content' },
   permission: 'organization.read',
   isForAuditors: true,

@@ -109,7 +109,7 @@ export const providerUpdateAssertions = organizationOperation({
           kind: 'text',
           label: 'Client ID of Latchkey’s proxy there',
           subject: 'The client ID',
-          help: 'A native application without a secret. The proxy of a member who signed in to one server learns it, and needs no consent page for the next. Empty: it learns none.',
+          help: 'A native application without a secret. Once a member has signed in to one server, their proxy reaches the others through it without a consent page. Leave empty to turn this off.',
           optional: false,
           attributes: { maxlength: '500', autocomplete: 'off', spellcheck: 'false' },
         },

@@ -26,7 +26,7 @@ export const clientIdField = words(500)
       kind: 'text',
       label: 'Client ID',
       subject: 'The client ID',
-      help: 'Leave it empty, with the secret, if people do not sign in here and the provider only vouches for them to applications.',
+      help: 'Leave this and the secret empty if people do not sign in through the provider and it only gives applications access.',
       attributes: { maxlength: '500', autocomplete: 'off', spellcheck: 'false' },
     },
   });
@@ -208,7 +208,7 @@ export const checkAgainField = z
       chosen: 'auto',
       help: 'Latchkey asks the provider with the refresh token of the last sign-in. Allow the scope offline_access for it there.',
       choices: [
-        { value: 'auto', text: 'Check again, unless the provider announces logouts' },
+        { value: 'auto', text: 'Check, unless it announces logouts' },
         { value: 'always', text: 'Check again' },
         { value: 'never', text: 'Do not check' },
       ],

@@ -121,13 +121,13 @@ export const noticesSet = organizationOperation({
           { value: 'never', text: 'Never' },
           {
             value: 'now',
-            text: 'At once',
-            help: 'What comes up within five minutes is in one message.',
+            text: 'Immediately',
+            help: 'Everything within five minutes goes into one message.',
           },
           {
             value: 'daily',
             text: 'Once a day',
-            help: 'After 07:00 UTC, with what came up since the day before. None if nothing did.',
+            help: 'After 07:00 UTC, with everything since the day before. No message if there is nothing to report.',
           },
         ],
       },

@@ -53,7 +53,7 @@ export interface OrganizationOperation<
 > extends OperationFacts<Input, Output> {
   readonly within: 'organization';
   readonly permission: Permission;
-  /** Whether it also requires the right Auditor, which no role implies. */
+  /** Whether it also requires the Auditor right, which no role implies. */
   readonly isForAuditors?: boolean;
   /**
    * Sends slow requests to other servers before the transaction of `run` begins, once the actor is known to be authorized.
@@ -343,7 +343,7 @@ async function entitled(
   if (isForAuditors && actor.type === 'person') {
     const { id, name } = place.organization;
     if (!(await isAuditor(ports.db, id, actor.userId))) {
-      const words = `reading arguments and results requires the right Auditor in ${name}, which an owner grants`;
+      const words = `reading arguments and results requires the Auditor right in ${name}, which an owner grants`;
       throw new AdministrationRefusal('forbidden', words);
     }
   }

@@ -216,15 +216,15 @@ export const settingsUpdate = organizationOperation({
         kind: 'checkbox',
         group: rules,
         label: 'Require single sign-on',
-        help: 'Members enter only through an identity provider of this organization, and personal tokens of others than owners stop working here. Owners with two factors can always enter. An owner must have tested the provider. Applications keep the access that people granted before.',
+        help: 'Members can sign in to this organization only through one of its identity providers, and personal tokens work here only for owners. Owners with two factors can always sign in. An owner must test the provider first. Applications keep the access that people granted before.',
       },
     }),
     invitedScimGroups: settings.invitedScimGroups.optional().register(surfaces, {
       control: {
         kind: 'checkbox',
         group: rules,
-        label: 'Count groups of the directory for members who were invited',
-        help: 'People enter their e-mail address themselves when they accept an invitation, so it may be that of a colleague. Without this, the groups that your directory sends by SCIM count for them once they have signed in through an identity provider of this organization.',
+        label: 'Apply directory groups to invited members',
+        help: 'People enter their own e-mail address when they accept an invitation, so it may be a colleague’s. If this is off, the groups that your directory sends by SCIM apply to them once they have signed in through an identity provider of this organization.',
       },
     }),
     openClientsAllowed: settings.openClientsAllowed.optional().register(surfaces, {

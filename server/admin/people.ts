@@ -122,7 +122,7 @@ async function checkWholeAccount(
 /** What a role allows, for people who choose one. */
 const roleWords: Readonly<Record<Role, string>> = {
   owner:
-    'Can manage everything. Only owners change settings, owners and the organization itself. Reading stored arguments and results of calls also needs the right Auditor.',
+    'Can manage everything. Only owners change settings, owners and the organization itself. Reading stored arguments and results of calls also requires the Auditor right.',
   admin:
     'Manages servers, clients, keys, agents, people and groups, and reads the audit log. Cannot change owners or settings.',
   member:

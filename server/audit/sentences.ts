@@ -226,7 +226,7 @@ export const auditSentences = {
   'person.grant-auditor': [
     'gave',
     'give',
-    '{person} the right Auditor, to read stored arguments and results',
+    '{person} the Auditor right, to read stored arguments and results',
   ],
   'person.leaving': ['viewed', 'view', 'what {person} would leave behind'],
   'person.list': ['listed', 'list', 'the people'],
@@ -239,7 +239,7 @@ export const auditSentences = {
   'person.read': ['viewed', 'view', 'the account of {person}'],
   'person.remove': ['removed', 'remove', '{person} from the organization'],
   'person.reset-second-factor': ['reset', 'reset', 'the second factor of {person}'],
-  'person.revoke-auditor': ['removed', 'remove', 'the right Auditor of {person}'],
+  'person.revoke-auditor': ['removed', 'remove', 'the Auditor right of {person}'],
   'person.servers': ['viewed', 'view', 'the servers of {person}'],
   'person.set-role': ['changed', 'change', 'the role of {person}'],
   'prompt.changed': ['noticed', 'notice', 'that the prompt {prompt} changed'],

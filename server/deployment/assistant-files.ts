@@ -56,7 +56,7 @@ export const assistantFiles = {
       'Windows: C:\\Program Files\\ClaudeCode\\managed-settings.json',
     ],
     effect:
-      'People may add servers of this organization themselves, and no others. Add what is forbidden in any case to deniedMcpServers. Merge it with the settings that are there.',
+      'People can add only servers of this organization. List what is never allowed in deniedMcpServers. Merge the file with the existing settings.',
     write: (plan) =>
       pretty({
         allowManagedMcpServersOnly: true,
@@ -76,7 +76,7 @@ export const assistantFiles = {
       'macOS: ~/Library/Application Support/Code/User/mcp.json',
       'Windows: %APPDATA%\\Code\\User\\mcp.json',
     ],
-    effect: 'Adds these servers for one person. Merge it with the servers that are there.',
+    effect: 'Adds these servers for one person. Merge the file with the existing one.',
     write: (plan) => pretty({ servers: byName(plan, typedEntryOf) }),
   },
   'vscode-policy': {
@@ -99,7 +99,7 @@ export const assistantFiles = {
     title: 'VS Code, policy for macOS',
     fileName: 'vscode-policy.mobileconfig',
     mediaType: 'application/x-apple-aspen-config',
-    places: ['macOS: a configuration profile, distributed by the device management'],
+    places: ['macOS: a configuration profile, distributed by your device management'],
     effect: 'VS Code runs only servers that this organization published in its registry.',
     write: configurationProfile,
   },
@@ -108,7 +108,7 @@ export const assistantFiles = {
     fileName: 'config.toml',
     mediaType: 'application/toml',
     places: ['Linux and macOS: /etc/codex/config.toml', 'For one person: ~/.codex/config.toml'],
-    effect: 'Adds these servers. Merge it with the settings that are there.',
+    effect: 'Adds these servers. Merge the file with the existing settings.',
     write: codexConfiguration,
   },
   cursor: {
@@ -116,14 +116,14 @@ export const assistantFiles = {
     fileName: 'mcp.json',
     mediaType: jsonType,
     places: ['~/.cursor/mcp.json', 'Windows: %USERPROFILE%\\.cursor\\mcp.json'],
-    effect: 'Adds these servers for one person. Merge it with the servers that are there.',
+    effect: 'Adds these servers for one person. Merge the file with the existing one.',
     write: (plan) => pretty({ mcpServers: byName(plan, entryOf) }),
   },
   links: {
     title: 'Links and bundles for people',
     fileName: 'links.json',
     mediaType: jsonType,
-    places: ['For your intranet or a mail'],
+    places: ['For your intranet or an e-mail'],
     effect:
       'For each server: a link that adds it to Cursor, one for VS Code, the command for Claude Code, and the address of its bundle (.mcpb).',
     write: (plan) => pretty(plan.servers.map(({ name, title }) => linksOf(plan, { name, title }))),

@@ -49,7 +49,7 @@ export function storedSentence(
 ): string | undefined {
   const what = storedWords(settings);
   if (!settings || what === undefined) return undefined;
-  return `${organization} stores ${what} of the calls to this server for ${daysWords(settings.days)}. Only people there with the right Auditor can read them.`;
+  return `${organization} stores ${what} of the calls to this server for ${daysWords(settings.days)}. Only people there with the Auditor right can read them.`;
 }
 
 /** What is stored, as the object of a sentence; `undefined` if nothing is. */

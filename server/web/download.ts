@@ -108,7 +108,7 @@ ${install}
 </div>
 <div>
 <dt>What it contains</dt>
-<dd>The file dist/sbom.cdx.json in it is its software bill of materials (CycloneDX).</dd>
+<dd>dist/sbom.cdx.json in the package is its software bill of materials (CycloneDX).</dd>
 </div>
 </dl>
 </section>
@@ -125,7 +125,7 @@ function bundleForm({ base, proxy, typed }: DownloadPageData): Html {
 <h2>Or open a bundle</h2>
 ${
   proxy.bundles.state === 'ready' &&
-  html`<p class="help">Claude Desktop and other assistants open a file of the type .mcpb with a double click. The bundle contains the proxy and the URL of one MCP server, and no secret: your browser opens to sign you in.</p>
+  html`<p class="help">Claude Desktop and other assistants open .mcpb files with a double click. The bundle contains the proxy and the URL of one MCP server, and no secret: your browser opens to sign you in.</p>
 <form method="get" action="${bundleFormPath}" novalidate>
 ${textField({
   name: 'url',

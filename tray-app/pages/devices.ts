@@ -102,7 +102,7 @@ function question(list: string, { id, servers, isCurrent }: Device, title: strin
   return html`<div class="notice" role="group" aria-label=${`Sign out ${title}?`}>
     <p id="sure" tabindex="-1">
       <strong>Sign out ${title}?</strong> Assistants ${isCurrent ? 'on this computer' : 'there'}
-      lose access to ${count} immediately, also calls that are running.
+      lose access to ${count} immediately, including running calls.
     </p>
     <div class="actions">
       <button type="button" class="danger" ?disabled=${busy} @click=${() => signOut(list, id)}>

@@ -105,7 +105,7 @@ function crumbsOf({ organization }: DashboardVisit, title: string) {
 function groupWords(members: number, servers: readonly string[], asked: string): string {
   const others = servers.filter((name) => name !== asked);
   const people = members === 0 ? 'No members' : counted(members, 'person', 'people');
-  return others.length === 0 ? people : `${people}. Also opens ${others.join(', ')}.`;
+  return others.length === 0 ? people : `${people}. Also gives access to ${others.join(', ')}.`;
 }
 
 const shape = {

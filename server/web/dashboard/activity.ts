@@ -382,7 +382,7 @@ function activityFilter({
     ...callEnds.map((end) => ({ value: end, text: endWords[end], isChosen: outcome === end })),
   ];
   const accounts = [
-    { value: '', text: 'Sent with anything', isChosen: account === '' },
+    { value: '', text: 'Any upstream credentials', isChosen: account === '' },
     ...upstreamAccounts
       // Rare, so it is offered only while it is selected.
       .filter((one) => one !== 'oauth_account' || one === account)

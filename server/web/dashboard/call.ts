@@ -314,8 +314,8 @@ function factsOf(
       activity({ account: call.account }),
     ),
     plain('Account of', call.account === 'none' ? undefined : accountOwnerOf(call)?.name),
-    plain('Size of request', bytesWords(call.bytesIn)),
-    plain('Size of answer', bytesWords(call.bytesOut)),
+    plain('Request size', bytesWords(call.bytesIn)),
+    plain('Response size', bytesWords(call.bytesOut)),
     plain('Repetitions', call.times > 1 ? `${call.times} within a minute` : undefined),
     plain('Protocol', call.era === 'modern' ? 'MCP since 2026-07-28' : 'MCP up to 2025-11-25'),
     plain('Answered by', call.node),
@@ -427,7 +427,7 @@ ${contents ? html`${partOf('Arguments', contents.arguments)}${partOf('Result', c
 function partOf(heading: string, part: Contents['arguments']): Html {
   const text = part
     ? html`<pre class="contents" tabindex="0" dir="auto"><code>${formatted(part.text)}</code></pre>
-${part.isCut && html`<p class="help">The rest was longer than the limit of this server and is not stored.</p>`}`
+${part.isCut && html`<p class="help">The rest exceeded the limit of this server and is not stored.</p>`}`
     : html`<p class="lead">Nothing is stored.</p>`;
   return html`<h3>${heading}</h3>
 ${text}`;

@@ -34,7 +34,7 @@ const path = '/deploy/servers/:server';
 const toManage = 'server.manage';
 const notices: Readonly<Record<string, string>> = {
   saved: 'Saved. Download the files again to install the change on computers.',
-  published: 'Published. Anyone can read it now.',
+  published: 'Published. Anyone can read this listing now.',
   unpublished: 'No longer public. Assistants that read it before may show it for a few minutes.',
 };
 
@@ -159,7 +159,7 @@ interface DeployServerPageData {
 
 function deployServerPage(data: DeployServerPageData, frame: Frame): Html {
   const { heading, home, view, groups, install, errors } = data;
-  const lead = 'This choice is for the files on the page Deploy. It gives nobody access.';
+  const lead = 'Decides what the files on the Deploy page contain. It does not give anyone access.';
   const options = { focus: false, here: { group: { choices: groups } } };
   const none = html`<p class="help for-groups">There are no groups yet.</p>`;
   const fields = html`${installForm.fields(install, errors, options)}

@@ -94,11 +94,7 @@ const showDeploy: PageHandler = async (visit, request, reply, { base, ports }) =
   const { organization, perform } = visit;
   const home = deployPath(organization);
   const usual = { sort: 'name', order: 'asc' } as const;
-  const columns = [
-    { text: 'Server' },
-    { text: 'Installed for' },
-    { text: 'What anyone can read of it' },
-  ];
+  const columns = [{ text: 'Server' }, { text: 'Installed for' }, { text: 'Public description' }];
   const query = listQuery(request, { states: [], columns, usual });
   const { page = 1, limit = 50 } = query.input;
   const { items, total } = await perform(deploymentList, { page, limit });
@@ -196,12 +192,12 @@ const connectionWords: Readonly<
   Record<Connection, { readonly text: string; readonly help: string }>
 > = {
   direct: {
-    text: 'Assistants connect themselves',
-    help: 'Nothing else has to be installed. Each assistant signs in and keeps its tokens in its own way.',
+    text: 'Assistants connect directly',
+    help: 'Nothing else needs to be installed. Each assistant signs in and stores its tokens in its own way.',
   },
   latchkey: {
-    text: 'Assistants start the command latchkey',
-    help: 'Install latchkey on the computers first, from /download/ of this server. Tokens are in the keychain of the system.',
+    text: 'Assistants run the latchkey command',
+    help: 'Install latchkey on the computers first, from /download/ on this server. Tokens are stored in the system keychain.',
   },
 };
 
@@ -227,7 +223,7 @@ ${
   checkboxes({
     name: 'group',
     legend: 'For members of these groups',
-    help: 'Without any, the files have the servers that are installed for everyone.',
+    help: 'If you choose no group, the files contain the servers that are installed for everyone.',
     options: groups,
   })
 }
@@ -255,7 +251,7 @@ function linksSection({ plan }: DeployPageData): Html | false {
   if (plan.servers.length === 0) return false;
   return html`<section class="section" aria-labelledby="links-heading">
 <h2 id="links-heading">Links for people</h2>
-<p class="help">Each link adds one server to an assistant on the computer where it is opened. Put them on your intranet or in a mail.</p>
+<p class="help">Each link adds one server to an assistant on the computer where it is opened. Put the links on your intranet or in an e-mail.</p>
 <ul class="rows">
 ${plan.servers.map((server) => {
   const { cursor, vscode, bundle } = linksOf(plan, server);

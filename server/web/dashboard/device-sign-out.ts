@@ -77,7 +77,7 @@ function consequences(device: DeviceView): readonly string[] {
   const servers = new Set(device.applications.map(({ server }) => server)).size;
   const of = servers === 1 ? 'one server' : `${servers} servers`;
   return [
-    `${namesOf(device).join(', ')} there lose access to ${of} immediately, also calls that are running.`,
+    `${namesOf(device).join(', ')} there lose access to ${of} immediately, including running calls.`,
     'To use it again, someone has to sign in on that device.',
   ];
 }

@@ -189,7 +189,7 @@ interface InvitationsPageData {
 function invitationsPage(data: InvitationsPageData, frame: Frame): Html {
   const { action, tabs, list, table, renewal, expired, maySend, mail } = data;
   const lead =
-    'People who have not joined yet. An invitation expires after seven days and can be renewed for another 30.';
+    'People who have not joined yet. An invitation expires after seven days. You can renew it for 30 days after that.';
   const all = html`${hiddenField('all', 'expired')}${maySend && html`<button name="send" value="yes">Send to all expired (${expired})</button> `}<button>Renew all expired (${expired})</button>`;
   const content = html`${pageHeading({ heading: 'Invitations', lead, action })}
 ${tabNavigation(tabs)}

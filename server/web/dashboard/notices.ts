@@ -92,7 +92,7 @@ ${statusNotice(data.notice)}
 ${errorSummary(errors)}
 ${
   !view.hasMailServer &&
-  html`<p class="notice warning">No mail is sent, because no mail server is set up. ${mail ? html`<a href="${mail}">Set one up</a>` : 'Ask an owner to set one up.'}</p>`
+  html`<p class="notice warning">No e-mail is sent, because no mail server is set up. ${mail ? html`<a href="${mail}">Set one up</a>` : 'Ask an owner to set one up.'}</p>`
 }
 ${postForm(
   frame,
@@ -102,7 +102,7 @@ ${postForm(
 )}
 ${
   webhooks &&
-  html`<p class="help">For a chat or another program: a <a href="${webhooks}">webhook</a> gets the same as events whose names begin with <code>attention.</code>, for example <code>attention.server-failing</code>.</p>`
+  html`<p class="help">To notify a chat or another program, use a <a href="${webhooks}">webhook</a>: it gets the same notices as events whose names begin with <code>attention.</code>, for example <code>attention.server-failing</code>.</p>`
 }`;
   return layout(
     { title: errors.length > 0 ? 'Not saved' : 'Your notices', width: 'text' },

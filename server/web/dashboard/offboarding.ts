@@ -119,11 +119,11 @@ function consequencesOf({
       'invitations that they made stop working',
     ),
     person.groups.length === 0
-      ? 'They are no longer a member of this organization.'
-      : `They are no longer a member of this organization and of ${counted(person.groups.length, 'group')}.`,
+      ? 'They are removed from this organization.'
+      : `They are removed from this organization and from ${counted(person.groups.length, 'group')}.`,
     ends.staysElsewhere
       ? 'They keep their account, because they belong to another organization.'
-      : 'They keep their account, but nothing that it opens.',
+      : 'They keep their account, but it no longer opens anything.',
   ];
 }
 

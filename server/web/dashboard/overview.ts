@@ -153,7 +153,7 @@ async function readRefusals(
 const auditorDays = 30;
 
 /**
- * Who got the right Auditor lately, for all owners. From the audit log, so that neither giving the right back nor removing the person
+ * Who got the Auditor right lately, for all owners. From the audit log, so that neither giving the right back nor removing the person
  * hides it.
  */
 async function readAuditors(
@@ -174,7 +174,7 @@ async function readAuditors(
   });
   const sentenceOf = await auditSentencesOf(organization, events, db);
   return {
-    caption: 'Who was given the right Auditor',
+    caption: 'Who was given the Auditor right',
     columns: ['What happened', 'When'].map((text) => ({ text })),
     rows: events.map((event, place) => ({
       id: `auditor-${place}`,
@@ -208,7 +208,9 @@ function endpointTable(
     action: { text: string; href: string } | undefined;
   },
 ): Table {
-  const columns = ['Server', 'Endpoint', 'Calls', 'Errors', 'p90'].map((text) => ({ text }));
+  const columns = ['Server', 'Endpoint', 'Calls', 'Errors', 'Time (p90)'].map((text) => ({
+    text,
+  }));
   const rows = servers.map((server) => {
     const { id, organization, name, endpoint, disabledAt } = server;
     const total = usage.get(id);
@@ -270,7 +272,7 @@ function firstSteps(
   const connect = first && serverPath(organization, first.name);
   const steps = [
     {
-      text: 'Add a server',
+      text: 'Create a server',
       href: `${home}/new-server`,
       help: 'An MCP server whose tools your assistants use.',
       isDone: total > 0,
@@ -319,7 +321,7 @@ interface OverviewPageData {
   readonly servers: Link | undefined;
   /** For people who may see all calls. */
   readonly failures: Table | undefined;
-  /** Who was given the right Auditor lately; for owners. */
+  /** Who was given the Auditor right lately; for owners. */
   readonly auditors: Table | undefined;
   readonly attention: Attention;
   /** Where the reader chooses notices. */

@@ -327,7 +327,7 @@ ${canTry && postForm(frame, { action: `${action}/try` }, html`<button>Try it aga
 
 function presentWords({ state, key, hasTool }: OwnKeyData): string[] {
   const previous =
-    'Your key before this one is kept until this one is proved. It is used if the MCP server does not know this one (401).';
+    'Your previous key is kept until this one is proved. It is used if the MCP server rejects this one (401).';
   return [
     ...(state === 'refused'
       ? [
@@ -338,7 +338,7 @@ function presentWords({ state, key, hasTool }: OwnKeyData): string[] {
     ...(state === 'unproved'
       ? [
           hasTool
-            ? 'Not proved: it was not tried with the tool that the administrators have chosen for that. Try it again.'
+            ? 'Not proved: it has not been tried with the tool that the administrators chose for that. Try it again.'
             : 'Not proved: the MCP server listed its tools, which many servers do with any key. Your first call shows whether it works.',
         ]
       : []),
@@ -366,7 +366,7 @@ ${textField({
   autocomplete: 'off',
   error: error?.message,
   focus: isFirst && errors.length === 0,
-  help: 'Stored encrypted. Nobody sees it again, neither you nor an administrator.',
+  help: 'Stored encrypted. No one can see it again, not even you or an administrator.',
   attributes: html`spellcheck="false" autocapitalize="none" maxlength="4000"`,
 })}
 <div class="actions"><button class="${(isFirst || state === 'refused') && 'primary'}">Try and save</button></div>`;
@@ -375,7 +375,7 @@ ${textField({
 <ul class="consequences">
 <li>${where}</li>
 <li>Only your own calls to this server use it, including those of applications that act for you.</li>
-<li>${tried}${!isFirst && ' Until the new key works, your present one stays.'}</li>
+<li>${tried}${!isFirst && ' Your current key stays in use until the new one works.'}</li>
 </ul>
 ${
   helpUrl !== null &&

@@ -260,8 +260,8 @@ const leaverWords = {
 
 const tokenWords = {
   suspend:
-    'A token of the directory is revoked when the person who created it leaves, because they may know it: the directory cannot change anything until an owner enters another one there.',
-  keep: 'A token of the directory goes on working when the person who created it leaves, although they may know it: rotate it then.',
+    'The directory’s token is revoked when the person who created it leaves, because they may still have it. The directory cannot change anything until an owner creates a new token and enters it there.',
+  keep: 'The directory’s token keeps working when the person who created it leaves. Rotate it then, because they may still have it.',
 } as const;
 
 const stopped = html`<p class="notice warning">No token is active: the directory cannot change anything. Until an owner creates a token and enters it in the directory, people who leave the company must be removed by hand.</p>`;

@@ -94,7 +94,7 @@ ${isNew ? creationActions(data) : formActions('Save', cancel)}`;
   const content = html`${pageHeading({ heading, lead })}
 ${tabs && tabNavigation(tabs)}
 ${statusNotice(data.notice)}
-${data.newCollection !== undefined && html`<p>To make one endpoint of several servers, <a href="${data.newCollection}">create a collection</a>.</p>`}
+${data.newCollection !== undefined && html`<p>To combine several servers into one endpoint, <a href="${data.newCollection}">create a collection</a>.</p>`}
 ${errorSummary(errors)}
 ${postForm(frame, { action, novalidate: true }, fields)}
 ${dangersSection(data)}`;

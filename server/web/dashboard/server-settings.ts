@@ -184,7 +184,7 @@ async function sendSettings(
             },
             {
               text: 'Delete arguments and results',
-              help: 'Delete what is stored of the calls so far. This cannot be undone.',
+              help: 'Delete the arguments and results stored so far. This cannot be undone.',
               href: `${home}/contents/delete`,
               isHarmless: false,
             },
@@ -257,7 +257,7 @@ const contentsForm: FormRoutes = {
     const home = serverPath(visit.organization, name);
     return {
       heading: 'Arguments and results',
-      lead: 'They are stored encrypted and without known secrets. Only people with the right Auditor can read them, and each reading is an entry in the audit log. People who use the server are told. If you turn this off, what is stored is kept for its days.',
+      lead: 'They are stored encrypted and without known secrets. Only people with the Auditor right can read them, and each reading is an entry in the audit log. People who use the server are told. If you turn this off, what is already stored stays until it expires.',
       refused: 'Not saved yet',
       verb: 'Save',
       cancel: `${home}/settings`,
@@ -279,7 +279,7 @@ const contentsDeletion: Question = {
     return {
       heading: `Delete the stored arguments and results of ${titleWithName(visit.server)}?`,
       consequences: [
-        'Nobody can read them from now on, and they are removed within an hour. This cannot be undone.',
+        'No one can read them from now on. They are removed within an hour. This cannot be undone.',
         'The calls themselves stay under Activity.',
       ],
       verb: 'Delete arguments and results',

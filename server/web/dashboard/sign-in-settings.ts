@@ -223,7 +223,7 @@ const vouching: FormRoutes = {
     const provider = await visit.perform(providerRead, placeOf(request));
     return {
       heading: `Applications of ${provider.name}`,
-      lead: 'The provider can give applications access to servers for members (identity assertions). What it gave before ends when you save; applications ask again by themselves.',
+      lead: 'The provider can give applications access to servers for members (identity assertions). Access that it gave before ends when you save; applications then ask again automatically.',
       refused: 'Not saved yet',
       verb: 'Save',
       cancel: providerPath(visit, provider.id),
@@ -413,7 +413,7 @@ function settingsPage(data: SettingsData, frame: Frame): Html {
   const { base, providers, mayManage, hasInstallation, installation, errors } = data;
   const title = errors.length > 0 ? 'Not saved' : 'Sign-in';
   const lead =
-    'Members sign in with their work accounts at your identity provider. Such a session opens this organization only, and cannot change a person’s account.';
+    'Members sign in with their work accounts at your identity provider. Such a session opens only this organization, and cannot change the person’s account.';
   const action = mayManage ? { text: 'Add provider', href: `${base}/new-provider` } : undefined;
   const content = html`${pageHeading({ heading: 'Sign-in', lead, action })}
 ${statusNotice(data.notice)}
@@ -429,7 +429,7 @@ ${domainSection(data, frame)}
 </li>
 </ul>
 </section>
-<p class="help">To let members enter only through a provider, an owner tests it and turns on <em>Require single sign-on</em> in the settings. <a href="${installation}">${hasInstallation ? 'The provider of this whole server' : 'A provider for this whole server'}</a> is set up by its operator.</p>`;
+<p class="help">To require a provider for all members, an owner tests it and then turns on <em>Require single sign-on</em> under Settings. <a href="${installation}">${hasInstallation ? 'The provider of this whole server' : 'A provider for this whole server'}</a> is set up by the server’s operator.</p>`;
   return layout({ title, width: 'table' }, frame, content);
 }
 
@@ -438,7 +438,7 @@ function domainSection({ base, domains, mayManage, fields }: SettingsData, frame
 <div class="actions"><button>Add domain</button></div>`;
   return html`<section class="section narrow" aria-labelledby="domains-heading">
 <h2 id="domains-heading">Domains</h2>
-<p class="help">An address links an account at a provider only if its domain is proved here.</p>
+<p class="help">People are linked to a provider by their e-mail address only if its domain is proved here.</p>
 <ul class="rows">
 ${domains.map(
   (one) =>

@@ -75,8 +75,7 @@ const plurals = { tool: 'tools', prompt: 'prompts', resource: 'resources' } as c
 /** Which groups may use what, with a box for each. */
 export function toolAccessPage(data: ToolAccessPageData, frame: Frame): Html {
   const { heading, tabs, kind, list, columns, others, errors, hasGroups } = data;
-  const lead =
-    'Everyone who can use the server, or only members of some groups. What is restricted to groups is closed to API keys and clients that act for no person, unless it is chosen for them by name.';
+  const lead = `Choose for each ${kind}: everyone who can use the server, or only members of some groups. API keys and clients that act for no person can use a restricted ${kind} only if it is chosen for them by name.`;
   const content = html`${pageHeading({ heading, lead })}
 ${tabNavigation(tabs)}
 ${partNavigation(data.parts)}
@@ -123,7 +122,7 @@ ${matrixRow(later, { place: rows.length, id: 'row-later', ...data })}
 ${hiddenField('seen', seen)}
 ${table}
 <div class="actions"><button class="primary">Review changes</button></div>
-<p class="help">The next page shows who gains and who loses what. Nothing is saved before.</p>`;
+<p class="help">The next page shows who gains and who loses access. Nothing is saved until you confirm it there.</p>`;
   return postForm(frame, { action }, fields);
 }
 
@@ -165,7 +164,7 @@ function badgesOf({ kind, isHidden, isWithheld }: AccessRow): readonly Badge[] {
   return [
     ...(kind === 'template' ? [{ text: 'Template', tone: 'plain' } as const] : []),
     ...(isHidden ? [{ text: 'Hidden', tone: 'plain' } as const] : []),
-    ...(isWithheld ? [{ text: 'Waits for review', tone: 'care' } as const] : []),
+    ...(isWithheld ? [{ text: 'In review', tone: 'care' } as const] : []),
   ];
 }
 

@@ -25,10 +25,10 @@ export function toolPreviewPage(data: ToolPreviewPageData, frame: Frame): Html {
   const { heading, server, preview, action, fields } = data;
   const kept = [...fields].filter(([name]) => !['csrf_token', 'step'].includes(name));
   const answer = html`${kept.map(([name, value]) => hiddenField(name, value))}
-<div class="actions"><button class="primary" name="step" value="save">Save the change</button><button name="step" value="edit">Go back</button></div>`;
+<div class="actions"><button class="primary" name="step" value="save">Save change</button><button name="step" value="edit">Go back</button></div>`;
   const content = html`<div>
 <h1>${heading}</h1>
-<p class="lead">At ${titleText(server)}. Nothing is saved yet. The change takes effect on the next call.</p>
+<p class="lead">Nothing is saved yet. The change to ${titleText(server)} takes effect on the next call.</p>
 </div>
 ${side('Lose access', 'loses', preview.loses)}
 ${side('Gain access', 'gains', preview.gains)}

@@ -72,7 +72,7 @@ interface ToolReviewPageData {
 
 const leads: Readonly<Record<State, string>> = {
   waiting:
-    'What is new or has changed since it was accepted. An assistant follows what a description says, so read it before you accept it.',
+    'What is new or has changed since it was accepted. Assistants follow what a description says, so read it before you accept it.',
   offered:
     'What the server listed before anyone reviewed it. Assistants can use it. Keys and applications that may only read cannot: they use what was accepted as read-only.',
   rejected:
@@ -127,15 +127,15 @@ ${selectOptions(options)}
 function policyLine({ newTools, changedTools, policy }: ToolReviewPageData): Html {
   const news = newTools === 'offer' ? 'offered immediately' : 'blocked until accepted';
   const changes = changedTools === 'flag' ? 'reported only' : 'blocked until accepted';
-  return html`<p class="help">At this server, what is new is ${news}, and what changes is ${changes}. <a href="${policy}">Change this</a></p>`;
+  return html`<p class="help">On this server, new definitions are ${news}; changed ones are ${changes}. <a href="${policy}">Change this</a></p>`;
 }
 
 function reviewForm(data: ToolReviewPageData, frame: Frame): Html {
   const { items, total, all, action, state } = data;
   const verbs = verbsIn(state);
   const several = html`<div class="actions">
-<button name="decide" value="accept">Accept the checked ones</button>
-${verbs.rejects && html`<button class="danger" name="decide" value="reject">Reject the checked ones</button>`}
+<button name="decide" value="accept">Accept selected</button>
+${verbs.rejects && html`<button class="danger" name="decide" value="reject">Reject selected</button>`}
 <button name="decide" value="accept:all">${total === 1 ? 'Accept it' : `Accept all ${total}`}</button>
 ${verbs.rejects && total > 1 && html`<button class="danger" name="decide" value="reject:all">Reject all ${total}</button>`}
 </div>`;
@@ -195,10 +195,10 @@ function historyWords({ tool, decided }: ReviewItem, now: EpochSeconds): Html {
     return html`Rejected by <bdi>${decided.by}</bdi> ${relativeTime(decided.at, now)}`;
   }
   if (status === 'offered') {
-    return html`Listed first ${relativeTime(acceptedAt ?? now, now)}, not reviewed`;
+    return html`First listed ${relativeTime(acceptedAt ?? now, now)}, not reviewed`;
   }
   const since = relativeTime(changed?.changedAt ?? now, now);
-  if (status === 'new') return html`Listed first ${since}`;
+  if (status === 'new') return html`First listed ${since}`;
   const before = decided
     ? html`. The definition before was accepted by <bdi>${decided.by}</bdi> ${relativeTime(decided.at, now)}.`
     : '. The definition before was offered without a review.';

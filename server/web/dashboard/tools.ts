@@ -142,7 +142,7 @@ const changedChoices = [
 const newChoices = [
   {
     value: 'offer',
-    text: 'Offer it at once',
+    text: 'Offer it immediately',
     help: 'Keys and applications that may only read cannot use a new tool until you accept it as read-only.',
   },
   {
@@ -241,7 +241,7 @@ interface ToolsPageData {
 function toolsPage(data: ToolsPageData, frame: Frame): Html {
   const { heading, tabs, parts, problem, waiting, isFull, mayManage } = data;
   const lead = mayManage
-    ? 'An assistant follows what a description says, and decides by the annotations whether to ask before a call.'
+    ? 'Assistants follow the description of a tool, and use its annotations to decide whether to ask before a call.'
     : 'What you can use of this server.';
   const content = html`${pageHeading({ heading, lead })}
 ${tabNavigation(tabs)}
@@ -282,7 +282,7 @@ function thingRow(thing: ListedThing, id: string, data: ToolsPageData, frame: Fr
   const badges = [
     ...hintBadge(thing),
     ...stateBadges(thing),
-    ...(isOffered === false ? [{ text: 'Not offered now', tone: 'plain' } as const] : []),
+    ...(isOffered === false ? [{ text: 'No longer listed', tone: 'plain' } as const] : []),
   ];
   const isTool = kind === 'tool';
   const change = html`${hiddenField('name', name)}${hiddenField('hidden', String(!isHidden))}<button class="quiet switch" role="switch" aria-checked="${String(!isHidden)}">Offered<span class="unseen"> ${name}</span></button>`;
@@ -314,8 +314,8 @@ function policySection({ home, newTools, changedTools }: ToolsPageData, frame: F
 ${radioButtons({ name: 'changedTools', legend: 'When something changes', options: changedTools })}
 <div class="actions"><button class="primary">Save</button></div>`;
   return html`<section class="section" id="policy" aria-labelledby="policy-heading">
-<h2 id="policy-heading">What is new or changes</h2>
+<h2 id="policy-heading">New and changed tools</h2>
 ${postForm(frame, { action: `${home}/rule` }, fields)}
-<p class="help">Who can use what comes later: <a href="${home}/access#row-later">Who can use what</a></p>
+<p class="help">Who can use a new tool is set under <a href="${home}/access#row-later">Who can use what</a>.</p>
 </section>`;
 }

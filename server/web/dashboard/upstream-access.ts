@@ -321,7 +321,7 @@ function connectionsSection({ connections, now }: AccessFormData): Html | undefi
   const areKeys = connections.some(({ isKey }) => isKey);
   const heading = areKeys ? 'Keys of people' : 'Connected accounts';
   const help = areKeys
-    ? 'Another kind of authentication, or a URL with another origin, removes all of them. Nobody can read them here.'
+    ? 'Changing the kind of authentication, or the URL to another origin, removes all of them. No one can read them here.'
     : 'Changing the client ID, the authorization server or the kind of authentication disconnects all of them.';
   return html`<section class="section" aria-labelledby="connected-heading">
 <h2 id="connected-heading">${heading}</h2>

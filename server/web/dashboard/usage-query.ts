@@ -82,11 +82,11 @@ export const kindWords: Readonly<Record<CallKind, { one: string; many: string; c
   server: { one: 'Server', many: 'Servers', calls: 'to your servers' },
   client: { one: 'OAuth client', many: 'OAuth clients', calls: 'by OAuth clients' },
   key: { one: 'API key', many: 'API keys', calls: 'with API keys' },
-  tool: { one: 'Tool', many: 'Tools', calls: 'of tools' },
+  tool: { one: 'Tool', many: 'Tools', calls: 'to tools' },
   method: { one: 'Method', many: 'Methods', calls: 'of MCP methods' },
   person: { one: 'Person', many: 'People', calls: 'by people' },
   application: { one: 'Application', many: 'Applications', calls: 'by applications' },
-  caller: { one: 'Caller', many: 'Callers and tools', calls: 'of tools' },
+  caller: { one: 'Caller', many: 'Callers and tools', calls: 'to tools' },
 };
 
 /** `API keys`, `servers`: abbreviations keep their capitals. */

@@ -243,7 +243,7 @@ test('126: arguments: people are told, on the consent page and in the list of th
   const consent = await browser.get(`/oauth/consent?${query.toString()}`);
   const list = await browser.get('/dashboard/acme');
   const sentence =
-    /stores the arguments and results of the calls to this server for 3 days. Only people there with the right Auditor can read them/;
+    /stores the arguments and results of the calls to this server for 3 days. Only people there with the Auditor right can read them/;
 
   expect(consent.status).toBe(200);
   expect(await consent.text()).toMatch(sentence);

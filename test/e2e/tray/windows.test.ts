@@ -359,7 +359,7 @@ await suite('browser', 'tray app windows', () => {
     const page = await desktop.window('devices');
     await page.getByRole('main').getByText('This computer').first().waitFor();
     await button(page, 'Sign out danas-macbook (macOS)').click();
-    await page.getByRole('main').getByText('also calls that are running').first().waitFor();
+    await page.getByRole('main').getByText('including running calls').first().waitFor();
     await lookAt(page, 'devices');
     await button(page, 'Sign out device').click();
     await page.getByRole('main').getByText('The device was signed out.').first().waitFor();

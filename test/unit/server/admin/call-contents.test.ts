@@ -36,7 +36,7 @@ async function stored() {
   return { at, owner, first, second, read };
 }
 
-test('stored arguments: an owner reads them only with the right Auditor', async () => {
+test('stored arguments: an owner reads them only with the Auditor right', async () => {
   const { at, owner, first, read } = await stored();
   await using _ = at;
 

@@ -26,7 +26,7 @@ test('notices page: everything is ticked at first, and what is chosen is kept', 
   const saved = await send({ frequency: 'daily', 'kind.key-old': 'key-old' });
   const after = await app.get(path, admin.cookie);
 
-  expect(first.text).toContain('No mail is sent, because no mail server is set up.');
+  expect(first.text).toContain('No e-mail is sent, because no mail server is set up.');
   expect(first.text).toMatch(/value="never"[^>]* checked/);
   expect(first.text.match(/type="checkbox"[^>]* checked/g)).toHaveLength(mailed.length);
   expect(saved.location).toBe(`${path}?done=saved`);

@@ -71,7 +71,7 @@ test('first steps: they tick themselves, and go away once all are done', async (
 
   const after = await app.get('/dashboard/acme', cookie);
 
-  expect(before.text).toMatch(/<li class="done"><span>Add a server<\/span>/);
+  expect(before.text).toMatch(/<li class="done"><span>Create a server<\/span>/);
   expect(before.text).toMatch(/<li class="open"><a href="\/dashboard\/acme\/people">Invite people/);
   expect(after.text).toMatch(/<li class="done"><span>Invite people<\/span>/);
   expect(after.text).toContain('Connect an assistant');

@@ -81,7 +81,7 @@ test('tools page: a tool is hidden and shown again, and the others stay as they 
   expect(first).toEqual(['gone', 'drop']);
   expect(rowOf(text, 'drop')).toMatch(/>Hidden<[^]*aria-checked="false"/);
   expect(rowOf(text, 'search')).toContain('aria-checked="true"');
-  expect(rowOf(text, 'gone')).toContain('Not offered now');
+  expect(rowOf(text, 'gone')).toContain('No longer listed');
   expect(await hidden()).toEqual(['drop']);
 });
 
