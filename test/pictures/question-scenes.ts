@@ -21,7 +21,7 @@ export const questionScenes: Scene = async ({ dana, furnished, album }) => {
     await album.take(page, `question-${name}`);
   };
   await ask('server-disable', '/servers/library/settings', '/disable');
-  await ask('server-delete', '/servers/library/settings', '/delete');
+  await ask('server-delete', '/servers/library/settings', '/servers/library/delete');
   await ask('key-revoke', '/servers/library/keys', `${keyId}/revoke`);
   await ask('client-revoke', `/servers/library/clients/${clientId}`, `${clientId}/revoke`);
   await ask('secret-revoke', `/servers/library/clients/${clientId}`, '/revoke', '/secrets/');
