@@ -201,7 +201,7 @@ async function endSignIn(
   { store, clock }: ProviderPorts,
 ): Promise<TokenError> {
   const who = signedInAs === undefined ? '' : ` of ${signedInAs}`;
-  const reason = `the company sign-in${who} is over: ${why ?? 'it expired, and the provider renews none'}`;
+  const reason = `the company sign-in${who} is over: ${why ?? 'it expired, and the provider does not renew it'}`;
   await keep(provider, { ended: reason, endedAt: clock.now() }, store);
   return signedOut(provider, reason);
 }

@@ -36,8 +36,8 @@ function draw(): void {
   show(html`
     <h1>Devices</h1>
     <p class="lead">
-      The computers on which you signed in with Latchkey. Sign one out, for example a lost laptop:
-      what Latchkey there may use ends immediately.
+      The computers where you signed in with Latchkey. Sign out one that you lost: Latchkey on it
+      loses access immediately.
     </p>
     ${failed ? problemNotice(failed.problem, failed.remedy) : nothing} ${outcomeNotice(outcome)}
     ${lists.length === 0 && !failed ? html`<p class="empty">No devices yet. Set up your company’s Latchkey under Your servers.</p>` : nothing}

@@ -135,23 +135,26 @@ function fillButton(
   return html` <button class="quiet fill" name="step" value="fill:${column}" aria-label="Check or uncheck ${name} in all rows">All</button>`;
 }
 
-interface RowPlace extends Pick<ToolAccessPageData, 'columns' | 'mayManage' | 'errors'> {
+interface RowPlace extends Pick<ToolAccessPageData, 'kind' | 'columns' | 'mayManage' | 'errors'> {
   readonly place: number;
   readonly id: string;
 }
 
-function matrixRow(row: AccessRow, { place, id, columns, mayManage, errors }: RowPlace): Html {
+function matrixRow(
+  row: AccessRow,
+  { place, id, kind, columns, mayManage, errors }: RowPlace,
+): Html {
   const { key, name, title, isForEveryone, groupIds } = row;
   const error = errors.find(({ field }) => field === id);
-  const of = name ?? 'what comes later';
+  const of = name ?? `new ${plurals[kind]}`;
   const cell = (field: string, column: string, isChecked: boolean, className: string) =>
     html`<td class="${className}">
 <label><input type="checkbox" name="${place}.${field}"${isChecked && html` checked`}${!mayManage && html` disabled`} aria-label="${column}: ${of}"><span>${column}</span></label>
 </td>`;
   const label =
     name === undefined
-      ? html`<strong>What comes later</strong>
-<p class="note">What the server offers for the first time from now on</p>`
+      ? html`<strong>New ${plurals[kind]}</strong>
+<p class="note">What the server lists for the first time</p>`
       : html`<code dir="auto">${name}</code>${badgesOf(row).map((one) => html` ${badge(one)}`)}${title && title !== name && html`<p class="note" dir="auto">${title}</p>`}`;
   return html`<tr id="${id}" tabindex="-1"${error && html` class="wrong"`}>
 <th scope="row">${hiddenField(`row.${place}`, key)}${label}${error && html`<p class="error">${error.message}</p>`}</th>

@@ -340,7 +340,7 @@ function filledRows(rows: readonly EnteredRow[], column: string): EnteredRow[] {
 }
 
 function emptyError(row: EnteredRow, { page }: Matrix): FieldError {
-  const what = row.name ?? 'what comes later';
+  const what = row.name ?? `new ${row.kind}s`;
   const place = page.findIndex((one) => keyOf(one) === keyOf(row));
   return {
     field: row.name === undefined ? 'row-later' : `row-${place}`,
@@ -350,6 +350,6 @@ function emptyError(row: EnteredRow, { page }: Matrix): FieldError {
 
 function changedWords(changed: readonly EnteredRow[]): string {
   const [first] = changed;
-  if (changed.length === 1 && first) return first.name ?? 'what comes later';
+  if (changed.length === 1 && first) return first.name ?? `new ${first.kind}s`;
   return counted(changed.length, 'thing');
 }

@@ -127,7 +127,11 @@ ${selectOptions(options)}
 function policyLine({ newTools, changedTools, policy }: ToolReviewPageData): Html {
   const news = newTools === 'offer' ? 'offered immediately' : 'blocked until accepted';
   const changes = changedTools === 'flag' ? 'reported only' : 'blocked until accepted';
-  return html`<p class="help">On this server, new definitions are ${news}; changed ones are ${changes}. <a href="${policy}">Change this</a></p>`;
+  const rule =
+    news === changes
+      ? `New and changed definitions are ${news}.`
+      : `New definitions are ${news}; changed ones are ${changes}.`;
+  return html`<p class="help">${rule} <a href="${policy}">Change this</a></p>`;
 }
 
 function reviewForm(data: ToolReviewPageData, frame: Frame): Html {

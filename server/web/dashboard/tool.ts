@@ -320,7 +320,7 @@ ${shownTitle && shownTitle !== name && html`<p class="lead" dir="auto">${shownTi
 </div>
 ${review && html`<a class="button" href="${review.href}">${review.text}</a>`}
 </div>`;
-  const toHide = html`${hiddenField('name', name)}${hiddenField('hidden', String(!tool.isHidden))}${hiddenField('back', 'one')}<button class="quiet switch" role="switch" aria-checked="${String(tool.isHidden)}">Hide<span class="unseen"> ${name}</span></button>`;
+  const toHide = html`${hiddenField('name', name)}${hiddenField('hidden', String(!tool.isHidden))}${hiddenField('back', 'one')}<button class="quiet switch" role="switch" aria-checked="${String(!tool.isHidden)}">Offered<span class="unseen"> ${name}</span></button>`;
   const content = html`${heading}
 ${tabNavigation(tabs)}
 ${partNavigation(parts)}

@@ -117,6 +117,7 @@ button.strong { border-color: var(--bad); background: var(--bad); color: var(--g
 .group > h2:not(:first-child), .section > h2:not(:first-child) { margin-top: var(--space-4); }
 .section > .rows + .actions { margin-top: var(--space-2); }
 .section > .rows + form, .section > .facts + form, .section > .facts + .field { margin-top: var(--space-3); }
+.facts + .actions { margin-top: var(--space-2); }
 .links { display: flex; flex-wrap: wrap; gap: 0 var(--space-4); }
 .rows > li > .actions { flex: none; }
 .rows .copied { margin-block: var(--space-1); }

@@ -46,7 +46,7 @@ form:has(> [data-count] > button[hidden]) > .actions:not([data-count]) { order: 
 .matrix thead th { min-width: 96px; vertical-align: bottom; }
 .matrix thead th .soft { display: block; }
 .matrix thead th + th, .matrix td { text-align: center; }
-.matrix .fill { display: block; min-height: 28px; margin: var(--space-1) auto 0; font-size: var(--size-1); font-weight: 400; }
+.matrix .fill { display: block; min-height: 28px; margin: var(--space-1) auto 0; font-size: var(--size-1); font-weight: 400; text-decoration: underline; text-underline-offset: 3px; }
 .matrix tbody th { position: sticky; inset-inline-start: 0; z-index: 1; min-width: 200px; background: var(--surface); }
 .matrix tbody th code { font-weight: 600; }
 .matrix tbody tr:hover th { background: var(--ground); }

@@ -29,7 +29,7 @@ export function companyConnections(): ConnectionView[] {
     clientId: 'latchkey-native',
     signedIn: false,
     reason:
-      'the company sign-in of dana@acme.example is over: it expired, and the provider renews none',
+      'the company sign-in of dana@acme.example is over: it expired, and the provider does not renew it',
     renewable: false,
   };
   const waiting = { state: 'needs_sign_in' as const, reason: 'not signed in', renewable: false };

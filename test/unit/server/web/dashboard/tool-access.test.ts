@@ -70,7 +70,7 @@ test('matrix: each tool has a box for everyone and for each group, checked as th
   expect(rowOf(text, 'tool:refund')).not.toMatch(/everyone" checked/);
   expect(rowOf(text, 'tool:search')).toMatch(/name="\d+\.everyone" checked/);
   expect(rowOf(text, 'tool:drop')).toContain('Hidden');
-  expect(rowOf(text, 'tool')).toMatch(/What comes later[^]*everyone" checked/);
+  expect(rowOf(text, 'tool')).toMatch(/New tools[^]*everyone" checked/);
   expect(text).toMatch(/Finance<\/span> <span class="soft">1 person/);
 });
 

@@ -76,7 +76,7 @@ test('tool page: a member sees it without anything to change, and may not correc
   const { status } = await save({ title: 'Find' }, mia);
 
   expect(text).toContain('What the server says');
-  expect(text).not.toMatch(/Save correction|Hide|Who can use it/);
+  expect(text).not.toMatch(/Save correction|role="switch"|Who can use it/);
   expect(status).toBe(403);
 });
 
