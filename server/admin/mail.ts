@@ -212,7 +212,7 @@ export const mailServerSet = organizationOperation({
           kind: 'text',
           label: 'From',
           subject: 'The sender',
-          help: 'The address that mails come from. The title of the organization is shown beside it.',
+          help: 'The address that e-mails come from. The title of the organization is shown beside it.',
           attributes: { maxlength: '254', autocomplete: 'off', spellcheck: 'false' },
         },
       }),

@@ -130,7 +130,7 @@ async function sendMail(
       caption: 'Waiting mails, and those of the last 30 days',
       columns: mailColumns,
       rows: items.map(mailRow),
-      empty: { text: 'No mails yet. Invitations and notices appear here once they are queued.' },
+      empty: { text: 'No e-mails yet. Invitations and notices appear here once they are queued.' },
       now,
     },
     list: query.frame(total),

@@ -204,8 +204,8 @@ function historyWords({ tool, decided }: ReviewItem, now: EpochSeconds): Html {
   const since = relativeTime(changed?.changedAt ?? now, now);
   if (status === 'new') return html`First listed ${since}`;
   const before = decided
-    ? html`. The definition before was accepted by <bdi>${decided.by}</bdi> ${relativeTime(decided.at, now)}.`
-    : '. The definition before was offered without a review.';
+    ? html`. The previous definition was accepted by <bdi>${decided.by}</bdi> ${relativeTime(decided.at, now)}.`
+    : '. The previous definition was offered without review.';
   return html`Changed ${since}${before}`;
 }
 

@@ -272,7 +272,7 @@ function factsOf(
           { label: 'Corrected by', text: nameOfActor(correction.by) },
           { label: 'Corrected', cell: timeCell(correction.at) },
         ]),
-    ...(status === 'offered' ? [{ label: 'Review', text: 'Offered without a review' }] : []),
+    ...(status === 'offered' ? [{ label: 'Review', text: 'Offered without review' }] : []),
     ...(kind === 'tool'
       ? [{ label: 'Calls', cell: { kind: 'name', text: 'Last calls', href: calls } as const }]
       : []),

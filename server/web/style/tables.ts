@@ -32,7 +32,7 @@ td.cell-time, td.cell-id, td.cell-hint { white-space: nowrap; }
 td.cell-address code { overflow-wrap: anywhere; }
 /* Its name starts beside the box and stays there where it breaks. */
 tbody th:has(> .check) { padding-inline-start: calc(var(--space-4) + 30px); }
-tbody th > .check { margin-block: 0; margin-inline: -30px 8px; vertical-align: -4px; }
+tbody th > .check { float: inline-start; margin-block: 2px 0; margin-inline: -30px 0; }
 tbody th > .check + span { font-weight: 600; }
 td.cell-text > span { display: inline-block; min-width: 9ch; overflow-wrap: break-word; }
 td.cell-text > .breaks { overflow-wrap: anywhere; }

@@ -58,7 +58,7 @@ test('review: a change is shown side by side with the accepted definition, and a
   const reviewed = await open('?state=accepted');
 
   expect(text).toMatch(/Finds <del>a<\/del> book\.[^]*Finds <ins>every<\/ins> book\./);
-  expect(text).toContain('The definition before was offered without a review.');
+  expect(text).toContain('The previous definition was offered without review.');
   expect(answer.location).toBe(`${path}?done=accepted`);
   expect(await stateOf('search')).toMatchObject({ by: 'user:ada' });
   expect(reviewed).toMatch(/Accepted by <bdi>ada@example\.com<\/bdi>/);
