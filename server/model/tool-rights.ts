@@ -315,6 +315,7 @@ export class ToolRights {
     return [others, isAnyOpen ? decided : null, review.map(listed), this.#caller.selections];
   }
 
+  /** Whether this rule admits the caller to what was not chosen by name. */
   #opens(who: Audience): boolean {
     return allows(this.#decided(who, () => false));
   }
