@@ -127,7 +127,7 @@ async function sendMail(
     notice,
     warning: warning ?? (server && failureWords(server)),
     table: {
-      caption: 'Waiting mails, and those of the last 30 days',
+      caption: 'Waiting e-mails, and those of the last 30 days',
       columns: mailColumns,
       rows: items.map(mailRow),
       empty: { text: 'No e-mails yet. Invitations and notices appear here once they are queued.' },
