@@ -72,6 +72,11 @@ interface ToolAccessPageData {
 
 const plurals = { tool: 'tools', prompt: 'prompts', resource: 'resources' } as const;
 
+/** The default for what the server lists for the first time, in a sentence. */
+export function newThings(kind: PrimitiveKind): string {
+  return `new ${kind}s`;
+}
+
 /** Which groups may use what, with a box for each. */
 export function toolAccessPage(data: ToolAccessPageData, frame: Frame): Html {
   const { heading, tabs, kind, list, columns, others, errors, hasGroups } = data;
@@ -146,7 +151,7 @@ function matrixRow(
 ): Html {
   const { key, name, title, isForEveryone, groupIds } = row;
   const error = errors.find(({ field }) => field === id);
-  const of = name ?? `new ${plurals[kind]}`;
+  const of = name ?? newThings(kind);
   const cell = (field: string, column: string, isChecked: boolean, className: string) =>
     html`<td class="${className}">
 <label><input type="checkbox" name="${place}.${field}"${isChecked && html` checked`}${!mayManage && html` disabled`} aria-label="${column}: ${of}"><span>${column}</span></label>

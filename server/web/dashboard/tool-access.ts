@@ -30,7 +30,7 @@ import { sendDashboardPage } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
 import { counted } from './questions.ts';
 import { serverCrumbs, serverPath, serverTabs } from './servers.ts';
-import { type AccessRow, toolAccessPage } from './tool-access-page.ts';
+import { type AccessRow, newThings, toolAccessPage } from './tool-access-page.ts';
 import { toolPreviewPage } from './tool-preview-page.ts';
 import { toolTabs } from './tool-tabs.ts';
 
@@ -340,7 +340,7 @@ function filledRows(rows: readonly EnteredRow[], column: string): EnteredRow[] {
 }
 
 function emptyError(row: EnteredRow, { page }: Matrix): FieldError {
-  const what = row.name ?? `new ${row.kind}s`;
+  const what = row.name ?? newThings(row.kind);
   const place = page.findIndex((one) => keyOf(one) === keyOf(row));
   return {
     field: row.name === undefined ? 'row-later' : `row-${place}`,
@@ -350,6 +350,6 @@ function emptyError(row: EnteredRow, { page }: Matrix): FieldError {
 
 function changedWords(changed: readonly EnteredRow[]): string {
   const [first] = changed;
-  if (changed.length === 1 && first) return first.name ?? `new ${first.kind}s`;
+  if (changed.length === 1 && first) return first.name ?? newThings(first.kind);
   return counted(changed.length, 'thing');
 }
