@@ -86,8 +86,8 @@ export type NamedProvider = { provider: IdentityProvider; servers: readonly stri
 const maxLearned = 100;
 
 /**
- * Stores the provider that the server at `url` named to a person who has just signed in there, in place of an earlier one. A server names it only for URLs
- * of its own origin, of which the one that was signed in to must be one.
+ * Stores the provider that the server at `url` named to a person who has just signed in there, in place of an earlier one. Only servers of
+ * its own origin count, and the one that the person signed in to must be among them.
  */
 export async function learnProvider(
   source: string,
