@@ -53,6 +53,7 @@ export async function sessionStream(
       log.debug('no event stream', { status: stream.statusCode });
       return outcome;
     }
+    log.debug('event stream open', {});
     hasOpened = true;
     const openedAt = clock.now();
     const moved = await readEvents(stream, position, deliver, options);

@@ -5,6 +5,7 @@
  */
 import { chmod, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Stream } from 'node:stream';
 import { inherited, proxyLauncher } from '#support/programs';
 import { temporaryFolder } from '#support/temporary-folder';
 import { scenarioCalls, type ToolCall } from './scenario-calls.ts';
@@ -91,9 +92,21 @@ const server = {
     LATCHKEY_SECRET_STORE_KEY_FILE: keyFile,
     LATCHKEY_STATE_DIR: folder.path,
     LATCHKEY_OAUTH: JSON.stringify(await settings()),
-    LATCHKEY_LOG_LEVEL: 'info',
+    LATCHKEY_LOG_LEVEL: 'debug',
   },
+  stderr: 'pipe' as const,
 };
+const listening = Promise.withResolvers<void>();
+
+/** Passes on what the proxy logs, and notices when its listening stream is open. */
+function readLog(stderr: Stream | null): void {
+  let text = '';
+  stderr?.on('data', (bytes: Buffer) => {
+    process.stderr.write(bytes);
+    text += String(bytes);
+    if (text.includes('event stream open')) listening.resolve();
+  });
+}
 
 // These find fault with every POST that lacks what the modern era asks for, as an old `initialize` does. An
 // older assistant meets their server as at any start but the first, when the proxy knows what to send.
@@ -117,7 +130,9 @@ async function connected() {
     const versionNegotiation = { mode: 'auto' as const };
     const client = new Client(implementation, { capabilities, versionNegotiation });
     client.setRequestHandler('elicitation/create', accept);
-    await client.connect(new StdioClientTransport(server));
+    const transport = new StdioClientTransport(server);
+    readLog(transport.stderr);
+    await client.connect(transport);
     return client;
   }
   const [{ Client }, { StdioClientTransport }, { ElicitRequestSchema }] = await Promise.all([
@@ -127,7 +142,11 @@ async function connected() {
   ]);
   const client = new Client(implementation, { capabilities });
   client.setRequestHandler(ElicitRequestSchema, accept);
-  await client.connect(new StdioClientTransport(server));
+  const transport = new StdioClientTransport(server);
+  readLog(transport.stderr);
+  await client.connect(transport);
+  // The scenario takes any GET during its call for the one that resumes it.
+  if (scenario === 'sse-retry') await listening.promise;
   return client;
 }
 
