@@ -87,7 +87,9 @@ function nodePlace(input: Input, worker: WorkerProcess | undefined) {
   const mayLoseWrites = input.flag('allow-async-standby');
   const name = input.text('node-name') ?? hostname();
   const nodeName = worker ? `${name}/${worker.number}` : name;
-  return { ...place, mayLoseWrites, nats, nodeName };
+  const connections = wholeNumber('database-connections', input.must('database-connections'), 200);
+  if (connections === 0) throw new UsageError('--database-connections must be at least 1');
+  return { ...place, connections, mayLoseWrites, nats, nodeName };
 }
 
 /**

@@ -95,6 +95,8 @@ const limits = {
 export interface PostgresPlace {
   /** `postgres://USER:PASSWORD@HOST:PORT/DATABASE` */
   readonly url: string;
+  /** How many connections queries may open. Default: 10. */
+  readonly connections?: number;
   /** Whether an asynchronous standby is accepted, which lacks the last confirmed writes when it takes over. */
   readonly mayLoseWrites: boolean;
 }
@@ -112,7 +114,7 @@ export interface PostgresPorts {
  * @throws {CommandError} when it cannot be used, and why
  */
 export async function openPostgresStores(
-  { url, mayLoseWrites }: PostgresPlace,
+  { url, connections, mayLoseWrites }: PostgresPlace,
   { mayAdmit, failed }: PostgresPorts,
 ): Promise<Stores> {
   // The client of PostgreSQL takes a while to load, and SQLite does without it.
@@ -123,7 +125,7 @@ export async function openPostgresStores(
       import('#db/postgres/check-postgres'),
       import('#db/postgres/open-postgres'),
     ]);
-  const pool = postgresPool({ connectionString: url, ...limits });
+  const pool = postgresPool({ connectionString: url, max: connections, ...limits });
   const reader = new AdmissionReader({ connectionString: url }, { mayAnswer: mayAdmit, failed });
   const db = overPool(pool, reader.read);
   try {

@@ -70,6 +70,12 @@ export const startOptions: readonly Option[] = [
   masterKeyFile,
   databaseUrl,
   {
+    name: 'database-connections',
+    value: 'COUNT',
+    fallback: '10',
+    doc: 'how many connections to PostgreSQL a process opens for its queries, up to 200; it has one more for admissions',
+  },
+  {
     name: 'allow-async-standby',
     doc: 'start even if a standby that takes over could lose confirmed writes, including revocations',
   },

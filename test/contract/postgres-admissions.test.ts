@@ -393,6 +393,25 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
     await stores.close();
   });
 
+  test('queries open no more connections than they may, and one more is for admissions', async () => {
+    await using database = await opened();
+    const ports = { mayAdmit: () => true, failed: () => undefined };
+    const url = new URL(database.url);
+    url.searchParams.set('application_name', 'two connections');
+    const limited = { url: url.href, connections: 2, mayLoseWrites: true };
+    const stores = await openPostgresStores(limited, ports);
+    await stores.admissions.byKey({ ...place, keyHash: 'hash of a', now });
+
+    await Promise.all(
+      Array.from({ length: 6 }, () => sql`select pg_sleep(0.05)`.execute(stores.db)),
+    );
+    const { rows } = await sql`select 1 from pg_stat_activity
+      where application_name = 'two connections'`.execute(database.db);
+
+    expect(rows).toHaveLength(3);
+    await stores.close();
+  });
+
   test('a query that always fails costs few connections until its deadline', async () => {
     await using database = await opened();
     const failures: unknown[] = [];

@@ -216,14 +216,20 @@ await suite('postgres', 'the end of a server with several processes', () => {
   });
 });
 
-describe('the number of processes', () => {
+describe('the number of processes or connections', () => {
+  const postgres = '--database-url postgres://db/acme --master-key-file none';
   test.each([
-    ['0', "--processes '0' is neither a number from 1 to 64 nor 'auto'"],
-    ['65', "--processes '65' is neither a number from 1 to 64 nor 'auto'"],
-    ['two', "--processes 'two' is neither a number from 1 to 64 nor 'auto'"],
-  ])('%s is refused', async (processes, message) => {
+    ['--processes 0', "--processes '0' is neither a number from 1 to 64 nor 'auto'"],
+    ['--processes 65', "--processes '65' is neither a number from 1 to 64 nor 'auto'"],
+    ['--processes two', "--processes 'two' is neither a number from 1 to 64 nor 'auto'"],
+    [`${postgres} --database-connections 0`, '--database-connections must be at least 1'],
+    [
+      `${postgres} --database-connections 201`,
+      "--database-connections '201' is not a whole number up to 200",
+    ],
+  ])('%s is refused', async (words, message) => {
     const ended = await runProgram(process.execPath, {
-      args: [serverLauncher, 'start', '--processes', processes],
+      args: [serverLauncher, 'start', ...words.split(' ')],
     });
 
     expect(ended).toMatchObject({
