@@ -4,6 +4,7 @@ import { createServer, type IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
+import { setTimeout as pause } from 'node:timers/promises';
 import { Client, Pool } from 'pg';
 import { openPostgresStores, type Stores } from '#server/app/stores';
 import { balance } from './balancer.ts';
@@ -149,6 +150,9 @@ export async function nodeCluster({
         masterKeyFile,
         '--data-dir',
         join(folder.path, name),
+        // Several clusters share the hundred connections that a PostgreSQL allows by default.
+        '--database-connections',
+        '4',
         ...args,
       ],
       env: { ...env, LATCHKEY_DATABASE_URL: databaseUrl(url) },
@@ -197,7 +201,7 @@ async function startedNode(command: string, options: ProgramOptions): Promise<Pr
     } catch (error) {
       await program.end();
       const isDatabase =
-        /connection error and is not queryable|Connection terminated|timeout exceeded when trying to connect/;
+        /connection error and is not queryable|Connection terminated|timeout exceeded when trying to connect|too many clients/;
       if (count === mostStarts || !isDatabase.test(program.stderr)) throw error;
     }
   }
@@ -241,8 +245,25 @@ function allPrograms(nodes: readonly ClusterNode[]): NodePrograms {
 
 /** Opens the database of a cluster, as an administrative command does. */
 export function clusterStores({ databaseUrl }: Pick<NodeCluster, 'databaseUrl'>): Promise<Stores> {
-  const place = { url: databaseUrl, mayLoseWrites: true };
-  return openPostgresStores(place, { mayAdmit: () => true, failed: () => {} });
+  const place = { url: databaseUrl, connections: 4, mayLoseWrites: true };
+  return onceThereIsRoom(() =>
+    openPostgresStores(place, { mayAdmit: () => true, failed: () => {} }),
+  );
+}
+
+const roomWithinMs = 60_000;
+
+/** The result of `act`, which is tried again for a minute while other tests have all connections of the PostgreSQL. */
+async function onceThereIsRoom<Result>(act: () => Promise<Result>): Promise<Result> {
+  const until = performance.now() + roomWithinMs;
+  for (;;) {
+    try {
+      return await act();
+    } catch (error) {
+      if (!/too many clients/.test(String(error)) || performance.now() > until) throw error;
+      await pause(200);
+    }
+  }
 }
 
 /** An empty database with the newest schema that is dropped with `stack`, as a connection string. */
@@ -251,9 +272,10 @@ export async function createDatabase(stack: AsyncDisposableStack): Promise<strin
   const pool = new Pool({ connectionString: url.href, max: 1 });
   const name = `latchkey_cluster_${randomBytes(6).toString('hex')}`;
   const template = await migratedTemplate();
-  await pool.query(`create database ${name} template ${template} encoding 'UTF8'`);
+  const run = (statement: string) => onceThereIsRoom(() => pool.query(statement));
+  await run(`create database ${name} template ${template} encoding 'UTF8'`);
   stack.defer(async () => {
-    await pool.query(`drop database ${name} with (force)`);
+    await run(`drop database ${name} with (force)`);
     await pool.end();
   });
   url.pathname = name;
@@ -286,8 +308,11 @@ function migratedTemplate(): Promise<string> {
 
 /** Its end releases the locks. */
 async function withOneConnection<Result>(work: (one: Client) => Promise<Result>): Promise<Result> {
-  const one = new Client({ connectionString: postgresUrl() });
-  await one.connect();
+  const one = await onceThereIsRoom(async () => {
+    const client = new Client({ connectionString: postgresUrl() });
+    await client.connect();
+    return client;
+  });
   try {
     return await work(one);
   } finally {

@@ -338,6 +338,7 @@ await suite('browser', 'tray app windows', () => {
       .getByText('Connected: Sales. Restart Claude Desktop and Cursor.')
       .first()
       .waitFor();
+    await page.getByRole('main').getByText('crm was withdrawn').first().waitFor();
     const shown = await page.locator('main').textContent();
     await lookAt(page, 'servers');
     await button(page, 'Connect your account for Tickets').click();
