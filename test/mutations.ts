@@ -109,8 +109,11 @@ async function testAll(): Promise<boolean> {
   if (!failed || failed.length > 0) {
     console.error('The tests fail without a mutation, so that they would prove nothing:');
     for (const { name, assertionResults } of failed ?? []) {
-      const titles = assertionResults.filter(({ status }) => status === 'failed');
-      console.error([name, ...titles.map(({ fullName }) => `  ${fullName}`)].join('\n'));
+      const tests = assertionResults.filter(({ status }) => status === 'failed');
+      const lines = tests.map(({ fullName, failureMessages }) =>
+        [`  ${fullName}`, ...(failureMessages ?? [])].join('\n'),
+      );
+      console.error([name, ...lines].join('\n'));
     }
     return false;
   }
