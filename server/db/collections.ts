@@ -9,11 +9,12 @@ import {
   type MemberName,
   type NameDecision,
   type NamedEntry,
+  wantedName,
 } from '#model/collection-names';
 import type { EpochSeconds } from '#model/clock';
-import type { ToolSelection } from '#model/tool-rights';
+import type { PrimitiveKind, ToolSelection } from '#model/tool-rights';
 import { upstreamColumns, type UpstreamKind } from '#model/upstream-kinds';
-import { readSelection, selectionText } from './columns.ts';
+import { readSelection, readStrings, selectionText } from './columns.ts';
 import { insertServer, type NewServer } from './servers.ts';
 import { advisoryLock, inParts, transaction, type Db } from './transaction.ts';
 
@@ -173,11 +174,67 @@ export async function noteNames(
       await listMembers(tx, collectionId),
       await listNames(tx, collectionId),
     ];
-    const added = assignNames(known, members, lists);
+    const others = await wantedByOthers(tx, members, lists);
+    const added = assignNames(known, members, [...lists, ...others]);
     await insertNames(tx, collectionId, added, now);
     if (added.length > 0) return renewCollection(tx, collectionId);
     return sharedNames(members, known);
   });
+}
+
+/**
+ * What members offer under the names that new entries of `lists` want, although the caller who listed them may not see it: whose name it
+ * becomes must not depend on who lists first.
+ */
+async function wantedByOthers(
+  tx: Db,
+  members: readonly CollectionMember[],
+  lists: readonly Listed[],
+): Promise<readonly Listed[]> {
+  const wanted = new Set<string>();
+  const appsOf = new Map(members.map(({ id, hasApps }) => [id, hasApps]));
+  const place = (pair: MemberName) =>
+    `${pair.kind} ${wantedName(pair, appsOf.get(pair.member) === true)}`;
+  for (const { kind, member, names } of lists)
+    for (const name of names) wanted.add(place({ kind, member, name }));
+  const kinds = [...new Set(lists.map(({ kind }) => kind))];
+  const others: Listed[] = [];
+  for (const { id: member, selection } of members) {
+    const rows = await tx
+      .selectFrom('primitive_definition as d')
+      .innerJoin('target as t', 't.id', 'd.target_id')
+      .select(['d.kind', 'd.name', 'd.listed_at', 't.hidden_tools'])
+      .where('t.endpoint_id', '=', member)
+      .where('d.kind', 'in', kinds)
+      .where('d.accepted_digest', 'is not', null)
+      .execute();
+    for (const kind of kinds) {
+      const ofKind = rows.filter((row) => row.kind === kind);
+      const hidden = kind === 'tool' ? readStrings(ofKind[0]?.hidden_tools ?? '[]') : [];
+      const lastListed = Math.max(...ofKind.map(({ listed_at: listedAt }) => listedAt));
+      const names = ofKind
+        .filter(({ name, listed_at: listedAt }) => {
+          const isOffered = listedAt === lastListed && !hidden.includes(name);
+          return (
+            isOffered &&
+            isChosen(selection, kind, name) &&
+            wanted.has(place({ kind, member, name }))
+          );
+        })
+        .map(({ name }) => name);
+      if (names.length > 0) others.push({ kind, member, names });
+    }
+  }
+  return others;
+}
+
+/** Whether a selection names it, or everything of its kind. What else it lets pass depends on reviews. */
+function isChosen(selection: ToolSelection, kind: PrimitiveKind, name: string): boolean {
+  if (selection.type === 'all') return true;
+  if (selection.type === 'read-only') return kind !== 'tool';
+  const { tools, prompts, resources } = selection;
+  const chosen = { tool: tools, prompt: prompts, resource: resources, template: resources };
+  return chosen[kind].includes(name);
 }
 
 async function insertNames(
