@@ -20,7 +20,6 @@ export class AnswerMessage {
   readonly event: SseEvent | undefined;
   readonly #isChanged: boolean;
   #scan: Scan | undefined;
-  /** The bytes as text, with one character per byte. */
   #text: string | undefined;
 
   /** The message that these bytes were scanned as, unless `message` has another body. */
@@ -43,12 +42,15 @@ export class AnswerMessage {
     return this.#scan;
   }
 
+  /** The bytes as text, with one character per byte. */
+  get text(): string {
+    return (this.#text ??= this.bytes.toString('latin1'));
+  }
+
   /** Whether `mark`, which is ASCII, occurs anywhere in it. */
   holds(mark: string): boolean {
     // A string is searched faster than a buffer, but takes as much memory again.
-    if (this.bytes.length > longBytes) return this.bytes.includes(mark);
-    this.#text ??= this.bytes.toString('latin1');
-    return this.#text.includes(mark);
+    return (this.bytes.length > longBytes ? this.bytes : this.text).includes(mark);
   }
 
   /** Whether it is an error and nothing else, including one that the scan refuses because it has no id. */

@@ -74,8 +74,8 @@ export interface GatewayAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array | AsyncIterable<Uint8Array>;
-  /** The body as it was scanned, if it is one message. */
-  readonly message?: Pick<AnswerMessage, 'scan'>;
+  /** What the body was read as, if it is one message. */
+  readonly message?: Pick<AnswerMessage, 'scan' | 'text'>;
   /** The JSON-RPC code of an error answer of ours. */
   readonly errorCode?: number | undefined;
   /**

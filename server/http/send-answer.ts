@@ -9,7 +9,7 @@ import { breakOff, whenClosed } from './closed-response.ts';
  */
 export function sendAnswer(
   response: ServerResponse,
-  { status, headers, body, sent, whenGivenUp }: GatewayAnswer,
+  { status, headers, body, message, sent, whenGivenUp }: GatewayAnswer,
   more: readonly string[] = [],
 ): Promise<void> | undefined {
   if (sent) whenClosed(response, sent);
@@ -25,7 +25,7 @@ export function sendAnswer(
     if (status !== 204) head.push('Content-Length', String(Buffer.byteLength(body ?? '')));
     response.writeHead(status, head);
     // A string goes out in one write with the headers.
-    if (body instanceof Uint8Array) response.end(latin1(body), 'latin1');
+    if (body instanceof Uint8Array) response.end(message?.text ?? latin1(body), 'latin1');
     else response.end(body);
     return undefined;
   }
