@@ -128,7 +128,8 @@ function answerFilters(
     changes && acknowledgedChanges(changes, subscriptionOf(call)),
     ownId && ownResponse(ownId.id),
     restore,
-    sealed(seal, metering),
+    // MCP 2026-07-28 names the requests that may need input. A value in a list that was not sealed is of no use to anyone.
+    isListMethod(method) ? undefined : sealed(seal, metering),
     metering.resultFilter,
   ];
   return filters.filter((filter) => filter !== undefined);
