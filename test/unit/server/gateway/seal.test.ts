@@ -75,6 +75,11 @@ describe('a message of the caller', () => {
     ['the task that is asked for', 'task', (id) => message('tasks/get', `"taskId":"${id}"`)],
     ['it under an escaped name', 'task', (id) => message('tasks/get', `"t\\u0061skId":"${id}"`)],
     ['the task that a request is about', 'task', (id) => message('ping', related(id))],
+    [
+      'it under an escaped name too',
+      'task',
+      (id) => message('ping', related(id).replace('related', String.raw`rel\u0061ted`)),
+    ],
     ['the state of a call', 'state', (value) => message('tools/call', `"requestState":"${value}"`)],
     [
       'it under an escaped name ',
