@@ -57,7 +57,9 @@ export async function usableTools(
 export function readingWords({ items, reading }: UsableTools): string {
   const tools = items.filter(({ kind }) => kind === 'tool').length;
   const which = 'Tools that an administrator has accepted as read-only';
-  if (tools === 0) return `${which}, documents and prompts.`;
+  if (tools === 0) return `${which}, documents and prompts. Which these are is not known yet.`;
+  if (reading === 0)
+    return 'No tool that you can use is accepted as read-only yet: your assistant would see documents and prompts only.';
   return `${which} (now ${reading} of the ${tools} that you can use), documents and prompts.`;
 }
 

@@ -221,7 +221,7 @@ test('consent: at a server that is limited to reading, the grant is, and My appl
     headers: { cookie: reader.cookie },
   });
 
-  expect(page.html).toContain('Tools that an administrator has accepted as read-only');
+  expect(page.html).toContain('No tool that you can use is accepted as read-only yet');
   expect(again).toMatch(/name="read-only\.srv_wiki"[^>]* checked/);
   expect(again).not.toMatch(/name="read-only\.srv_sales"[^>]* checked/);
   expect(answer.status).toBe(403);

@@ -6,6 +6,7 @@ import { insertGroup } from '#server/db/groups';
 import { changeToolRules } from '#server/db/tool-rules';
 import { listAuditEvents } from '#server/db/audit';
 import { allScopes } from '#server/model/scopes';
+import { readingWords } from '#server/web/usable-tools';
 import { hiddenFields } from '#support/granting-server';
 import { pkcePair } from '#support/authorization-server';
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
@@ -85,11 +86,28 @@ test('consent page: it offers to allow only reading, and the tools that the pers
   const { text } = await app.get(asked(), cookie);
 
   expect(text).toContain('value="read-only">Allow only reading</button>');
-  expect(text).toContain('now 0 of the 2 that you can use');
+  expect(text).toContain('No tool that you can use is accepted as read-only yet');
   expect(text).toContain('name="tools.tool.search"');
   expect(text).toContain('name="tools.prompt.summary"');
   expect(text).not.toContain('refund');
 });
+
+test.each([
+  [2, 1, 'Tools that an administrator has accepted as read-only (now 1 of the 2'],
+  [2, 0, 'No tool that you can use is accepted as read-only yet'],
+  [0, 0, 'Which these are is not known yet.'],
+])(
+  'consent page: of %i tools, %i only read, and it says what that means',
+  (tools, reading, words) => {
+    const items = Array.from({ length: tools }, (_, at) => ({
+      kind: 'tool' as const,
+      name: `tool-${at}`,
+      badges: [],
+    }));
+
+    expect(readingWords({ items, reading })).toContain(words);
+  },
+);
 
 test('consent page: pressing Enter while choosing tools submits the chosen ones', async () => {
   const { cookie } = await app.browser('enid');
