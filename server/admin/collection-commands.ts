@@ -11,7 +11,7 @@ import {
   collectionSetMember,
   type CollectionView,
 } from './collections.ts';
-import { administer, type Command, listCommand } from './command.ts';
+import { administer, type Command, type CommandPorts, listCommand } from './command.ts';
 import {
   namedOrganization,
   organizationArgument,
@@ -20,6 +20,7 @@ import {
 } from './positionals.ts';
 import { printMade, printRows } from './print.ts';
 import { readSelection, selectionDoc, selectionValue } from './tool-selection.ts';
+import { unlistedHint } from './unlisted-names.ts';
 
 const memberOption = {
   name: 'member',
@@ -61,6 +62,21 @@ function factsOf({ id, organization, name, endpoint, members }: CollectionView) 
   return { id, name: `${organization}/${name}`, servers, waiting, endpoint };
 }
 
+/** Prints a hint for each server that has not listed a tool that was chosen of it. */
+async function printUnlisted(
+  {
+    organization,
+    members,
+  }: { organization: string; members: readonly ReturnType<typeof memberIn>[] },
+  { out, ...ports }: Pick<CommandPorts, 'out' | 'stores'>,
+) {
+  for (const { server, selection } of members) {
+    if (selection.type !== 'chosen') continue;
+    const hint = await unlistedHint({ organization, server }, selection.tools, ports);
+    if (hint !== undefined) out(`hint: ${hint}`);
+  }
+}
+
 const create: Command = {
   words: 'collection create',
   positionals: ['ORG/NAME'],
@@ -78,7 +94,9 @@ const create: Command = {
     const members = input.list('member').map(memberIn);
     const given = { organization, name, members, ...Object.fromEntries(texts) };
     const made = await administer(collectionCreate, given, ports);
-    printMade(factsOf(made), { json: input.flag('json'), out });
+    const isJson = input.flag('json');
+    printMade(factsOf(made), { json: isJson, out });
+    if (!isJson) await printUnlisted({ organization, members }, { ...ports, out });
   },
 };
 
@@ -126,7 +144,10 @@ const addOrSet = (operation: MemberOperation, verb: string, doc: string): Comman
     const server = input.positionals[1] ?? '';
     const selection = readSelection(input.text('tools') ?? 'all', 'tools');
     const changed = await administer(operation, { ...at, server, selection }, ports);
-    printMade(factsOf(changed), { json: input.flag('json'), out: ports.out });
+    const isJson = input.flag('json');
+    printMade(factsOf(changed), { json: isJson, out: ports.out });
+    const members = [{ server, selection }];
+    if (!isJson) await printUnlisted({ organization: at.organization, members }, ports);
   },
 });
 

@@ -2,6 +2,7 @@ import type { z } from 'zod';
 
 import type { PasswordHashing } from '#accounts/passwords';
 import { everyRefusal } from '#audit/counted-refusals';
+import type { Awaitable } from '#model/awaitable';
 import type { EpochSeconds } from '#model/clock';
 import { json } from '#config/option';
 import { type Option } from '#model/option';
@@ -108,7 +109,11 @@ export function command<
     /** Selects another operation, depending on what the arguments name. */
     readonly instead?: (given: Given) => Operation<z.ZodObject, Other> | undefined;
     /** A next step for the user, printed after the result. */
-    readonly hint?: (output: z.output<Output> | z.output<Other>, given: Given) => string;
+    readonly hint?: (
+      output: z.output<Output> | z.output<Other>,
+      given: Given,
+      ports: Ports,
+    ) => Awaitable<string | undefined>;
     /** What to do if the current state does not allow the operation, such as a name that is taken. */
     readonly conflict?: (given: Given) => string;
   },
@@ -125,7 +130,8 @@ export function command<
       const isJson = input.flag('json');
       const isShown = secret !== undefined && facts[secret] !== null;
       printMade(facts, { json: isJson, out, ...(isShown && { secret }) });
-      if (hint && !isJson) out(`hint: ${hint(output, given)}`);
+      const next = isJson ? undefined : await hint?.(output, given, ports);
+      if (next !== undefined) out(`hint: ${next}`);
     },
   };
 }

@@ -14,6 +14,8 @@ import { createKey } from './create-credentials.ts';
 import { allScopes, defaultKeyScopes } from '#model/scopes';
 import { command, listCommand, type Command } from './command.ts';
 import {
+  type Given,
+  type Ports,
   type Stores,
   organizationIn,
   organizationOrServerArgument,
@@ -39,6 +41,7 @@ import {
   toolSelectionView,
   toSelectionView,
 } from './tool-selection.ts';
+import { unlistedHint } from './unlisted-names.ts';
 
 const secondsADay = 86_400;
 const mostDays = 99_999;
@@ -406,6 +409,12 @@ const activeServerKey: Positional = {
   },
 };
 
+/** The hint of a key that is limited to tools that its server has not listed. */
+function unlistedOf({ server, tools }: KeyView, given: Given, ports: Ports) {
+  if (server === null || tools.type !== 'chosen') return undefined;
+  return unlistedHint({ organization: organizationIn(given), server }, tools.tools, ports);
+}
+
 export const keyCommands: readonly Command[] = [
   command(keyCreate, {
     words: 'key create',
@@ -420,6 +429,7 @@ export const keyCommands: readonly Command[] = [
       'expiresAt',
     ],
     secret: 'key',
+    hint: unlistedOf,
   }),
   listCommand(keyList, {
     words: 'key list',
@@ -450,6 +460,7 @@ export const keyCommands: readonly Command[] = [
     positionals: [activeServerKey],
     doc: 'change which tools a key can use; takes effect on the next call',
     prints: ['id', 'name', 'scopes', { tools: selectionCell }],
+    hint: unlistedOf,
   }),
   command(keyRotate, {
     words: 'key rotate',

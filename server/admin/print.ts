@@ -58,3 +58,9 @@ export function printMade(
   }
   if (secret !== undefined) out(`hint: store the ${secret} now; it is not shown again`);
 }
+
+/** Whom a planned change affects: a list in JSON, or one text with separators. */
+export function affectedCell(lines: readonly string[], { json }: { json: boolean }): Cell {
+  if (json) return lines;
+  return lines.length === 0 ? 'nobody' : lines.join('; ');
+}

@@ -30,6 +30,7 @@ import {
   serverUpdate,
   type ServerView,
 } from './servers.ts';
+import { unlistedHint } from './unlisted-names.ts';
 import type { GivenHeader } from './upstream-headers.ts';
 import { checkBaseUrl } from '#config/base-url';
 
@@ -227,24 +228,29 @@ export const serverHideToolsCommand: Command = {
   words: 'server hide-tools',
   positionals: path,
   options: [
-    {
-      name: 'tool',
-      value: 'NAME',
-      repeated: true,
-      doc: 'a tool to hide',
-    },
+    { name: 'tool', value: 'NAME', repeated: true, doc: 'a tool to hide' },
+    { name: 'none', doc: 'show all tools again' },
     json,
   ],
-  doc: 'hide exactly these tools of a server; without --tool, show all again',
+  doc: 'hide exactly these tools of a server; --none shows all again; without options, show the hidden ones',
   async run(input, { out, ...ports }) {
     const at = await placeOf(input.positionals[0] ?? '', ports);
-    const { id, hiddenTools } = await administer(
-      serverUpdate,
-      { ...at, hiddenTools: [...input.list('tool')] },
-      ports,
-    );
+    const tools = [...input.list('tool')];
+    const isNone = input.flag('none');
+    if (isNone && tools.length > 0) throw new UsageError('give --tool, or --none, but not both');
+    const before = await administer(serverRead, at, ports);
+    const isChange = isNone || tools.length > 0;
+    const { id, hiddenTools } = isChange
+      ? await administer(serverUpdate, { ...at, hiddenTools: tools }, ports)
+      : before;
     const facts = { id, name: `${at.organization}/${at.server}`, hidden_tools: hiddenTools };
-    printMade(facts, { json: input.flag('json'), out });
+    const isJson = input.flag('json');
+    printMade(facts, { json: isJson, out });
+    if (!isChange || isJson) return;
+    const shown = before.hiddenTools.filter((name) => !hiddenTools.includes(name));
+    if (shown.length > 0) out(`hint: shown again: ${shown.join(', ')}`);
+    const unlisted = await unlistedHint(at, hiddenTools, ports);
+    if (unlisted !== undefined) out(`hint: ${unlisted}`);
   },
 };
 

@@ -11,7 +11,7 @@ import { administer, type Command, type CommandPorts } from './command.ts';
 import { findGroups } from './groups.ts';
 import type { Operation } from './operation.ts';
 import { placeOf, type Ports } from './positionals.ts';
-import { type Cell, printMade, printRows } from './print.ts';
+import { affectedCell, type Cell, type Out, printMade, printRows } from './print.ts';
 import {
   type AudienceView,
   toolOpen,
@@ -21,6 +21,7 @@ import {
   toolSetDefault,
 } from './tool-rules.ts';
 import { toolAccept, toolCorrect, toolList, toolReject, type ToolView } from './tools.ts';
+import { findUnlisted } from './unlisted-names.ts';
 
 const kindOption: Option = {
   name: 'kind',
@@ -100,17 +101,21 @@ function ruleCommand({
       const isJson = input.flag('json');
       if (input.flag('dry-run')) {
         const rules = named.map(({ name }) => ({ kind, name, access, groupIds }));
-        return printMade(await previewed(at, rules, ports), { json: isJson, out });
-      }
-      const { items } = await administer(operation, { ...at, ...fields(named, groupIds) }, ports);
-      const rows = items.map(({ name, audience }) => ({ kind, name, ...cellsOf(audience) }));
-      printRows(rows, { json: isJson, empty: '', out });
-      const unknown = items.filter(({ isKnown }) => isKnown === false).map(({ name }) => name);
-      if (unknown.length > 0 && !isJson) {
-        out(
-          `hint: the server has not listed ${unknown.join(', ')} so far; a rule applies once it does`,
+        await printPreview(at, rules, { json: isJson, ...ports, out });
+      } else {
+        const change = { ...at, ...fields(named, groupIds) };
+        const { items } = await administer(operation, change, ports);
+        const rows = items.map(({ name, audience }) =>
+          Object.assign({ kind, name }, cellsOf(audience)),
         );
+        printRows(rows, { json: isJson, empty: '', out });
       }
+      if (isJson || access === 'default' || kind === 'resource') return;
+      const { unlisted } = await findUnlisted(at, namesIn(input), ports, kind);
+      if (unlisted.length === 0) return;
+      out(
+        `hint: the server has not listed ${unlisted.join(', ')} so far; a rule applies once it does`,
+      );
     },
   };
 }
@@ -121,7 +126,11 @@ function cellsOf({ access, groups }: AudienceView) {
 
 type Place = Awaited<ReturnType<typeof placeOf>>;
 
-async function previewed(at: Place, rules: readonly object[], ports: Ports) {
+async function printPreview(
+  at: Place,
+  rules: readonly object[],
+  { json: isJson, out, ...ports }: Ports & { json: boolean; out: Out },
+): Promise<void> {
   const preview = await administer(toolPreview, { ...at, rules }, ports);
   const lines = (of: 'gains' | 'loses') =>
     callerKinds.flatMap((kind) => {
@@ -135,7 +144,12 @@ async function previewed(at: Place, rules: readonly object[], ports: Ports) {
       });
       return more > 0 ? named.concat(`and ${more} more ${kind}`) : named;
     });
-  return { name: `${at.organization}/${at.server}`, gains: lines('gains'), loses: lines('loses') };
+  const facts = {
+    name: `${at.organization}/${at.server}`,
+    gains: affectedCell(lines('gains'), { json: isJson }),
+    loses: affectedCell(lines('loses'), { json: isJson }),
+  };
+  printMade(facts, { json: isJson, out });
 }
 
 const callerWords = { people: 'person', keys: 'key', clients: 'client', grants: 'application' };
@@ -184,7 +198,7 @@ const defaultCommand: Command = {
     const chosen = { kind, access, groupIds };
     const isJson = input.flag('json');
     if (input.flag('dry-run')) {
-      return printMade(await previewed(at, [chosen], ports), { json: isJson, out });
+      return printPreview(at, [chosen], { json: isJson, ...ports, out });
     }
     const { audience } = await administer(toolSetDefault, { ...at, ...chosen }, ports);
     const name = `${at.organization}/${at.server}`;

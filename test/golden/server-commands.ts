@@ -136,6 +136,7 @@ export async function fillServer(
   await run('server update acme/old --demo --agent berlin');
   await run('server hide-tools acme/library --tool run_query --tool other');
   await run('server hide-tools acme/library');
+  await run('server hide-tools acme/library --none');
   await run('server limit acme/library');
   await run(
     'server limit acme/library --calls-per-minute 1000 --concurrent-calls 50 --request-bytes 65536 --answer-bytes 1048576 --call-seconds 60',

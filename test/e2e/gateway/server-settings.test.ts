@@ -93,7 +93,7 @@ test('server settings: a credential shows no tool that an administrator hid, and
   const stores = await gateway.openStores();
   const events = await newestEvents(stores.db, 10);
   await stores.close();
-  await gateway.command('server', 'hide-tools', 'acme/fixture');
+  await gateway.command('server', 'hide-tools', 'acme/fixture', '--none');
 
   expect([shown.status, more.status, fewer.status]).toEqual([403, 200, 200]);
   expect(shown.body).toMatchObject({

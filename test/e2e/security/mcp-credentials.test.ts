@@ -178,7 +178,7 @@ test('57: hidden tool: neither listed nor callable', async () => {
   expect(upstream.calls()).toEqual([]);
   expect((await call('"echo"')).status).toBe(200);
 
-  await gateway.command('server', 'hide-tools', 'acme/fixture');
+  await gateway.command('server', 'hide-tools', 'acme/fixture', '--none');
   expect((await mcpCall(endpoint, { key })).text).toContain('secret');
 });
 

@@ -185,7 +185,7 @@ test('hostile upstream: an endless tool list gets 502 where tools are hidden', a
   upstream.answer = afterHandshake((response) => pour(response, 'application/json', '[', '1,'));
 
   const answer = await mcpCall(endpoint, { key });
-  await gateway.command('server', 'hide-tools', 'acme/fixture');
+  await gateway.command('server', 'hide-tools', 'acme/fixture', '--none');
 
   expect([answer.status, answer.errorCode]).toEqual([502, -32000]);
 });

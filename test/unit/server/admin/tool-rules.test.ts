@@ -291,6 +291,19 @@ describe('tool commands', () => {
     });
     const { target } = (await findServer(admin.stores.db, 'acme', 'web')) ?? {};
     expect(target?.rules).toBeUndefined();
+    expect(await admin.run(...planned, '--dry-run')).toEqual([
+      'name   acme/web',
+      'gains  nobody',
+      'loses  person dana@acme.example: transfer; key nightly: transfer',
+    ]);
+  });
+
+  test('removing a rule says nothing about a name that is not listed', async () => {
+    await using admin = await terminal();
+
+    const lines = await admin.run('tool', 'remove-rule', 'acme/web', 'transfr');
+
+    expect(lines.join('\n')).not.toContain('hint:');
   });
 
   test('a person is told about a name that the server has not listed', async () => {

@@ -1,7 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import { findAgentByName } from '#server/db/agents';
 import { findServer } from '#server/db/servers';
-import { administration } from '#support/administration';
+import { toolDefinition } from '#server/tools/definition';
+import {
+  administration,
+  administrationWithServer,
+  type Administration,
+} from '#support/administration';
+import { noteTools } from '#support/listed-tools';
 
 test('organization create creates an organization once', async () => {
   await using admin = await administration();
@@ -86,21 +92,88 @@ describe('server create', () => {
   });
 });
 
-test('server hide-tools hides exactly the given tools, each once, and none shows all again', async () => {
-  await using admin = await administration();
-  await admin.run('organization', 'create', 'acme');
-  await admin.run('server', 'create', 'acme/web', '--demo');
+describe('server hide-tools', () => {
   const argv = ['server', 'hide-tools', 'acme/web'];
 
-  expect(await admin.json(...argv, '--tool', 'a', '--tool', 'b', '--tool', 'a')).toMatchObject({
-    name: 'acme/web',
-    hidden_tools: ['a', 'b'],
+  /** The server `acme/web`, which hides `a` and `b`. */
+  async function hiding() {
+    const admin = await administrationWithServer();
+    const tools = ['--tool', 'a', '--tool', 'b', '--tool', 'a'];
+    expect(await admin.json(...argv, ...tools)).toMatchObject({
+      name: 'acme/web',
+      hidden_tools: ['a', 'b'],
+    });
+    const hidden = async () =>
+      (await findServer(admin.stores.db, 'acme', 'web'))?.target.hiddenTools ?? [];
+    return { admin, hidden, [Symbol.asyncDispose]: () => admin[Symbol.asyncDispose]() };
+  }
+
+  async function list(admin: Administration, ...names: string[]) {
+    const { target } = (await findServer(admin.stores.db, 'acme', 'web')) ?? {};
+    const tools = names.flatMap((name) => toolDefinition({ name }) ?? []);
+    await noteTools(admin.stores.db, target?.id ?? '', tools, 1);
+  }
+
+  test('hides exactly the given tools, each once, and --none shows all again', async () => {
+    await using at = await hiding();
+
+    expect(await at.hidden()).toEqual(['a', 'b']);
+    expect(await at.admin.run(...argv, '--none')).toContain('hint: shown again: a, b');
+    expect(await findServer(at.admin.stores.db, 'acme', 'web')).toMatchObject({
+      target: { hiddenTools: [], changedTools: 'flag', newTools: 'offer' },
+    });
   });
-  expect(await findServer(admin.stores.db, 'acme', 'web')).toMatchObject({
-    target: { hiddenTools: ['a', 'b'] },
+
+  test('without options, it shows the hidden tools and changes nothing', async () => {
+    await using at = await hiding();
+
+    expect(await at.admin.json(...argv)).toMatchObject({ hidden_tools: ['a', 'b'] });
+    expect(await at.hidden()).toEqual(['a', 'b']);
   });
-  expect(await admin.json(...argv)).toMatchObject({ hidden_tools: [] });
-  expect(await findServer(admin.stores.db, 'acme', 'web')).toMatchObject({
-    target: { hiddenTools: [], changedTools: 'flag', newTools: 'offer' },
+
+  test('names what it shows again, and what the server has not listed', async () => {
+    await using at = await hiding();
+    await list(at.admin, 'a', 'b', 'c');
+
+    const lines = await at.admin.run(...argv, '--tool', 'a', '--tool', 'bb');
+
+    expect(lines.slice(-2)).toEqual([
+      'hint: shown again: b',
+      'hint: acme/web has not listed bb so far: check the spelling',
+    ]);
+  });
+
+  test('refuses --tool together with --none', async () => {
+    await using at = await hiding();
+
+    await expect(at.admin.run(...argv, '--tool', 'a', '--none')).rejects.toThrow('not both');
+    expect(await at.hidden()).toEqual(['a', 'b']);
+  });
+
+  test.each([
+    ['key create', ['key', 'create', 'acme/web', '--name', 'CI', '--tools', 'a,bb']],
+    ['collection create', ['collection', 'create', 'acme/desk', '--member', 'web=a,bb']],
+    ['collection set-member', ['collection', 'set-member', 'acme/both', 'web', '--tools', 'a,bb']],
+    [
+      'tool restrict --dry-run',
+      ['tool', 'restrict', 'acme/web', 'bb', '--group', 'F', '--dry-run'],
+    ],
+  ])('%s names what the server has not listed, too', async (_, words) => {
+    await using at = await hiding();
+    await at.admin.run('group', 'create', 'acme', 'F');
+    await at.admin.run('collection', 'create', 'acme/both', '--member', 'web');
+    const unlisted = expect.stringMatching(/^hint: .* has not listed bb so far/);
+
+    await list(at.admin, 'a');
+
+    expect(await at.admin.run(...words)).toContainEqual(unlisted);
+  });
+
+  test('a key is created without a hint if the list of the server is not known', async () => {
+    await using admin = await administrationWithServer();
+
+    const lines = await admin.run('key', 'create', 'acme/web', '--name', 'CI', '--tools', 'a,bb');
+
+    expect(lines.join('\n')).not.toContain('has not listed');
   });
 });
