@@ -17,15 +17,24 @@ import {
   type DeploymentView,
 } from './deployment.ts';
 import { findGroups } from './groups.ts';
-import { namedOrganization, namedServer, serverArgument } from './positionals.ts';
+import {
+  type Given,
+  namedOrganization,
+  namedServer,
+  organizationIn,
+  serverArgument,
+} from './positionals.ts';
 import { printMade, printRows } from './print.ts';
 
 const groupOption = (doc: string) =>
   ({ name: 'group', value: 'GROUP', repeated: true, doc }) as const;
 
-function factsOf({ server, install, groups, publication }: DeploymentView) {
+function factsOf(
+  { server, install, groups, publication }: DeploymentView,
+  { organization }: { readonly organization: string },
+) {
   return {
-    server,
+    server: `${organization}/${server}`,
     install,
     groups: groups.map(({ name }) => name),
     public: publication?.description ?? null,
@@ -85,7 +94,8 @@ const list: Command = {
     );
     const items = await administerList(deploymentList, { organization }, ports);
     const empty = `no servers yet: latchkey-server server create ${organization}/NAME`;
-    printRows(items.map(factsOf), { json: input.flag('json'), empty, out: ports.out });
+    const rows = items.map((item) => factsOf(item, { organization }));
+    printRows(rows, { json: input.flag('json'), empty, out: ports.out });
   },
 };
 
@@ -114,14 +124,17 @@ const set: Command = {
     const groupIds = await findGroups(organization, names, ports);
     const given = { organization, server, install, groupIds };
     const made = await administer(deploymentSet, given, ports);
-    printMade(factsOf(made), { json: input.flag('json'), out: ports.out });
+    printMade(factsOf(made, { organization }), { json: input.flag('json'), out: ports.out });
   },
 };
 
 const printed = {
   positionals: [serverArgument],
   prints: [
-    'server',
+    {
+      server: ({ server }: DeploymentView, { given }: { given: Given }) =>
+        `${organizationIn(given)}/${server}`,
+    },
     { public: (view: DeploymentView) => view.publication?.description ?? null },
   ] as const,
 };

@@ -17,7 +17,7 @@ import { findGroups, ofGroup } from './groups.ts';
 import { organizationOperation, type AdministrationPorts, type Operation } from './operation.ts';
 import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
 import { namedServer } from './positionals.ts';
-import { printMade } from './print.ts';
+import { affectedCell, printMade } from './print.ts';
 import { invalidField, notFound } from './refusal.ts';
 
 const path = `${serverPath}/groups`;
@@ -212,6 +212,7 @@ export const serverSetGroups: Command = {
       throw new UsageError('give --group, or --everyone, but not both');
     }
     const of = { organization, server };
+    const name = `${organization}/${server}`;
     const present = isChosen ? undefined : await administer(serverGroupsRead, of, ports);
     const ids =
       present?.groups.map(({ id }) => id) ?? (await findGroups(organization, names, ports));
@@ -219,8 +220,10 @@ export const serverSetGroups: Command = {
     const wanted = { ...of, access, groupIds: ids };
     if (input.flag('dry-run')) {
       const { gains, loses, allowed } = await administer(serverGroupsPreview, wanted, ports);
-      const facts = { name: server, access, allowed, gains: named(gains), loses: named(loses) };
-      return printMade(facts, { json: input.flag('json'), out });
+      const isJson = input.flag('json');
+      const cell = (people: CountedPeople) => affectedCell(named(people), { json: isJson });
+      const facts = { name, access, allowed, gains: cell(gains), loses: cell(loses) };
+      return printMade(facts, { json: isJson, out });
     }
     const { groups, accessRequests } = await administer(
       serverGroupsSet,
@@ -228,9 +231,9 @@ export const serverSetGroups: Command = {
       ports,
     );
     const facts = {
-      name: server,
+      name,
       access,
-      groups: groups.map(({ name }) => name),
+      groups: groups.map((group) => group.name),
       requests: accessRequests ? 'on' : 'off',
     };
     return printMade(facts, { json: input.flag('json'), out });
