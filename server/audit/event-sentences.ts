@@ -82,7 +82,7 @@ export async function findEventSentences(
   );
   const targets = events.map(partsOf);
   const ids = targets.flatMap((parts) => Object.values(parts));
-  const names = await findAuditedNames(db, organization, [...new Set(ids)]);
+  const names = await findAuditedNames(db, organization, [...new Set(ids)], targetedPeople(events));
   const servers = targets.flatMap(({ server }) => server ?? []);
   const titles = await findServerTitles(db, organization, [...new Set(servers)]);
   return (event) => {
@@ -99,6 +99,39 @@ export async function findEventSentences(
     const verb = outcome === 'refused' ? `tried to ${tries}` : did;
     return { actor: actorOf(actor), verb, what: words.filter((part) => part !== '') };
   };
+}
+
+/** The ids of people to whom something was done: only members can be, also those who left since. */
+function targetedPeople(events: readonly SaidEvent[]): string[] {
+  const done = events.filter(({ outcome }) => outcome === 'done');
+  return [...new Set(done.flatMap((event) => partsOf(event)['person'] ?? []))];
+}
+
+/** The addresses of the people of an entry, if they still have an account. */
+export interface EventPeople {
+  /** Of the person who acted, also through a client. */
+  readonly actor: string | undefined;
+  readonly target: string | undefined;
+}
+
+/** Returns a function that finds the people of an entry of an organization. */
+export async function findEventPeople(
+  organization: string,
+  events: readonly SaidEvent[],
+  db: Db,
+): Promise<(event: SaidEvent) => EventPeople> {
+  const actorId = ({ actor }: SaidEvent) =>
+    /^(?:user|client):(?:.*:)?(user_\w+)$/s.exec(actor)?.[1];
+  const targetId = (event: SaidEvent) => partsOf(event)['person'];
+  const idsOf = (find: (event: SaidEvent) => string | undefined) => [
+    ...new Set(events.flatMap((event) => find(event) ?? [])),
+  ];
+  const actors = await findSubjectNames(db, 'person', idsOf(actorId));
+  const targets = await findAuditedNames(db, organization, idsOf(targetId), targetedPeople(events));
+  return (event) => ({
+    actor: actors.get(actorId(event) ?? ''),
+    target: targets.get(targetId(event) ?? ''),
+  });
 }
 
 /** The same sentence as plain text. */

@@ -121,12 +121,14 @@ export async function listAuditEvents(
 
 /**
  * The names of records by their ids: API keys, OAuth clients, groups, webhooks, people, their personal tokens, and what a directory
- * calls people, also after they left. Only those of the organization, because a refused request can name the ids of others.
+ * calls people, also after they left. Only those of the organization, because a refused request can name the ids of others. `former`
+ * are ids of people who were members, for example because something was done to them as such.
  */
 export async function findAuditedNames(
   db: Db,
   organization: string,
   ids: readonly string[],
+  former: readonly string[] = [],
 ): Promise<ReadonlyMap<string, string>> {
   if (ids.length === 0) return new Map();
   const own = db.selectFrom('organization').select('id').where('name', '=', organization);
@@ -163,7 +165,12 @@ export async function findAuditedNames(
       .selectFrom('person')
       .select(['id', 'email as name'])
       .where('id', 'in', ids)
-      .where('id', 'in', members)
+      .where((where) =>
+        where.or([
+          where('id', 'in', members),
+          ...(former.length > 0 ? [where('id', 'in', former)] : []),
+        ]),
+      )
       .execute()),
     ...(await db
       .selectFrom('personal_token')

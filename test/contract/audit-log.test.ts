@@ -121,12 +121,41 @@ await onEachDatabase('audit log', ({ open: openOne }) => {
     const lines = (await exported('acme', 'jsonl')).trimEnd().split('\n');
 
     expect(csv.split('\r\n')[0]).toBe(
-      'time,actor,organization,action,target,address,request_id,outcome,times',
+      'time,actor,organization,action,target,address,request_id,outcome,times,actor_email,target_email',
     );
     expect(csv).toContain(`"'=cmd|""x"",\\u000a1"`);
     expect(csv).toContain('"2027-01-15T08:00:00.000Z","operator"');
     expect(lines.length).toBeGreaterThan(40);
     expect(JSON.parse(lines[5] ?? '')).toMatchObject({ action: 'key.create', times: 1 });
+  });
+
+  test('an export has the addresses of people who still have an account', async () => {
+    const { db } = stores;
+    const [organization, joined] = ['addressed', { createdAt: now }];
+    await insertOrganization(db, { id: 'org_addressed', name: organization, ...joined });
+    for (const name of ['ann', 'bob', 'eve']) {
+      const id = `user_${name}`;
+      const person = { id, email: `${name}@example.com`, passwordHash: null, ...joined };
+      await insertUser(db, person, { organizationId: 'org_other', role: 'member' });
+    }
+    const add = (but: Partial<AuditEvent>) => insertAuditEvent(db, event({ organization, ...but }));
+    const onPerson = (id: string) => ({ action: 'person.offboard', target: `user:${id}` });
+    await add({ actor: 'user:user_ann', ...onPerson('user_bob') });
+    await add({ actor: 'client:client_a:user_ann', ...onPerson('user_eve'), outcome: 'refused' });
+    await add({ actor: 'user:user_gone', ...onPerson('user_gone') });
+
+    const lines = (await exported(organization, 'jsonl')).trimEnd().split('\n');
+
+    const people = lines.map((line) => {
+      const { actor_email: actor, target_email: target } = JSON.parse(line);
+      return [actor, target];
+    });
+    expect(people.toReversed()).toEqual([
+      ['ann@example.com', 'bob@example.com'],
+      // A refused request may name people of other organizations.
+      ['ann@example.com', null],
+      [null, null],
+    ]);
   });
 
   test('a recorded event cannot be changed', async () => {

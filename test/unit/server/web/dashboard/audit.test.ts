@@ -6,6 +6,7 @@ import { auditSentences } from '#server/audit/sentences';
 import { insertAuditEvent } from '#server/db/audit';
 import { insertKey } from '#server/db/keys';
 import { insertOrganization } from '#server/db/organizations';
+import { insertUser } from '#server/db/people';
 import { insertServer } from '#server/db/servers';
 import { newKey } from '#support/made-records';
 import { pageApp } from '#support/page-app';
@@ -20,6 +21,8 @@ async function logged(
   const { cookie } = await app.browser('user_dora', { organizationId: 'org_acme', role: 'owner' });
   await insertKey(db, newKey({ id: 'key_1', name: '<b>Nightly</b> report' }));
   await insertOrganization(db, { id: 'org_other', name: 'other', createdAt: 1 });
+  const bob = { id: 'user_bob', email: 'user_bob@example.com', passwordHash: null, createdAt: 1 };
+  await insertUser(db, bob, { organizationId: 'org_other', role: 'member' });
   const titledIds = { id: 'srv_titled', targetId: 'target_titled' };
   const titled = { ...titledIds, organizationId: 'org_acme', name: 'titled', createdAt: 1 };
   await insertServer(db, { ...titled, title: 'Sales <EMEA>', upstream: { kind: 'demo' } });
@@ -102,6 +105,17 @@ test.each([
   const { sentences } = await logged({ action, target });
 
   expect(sentences).toEqual([expected]);
+});
+
+test('audit log: a person who left is named as long as their account exists, but not in a refused entry alone', async () => {
+  const target = 'user:user_bob';
+  const offboarded = (refused: boolean) => ({ action: 'person.offboard', target, refused });
+
+  const done = await logged(offboarded(false));
+  const refused = await logged(offboarded(true));
+
+  expect(done.sentences).toEqual(['user_dora@example.com offboarded user_bob@example.com']);
+  expect(refused.sentences[0]).toContain('tried to offboard user_bob Denied');
 });
 
 test('audit log: a server has its title, escaped, and its name beside it', async () => {
