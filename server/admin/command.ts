@@ -52,7 +52,7 @@ export async function administer<Fields extends z.ZodObject, Output extends z.Zo
   operation: Operation<Fields, Output>,
   input: Given,
   { stores, clock }: Ports,
-  conflict?: string,
+  conflict?: () => Awaitable<string | undefined>,
 ): Promise<z.output<Output>> {
   try {
     return await perform(operation, input, operator, {
@@ -63,7 +63,7 @@ export async function administer<Fields extends z.ZodObject, Output extends z.Zo
   } catch (refusal) {
     if (!(refusal instanceof AdministrationRefusal)) throw refusal;
     if (refusal.code === 'invalid') throw new UsageError(refusal.message);
-    const hint = isConflict(refusal) ? conflict : undefined;
+    const hint = isConflict(refusal) ? await conflict?.() : undefined;
     throw new CommandError(refusal.message, hint, { cause: refusal });
   }
 }
@@ -115,7 +115,7 @@ export function command<
       ports: Ports,
     ) => Awaitable<string | undefined>;
     /** What to do if the current state does not allow the operation, such as a name that is taken. */
-    readonly conflict?: (given: Given) => string;
+    readonly conflict?: (given: Given, ports: Ports) => Awaitable<string | undefined>;
   },
 ): Command {
   return {
@@ -125,7 +125,7 @@ export function command<
       const other = instead?.(given);
       const output = await (other
         ? administer(other, given, ports)
-        : administer(operation, given, ports, conflict?.(given)));
+        : administer(operation, given, ports, () => conflict?.(given, ports)));
       const facts = printed(prints, output, { given, now: ports.clock.now() });
       const isJson = input.flag('json');
       const isShown = secret !== undefined && facts[secret] !== null;

@@ -9,16 +9,19 @@ import {
   deleteGroup,
   listGroupMappings,
   listGroupMembers,
+  listRuledByGroup,
   renameGroup,
   insertGroupMapping,
   insertGroupMember,
   removeGroupMapping,
   removeGroupMember,
 } from '#db/groups';
+import { primitiveKinds } from '#model/tool-rights';
 import { randomBase62 } from '#secrets/secrets';
 import { CommandError } from '#config/usage-error';
 import { administer, command, listCommand, type Command } from './command.ts';
 import {
+  type Given,
   type Ports,
   namedOrganization,
   organizationArgument,
@@ -46,6 +49,15 @@ const groupViewSchema = z
     name: z.string(),
     members: z.int().describe('The number of members'),
     servers: z.array(z.string()).describe('The servers that it gives access to'),
+    restricted: z
+      .array(
+        z.object({
+          server: z.string(),
+          kind: z.enum(primitiveKinds),
+          name: z.string().nullable().describe('Null: all of the kind without a rule of its own'),
+        }),
+      )
+      .describe('What of servers is restricted to it'),
     createdAt: fields.at,
   })
   .meta({ id: 'Group' });
@@ -59,9 +71,17 @@ async function listGroupViews(
   { db }: Pick<AdministrationPorts, 'db'>,
 ): Promise<GroupView[]> {
   const list = await listGroups(db, organizationId);
-  return list.map(({ id, name, memberCount, servers, createdAt }) => {
-    return { id, name, members: memberCount, servers: [...servers], createdAt };
-  });
+  const ruled = await listRuledByGroup(db, organizationId);
+  return list.map(({ id, name, memberCount, servers, createdAt }) => ({
+    id,
+    name,
+    members: memberCount,
+    servers: [...servers],
+    restricted: (ruled.get(id) ?? []).map(({ server, kind, name: what = null }) => {
+      return { server, kind, name: what };
+    }),
+    createdAt,
+  }));
 }
 
 /** Finds a group of an organization. @throws {AdministrationRefusal} `not_found` */
@@ -174,11 +194,33 @@ export const groupDelete = organizationOperation({
   async run({ groupId }, { organization }, ports) {
     const group = await ownGroup(organization.id, groupId, ports);
     if ((await deleteGroup(ports.db, organization.id, groupId)) === 'done') return group;
-    const why =
-      'a server, or a tool of one, is restricted to this group: first choose other groups for it, or open it to everyone';
-    throw new AdministrationRefusal('conflict', why);
+    throw new AdministrationRefusal('conflict', inUse(group));
   },
 });
+
+const mostNamed = 5;
+
+/** Why a group cannot be deleted. */
+function inUse({ name, servers, restricted }: GroupView): string {
+  const all = [...servers, ...restricted.map(restrictedText)];
+  const more = all.length > mostNamed ? [`${all.length - mostNamed} more`] : [];
+  const what = listed([...all.slice(0, mostNamed), ...more]);
+  const [are, them] = all.length === 1 ? ['is', 'it'] : ['are', 'them'];
+  return `${what} ${are} restricted to ${name}: first open ${them} to everyone, or choose other groups`;
+}
+
+type Restricted = GroupView['restricted'][number];
+
+/** `get-env of everything`, `the prompt greet of everything`, `other tools of everything`. */
+function restrictedText({ server, kind, name }: Restricted): string {
+  const what = name === null ? `other ${kind}s` : kind === 'tool' ? name : `the ${kind} ${name}`;
+  return `${what} of ${server}`;
+}
+
+/** `a, b and c` */
+function listed(names: readonly string[]): string {
+  return names.join(', ').replace(/, ([^,]*)$/, ' and $1');
+}
 
 function taken(): AdministrationRefusal {
   return new AdministrationRefusal('conflict', 'a group with this name already exists');
@@ -311,6 +353,28 @@ const mappingArguments = [
   textArgument('EXTERNAL', 'externalName'),
 ];
 
+/** `everything/get-env`, `everything/prompt:greet`, and `everything/*` for all that has no rule of its own. */
+function restrictedCell({ server, kind, name }: Restricted): string {
+  return `${server}/${kind === 'tool' ? '' : `${kind}:`}${name ?? '*'}`;
+}
+
+/** The command that opens the first of what is restricted to a group. */
+async function opens(given: Given, ports: Ports): Promise<string | undefined> {
+  const group = await administer(groupRead, given, ports);
+  const [server] = group.servers;
+  const organization = organizationIn(given);
+  if (server !== undefined) {
+    return `latchkey-server server set-groups ${organization}/${server} --everyone`;
+  }
+  const [first] = group.restricted;
+  if (!first) return undefined;
+  const ofKind = first.kind === 'tool' ? '' : ` --kind ${first.kind}`;
+  const path = `${organization}/${first.server}`;
+  return first.name === null
+    ? `latchkey-server tool default ${path} --everyone${ofKind}`
+    : `latchkey-server tool open ${path} ${first.name}${ofKind}`;
+}
+
 export const groupCommands: readonly Command[] = [
   command(groupCreate, {
     words: 'group create',
@@ -323,8 +387,15 @@ export const groupCommands: readonly Command[] = [
   listCommand(groupList, {
     words: 'group list',
     positionals: [organizationArgument],
-    doc: 'list the groups of an organization and the servers that they give access to',
-    prints: ['id', 'name', 'members', 'servers', 'createdAt'],
+    doc: 'list the groups of an organization, and the servers and tools that are restricted to them',
+    prints: [
+      'id',
+      'name',
+      'members',
+      'servers',
+      { tools: ({ restricted }) => restricted.map(restrictedCell) },
+      'createdAt',
+    ],
     empty: (given) => `no groups yet: latchkey-server group create ${organizationIn(given)} NAME`,
   }),
   command(groupAddMember, {
@@ -356,5 +427,6 @@ export const groupCommands: readonly Command[] = [
     positionals: [organizationArgument, groupArgument],
     doc: 'delete a group that no server and no tool is restricted to',
     prints: ['id', 'name'],
+    conflict: opens,
   }),
 ];

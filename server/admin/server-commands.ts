@@ -133,7 +133,7 @@ export const serverCreateCommand: Command = {
     const review = input.flag('review-tools') && { newTools: 'review', changedTools: 'withhold' };
     const created = { organization, name, upstream, ...review };
     const taken = `choose another name, or change this server: latchkey-server server update ${organization}/${name}`;
-    const { id } = await administer(serverCreate, created, ports, taken);
+    const { id } = await administer(serverCreate, created, ports, () => taken);
     const endpoint = `${base ?? ''}/mcp/${organization}/${name}`;
     const facts = { id, name: `${organization}/${name}`, upstream: upstream.kind, endpoint };
     printMade(facts, { json: input.flag('json'), out });

@@ -1,7 +1,13 @@
 import { sql } from 'kysely';
 
 import type { EpochSeconds } from '#model/clock';
-import { groupsOfRules, readAccessRules } from '#model/tool-rights';
+import {
+  type AccessRules,
+  type Audience,
+  type PrimitiveKind,
+  primitiveKinds,
+  readAccessRules,
+} from '#model/tool-rights';
 import { lockMembers } from './people.ts';
 import { advisoryLock, transaction, type Db } from './transaction.ts';
 
@@ -104,16 +110,49 @@ export async function isInToolRules(
   organizationId: string,
   groupId: string,
 ): Promise<boolean> {
+  return (await listRuledByGroup(db, organizationId)).has(groupId);
+}
+
+/** What rules restrict to which group (id): by name, or without a name all that has no rule of its own. */
+function ruledIn({ others, named }: AccessRules) {
+  return primitiveKinds.flatMap((kind) => {
+    const ofKind: [string | undefined, Audience | undefined][] = [...named[kind]];
+    if (kind !== 'template') ofKind.push([undefined, others[kind]]);
+    return ofKind.flatMap(([name, who = 'everyone']) =>
+      who === 'everyone' ? [] : [...who].map((groupId) => ({ groupId, kind, name })),
+    );
+  });
+}
+
+/** What the rules of a server restrict to groups. */
+export interface Ruled {
+  /** The name of the server. */
+  readonly server: string;
+  readonly kind: PrimitiveKind;
+  /** `undefined` for what has no rule of its own. */
+  readonly name: string | undefined;
+}
+
+/** What rules restrict to each group of an organization, by the id of the group, ordered by server. */
+export async function listRuledByGroup(
+  db: Db,
+  organizationId: string,
+): Promise<ReadonlyMap<string, readonly Ruled[]>> {
   const rows = await db
     .selectFrom('target')
     .innerJoin('endpoint', 'endpoint.id', 'target.endpoint_id')
-    .select('target.tool_rules')
+    .select(['endpoint.name as server', 'target.tool_rules'])
     .where('endpoint.organization_id', '=', organizationId)
     .where('target.tool_rules', 'is not', null)
+    .orderBy('endpoint.name')
     .execute();
-  return rows.some(
-    ({ tool_rules: rules }) => rules !== null && groupsOfRules(readAccessRules(rules)).has(groupId),
-  );
+  const found = new Map<string, Ruled[]>();
+  for (const { server, tool_rules: rules } of rows) {
+    for (const { groupId, ...ruled } of rules === null ? [] : ruledIn(readAccessRules(rules))) {
+      found.set(groupId, [...(found.get(groupId) ?? []), { server, ...ruled }]);
+    }
+  }
+  return found;
 }
 
 /** The members added by hand, counted by an index, plus those who are members only otherwise. */

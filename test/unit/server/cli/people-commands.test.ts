@@ -106,9 +106,10 @@ test('a group is created, filled, mapped, gives access to a server, and is named
   expect(await admin.json('group', 'list', 'acme')).toMatchObject([
     { id, name: 'Sales team', members: 1, servers: ['web'] },
   ]);
-  await expect(admin.run('group', 'delete', 'acme', id)).rejects.toThrow(
-    'restricted to this group',
-  );
+  await expect(admin.run('group', 'delete', 'acme', id)).rejects.toMatchObject({
+    message: 'web is restricted to Sales team: first open it to everyone, or choose other groups',
+    hint: 'latchkey-server server set-groups acme/web --everyone',
+  });
   await expect(admin.run('group', 'add', 'acme', 'Nobody', 'eli@example.com')).rejects.toThrow(
     "there is no group 'Nobody' in acme",
   );
@@ -116,6 +117,43 @@ test('a group is created, filled, mapped, gives access to a server, and is named
   await admin.run('group', 'unmap', 'acme', id, 'idp-sales');
   await admin.run('group', 'remove', 'acme', id, 'eli@example.com');
   expect(await admin.json('group', 'delete', 'acme', id)).toMatchObject({ id });
+});
+
+test('a group that tools are restricted to is listed with them, and the refusal to delete it names them', async () => {
+  await using admin = await withPeople();
+  await admin.run('group', 'create', 'acme', 'Finance');
+  await admin.run('tool', 'restrict', 'acme/web', 'get-env', '--group', 'Finance');
+  await admin.run(
+    'tool',
+    'restrict',
+    'acme/web',
+    'greet',
+    '--kind',
+    'prompt',
+    '--group',
+    'Finance',
+  );
+  await admin.run('tool', 'default', 'acme/web', '--group', 'Finance');
+  const remove = () => admin.run('group', 'delete', 'acme', 'Finance');
+
+  expect(await admin.json('group', 'list', 'acme')).toMatchObject([
+    { name: 'Finance', servers: [], tools: ['web/get-env', 'web/*', 'web/prompt:greet'] },
+  ]);
+  await expect(remove()).rejects.toMatchObject({
+    message:
+      'get-env of web, other tools of web and the prompt greet of web are restricted to Finance: first open them to everyone, or choose other groups',
+    hint: 'latchkey-server tool open acme/web get-env',
+  });
+  await admin.run('tool', 'open', 'acme/web', 'get-env');
+  await expect(remove()).rejects.toMatchObject({
+    hint: 'latchkey-server tool default acme/web --everyone',
+  });
+  await admin.run('tool', 'default', 'acme/web', '--everyone');
+  await expect(remove()).rejects.toMatchObject({
+    hint: 'latchkey-server tool open acme/web greet --kind prompt',
+  });
+  await admin.run('tool', 'open', 'acme/web', 'greet', '--kind', 'prompt');
+  await remove();
 });
 
 test('an invitation is a link that is shown once, listed without it, and revoked', async () => {
