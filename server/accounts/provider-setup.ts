@@ -7,6 +7,7 @@ import { hasManyTenants } from '#model/issuers';
 import { LimitedMap } from '#model/limited-map';
 import {
   checkedAddresses,
+  hostFault,
   isNamed,
   OutboundError,
   type OutboundGuard,
@@ -94,9 +95,12 @@ export function providerSetup({
         await checkedAddresses(new URL(issuer), guard);
       } catch (error) {
         if (!(error instanceof OutboundError)) throw error;
-        return error.code === 'unreachable' || error.code === 'timeout'
-          ? 'has an unknown host'
-          : 'is not on the public internet; the operator of this server can allow its host';
+        const fault = `has a host that ${hostFault(error)}`;
+        const isOperator = guard.tellsUnknownNames === true;
+        const isInside = error.code === 'forbidden' || error.code === 'not_public';
+        return isInside && !isOperator
+          ? `${fault}: check the spelling, or ask the operator to allow it`
+          : fault;
       }
       return undefined;
     },

@@ -1,3 +1,5 @@
+import { isIP } from 'node:net';
+
 import type { z } from 'zod';
 
 import type { PasswordHashing } from '#accounts/passwords';
@@ -8,6 +10,7 @@ import { json } from '#config/option';
 import { type Option } from '#model/option';
 import type { Input } from '#config/read-options';
 import { CommandError, UsageError } from '#config/usage-error';
+import { hostAndPort, isHostFault } from '#outbound/checked-addresses';
 import { surfaces, type FieldOption } from './fields.ts';
 import { operator, perform, type Operation } from './operation.ts';
 import { requireUser, type Positional, type Ports, type Given } from './positionals.ts';
@@ -62,10 +65,24 @@ export async function administer<Fields extends z.ZodObject, Output extends z.Zo
     });
   } catch (refusal) {
     if (!(refusal instanceof AdministrationRefusal)) throw refusal;
-    if (refusal.code === 'invalid') throw new UsageError(refusal.message);
+    if (refusal.code === 'invalid') {
+      throw new UsageError(refusal.message, hostHint(refusal, input), { cause: refusal });
+    }
     const hint = isConflict(refusal) ? await conflict?.() : undefined;
     throw new CommandError(refusal.message, hint, { cause: refusal });
   }
+}
+
+/** What to do about a host that cannot be used, if that is why an input was refused. */
+function hostHint({ fields }: AdministrationRefusal, input: Given): string | undefined {
+  const found = fields.find(({ problem }) => isHostFault(problem));
+  const text = found && input[found.field];
+  if (typeof text !== 'string') return undefined;
+  const url = URL.parse(text);
+  const host = url?.hostname ? hostAndPort(url) : text;
+  const allow = `if it is in your network: latchkey-server outbound allow ${host}`;
+  if (isIP(url?.hostname ?? text) !== 0) return allow;
+  return `check the spelling, and DNS with latchkey-server doctor --reach ${url?.hostname ?? text}; ${allow}`;
 }
 
 /** The columns to print: fields under their wire names or, under names of their own, fields or computed values. */

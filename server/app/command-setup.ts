@@ -50,6 +50,7 @@ export async function commandSetup(
   const guard: OutboundGuard = {
     allowedHosts: [...outboundHosts, ...added],
     resolve: (host) => lookup(host, { all: true }),
+    tellsUnknownNames: true,
   };
   const base = baseUrl === undefined ? undefined : checkBaseUrl(baseUrl);
   return {

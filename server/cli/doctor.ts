@@ -28,7 +28,7 @@ import type { Db } from '#db/transaction';
 import { listNodes, mostSkewMs } from '#nodes/node-registry';
 import { readMasterKey } from '#secrets/master-key';
 import { areSealedUnder } from '#oauth/signing-keys';
-import { checkedAddresses } from '#outbound/checked-addresses';
+import { checkedAddresses, OutboundError } from '#outbound/checked-addresses';
 import type { FolderCommand, FolderPorts } from './backup-commands.ts';
 
 const connectTimeoutMs = 5000;
@@ -327,11 +327,15 @@ async function checkOutbound(input: Input): Promise<Finding[]> {
     const found = await checkedAddresses(url, {
       allowedHosts: input.list('outbound-host'),
       resolve: (name) => lookup(name, { all: true }),
+      tellsUnknownNames: true,
     });
     const detail = `${host} resolves to ${found.map(({ address }) => address).join(', ')}`;
     return [{ check, outcome: 'OK', detail }];
   } catch (error) {
-    const remedy = `Check the name and DNS; for a host inside this network, start with --outbound-host ${host}`;
+    const isInside = error instanceof OutboundError && error.code === 'forbidden';
+    const remedy = isInside
+      ? `If it is in your network, allow it: latchkey-server outbound allow ${host}`
+      : 'Check the spelling, and DNS on this computer';
     return [{ check, outcome: 'failure', detail: reasonOf(error), remedy }];
   }
 }

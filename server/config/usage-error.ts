@@ -3,8 +3,8 @@ export class UsageError extends Error {
   override readonly name = 'UsageError';
   readonly hint: string | undefined;
 
-  constructor(message: string, hint?: string) {
-    super(message);
+  constructor(message: string, hint?: string, options?: ErrorOptions) {
+    super(message, options);
     this.hint = hint;
   }
 }

@@ -8,6 +8,7 @@ import {
   answerLookup,
   checkedAddresses,
   isNamed,
+  hostFault,
   OutboundError,
   type OutboundGuard,
 } from '#outbound/checked-addresses';
@@ -125,7 +126,7 @@ async function dial(
   const url = mailServerUrl(server);
   const addresses = await checkedAddresses(url, guard).catch((error: unknown) => {
     if (!(error instanceof OutboundError)) throw error;
-    throw new MailServerError(outboundWords(error));
+    throw new MailServerError(hostFault(error));
   });
   return new Promise((resolve, reject) => {
     const socket = connect({
@@ -151,23 +152,6 @@ async function dial(
       resolve(socket);
     });
   });
-}
-
-/** An error of the outbound guard, as a predicate. */
-export function outboundWords({ code }: OutboundError): string {
-  switch (code) {
-    case 'forbidden':
-    case 'not_public':
-      return 'is not on the public internet';
-    case 'timeout':
-      return 'did not answer in time';
-    case 'unreachable':
-      return 'has an unknown host';
-    case 'redirected':
-    case 'refused':
-    case 'too_large':
-      return 'could not be reached';
-  }
 }
 
 class OpenSession implements MailSession {

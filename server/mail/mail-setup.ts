@@ -2,7 +2,12 @@ import { randomUUID } from 'node:crypto';
 
 import type { MailServerSettings, NewMail } from '#db/mail';
 import type { Clock } from '#model/clock';
-import { checkedAddresses, OutboundError, type OutboundGuard } from '#outbound/checked-addresses';
+import {
+  checkedAddresses,
+  hostFault,
+  OutboundError,
+  type OutboundGuard,
+} from '#outbound/checked-addresses';
 import type { Sealing } from '#secrets/master-key';
 import { composeMail, type MailContent, mailText } from './compose-mail.ts';
 import {
@@ -10,7 +15,6 @@ import {
   MailServerError,
   mailServerUrl,
   openMailSession,
-  outboundWords,
 } from './mail-session.ts';
 
 /** The purpose that the password of an organization's mail server is encrypted for. */
@@ -78,7 +82,7 @@ export function mailSetup({ sealing, guard, clock, base = '' }: MailSetupParts):
         await checkedAddresses(mailServerUrl(server), guard);
       } catch (error) {
         if (!(error instanceof OutboundError)) throw error;
-        return { field: 'host', problem: outboundWords(error) };
+        return { field: 'host', problem: hostFault(error) };
       }
       return undefined;
     },

@@ -32,12 +32,43 @@ export function outboundErrorIn(error: unknown): OutboundError | undefined {
   return undefined;
 }
 
+const hostWords = {
+  unknown: 'was not found',
+  unresolved: 'could not be resolved',
+  private: 'is not on the public internet',
+  unknownOrPrivate: 'was not found, or is not on the public internet',
+} as const;
+
+/** What is wrong with a host that `checkedAddresses` refused: a predicate. */
+export function hostFault({ code, cause }: OutboundError): string {
+  if (code === 'forbidden') return hostWords.private;
+  if (code === 'not_public') return hostWords.unknownOrPrivate;
+  if (code !== 'unreachable') return hostWords.unresolved;
+  return hostWords[cause === undefined || isUnknownName(cause) ? 'unknown' : 'unresolved'];
+}
+
+/** Whether a problem of a field is that of a host. */
+export function isHostFault(problem: string): boolean {
+  return Object.values(hostWords).some((words) => problem.includes(words));
+}
+
+/** Whether name servers said that there is no such name. */
+function isUnknownName(error: unknown): boolean {
+  const code: unknown = error instanceof Error ? Reflect.get(error, 'code') : undefined;
+  return code === 'ENOTFOUND' || code === 'ENODATA';
+}
+
 export interface OutboundGuard {
   /**
    * What the operator named and may be in a private network: `host:port`, `host` for all its ports, or a range of addresses,
    * `10.20.0.0/16`. The list may change.
    */
   readonly allowedHosts: readonly string[];
+  /**
+   * Whether errors tell unknown names from private ones: only for the operator, because others could probe names in the network of
+   * the server.
+   */
+  readonly tellsUnknownNames?: boolean;
   /** Returns all addresses of a host name: `NameResolver` in a server. */
   readonly resolve: (host: string) => Promise<readonly LookupAddress[]>;
 }
@@ -56,22 +87,27 @@ export function hostAndPort({ hostname, port, protocol }: URL): string {
  */
 export async function checkedAddresses(
   url: URL,
-  { allowedHosts, resolve }: OutboundGuard,
+  { allowedHosts, resolve, tellsUnknownNames = false }: OutboundGuard,
 ): Promise<LookupAddress[]> {
   const { hostname } = url;
   const literal = unbracketed(hostname);
   const family = isIP(literal);
   const isAllowed = isNamed(url, allowedHosts);
   const addresses =
-    family === 0 ? await resolved(hostname, resolve, isAllowed) : [{ address: literal, family }];
+    family === 0
+      ? await resolved(hostname, resolve, isAllowed || tellsUnknownNames)
+      : [{ address: literal, family }];
   // Who may name a host must not reach the credentials of the machine by choosing what its name resolves to.
+  const refused = () =>
+    tellsUnknownNames || family !== 0
+      ? new OutboundError('forbidden', `${hostname} ${hostWords.private}`)
+      : notPublic(hostname);
   if (family === 0 && addresses.some((one) => isLinkLocal(one.address, one.family)))
-    throw notPublic(hostname);
+    throw refused();
   const isReachable = ({ address }: LookupAddress) =>
     isPublicAddress(address) || isInRange(address, allowedHosts);
   if (isAllowed || addresses.every(isReachable)) return addresses;
-  if (family === 0) throw notPublic(hostname);
-  throw new OutboundError('forbidden', `${hostname} is not on the public internet`);
+  throw refused();
 }
 
 /** Whether `checkedAddresses` would refuse a URL without a lookup. */
@@ -122,12 +158,14 @@ export function isNamed(url: URL, allowedHosts: readonly string[]): boolean {
 async function resolved(
   hostname: string,
   resolve: OutboundGuard['resolve'],
-  isAllowed: boolean,
+  tellsUnknown: boolean,
 ): Promise<LookupAddress[]> {
-  const unknown = (cause?: unknown) =>
-    isAllowed
-      ? new OutboundError('unreachable', `${hostname} is unknown`, { cause })
-      : notPublic(hostname);
+  const unknown = (cause?: unknown) => {
+    if (!tellsUnknown) return notPublic(hostname);
+    const error = new OutboundError('unreachable', hostname, { cause });
+    error.message = `${hostname} ${hostFault(error)}`;
+    return error;
+  };
   const addresses = await resolve(hostname).catch((cause: unknown) => {
     throw cause instanceof OutboundError ? cause : unknown(cause);
   });
@@ -135,9 +173,9 @@ async function resolved(
   return [...addresses];
 }
 
-/** The error has no cause, because a message built from the cause would reveal whether the name exists. */
+/** Without a cause, because a message built from the cause would reveal whether the name exists. */
 function notPublic(hostname: string): OutboundError {
-  return new OutboundError('not_public', `${hostname} is not on the public internet`);
+  return new OutboundError('not_public', `${hostname} ${hostWords.unknownOrPrivate}`);
 }
 
 /** IPv4 networks that are not the public internet. IANA special-purpose address registries */

@@ -212,11 +212,12 @@ function statusWords(status: number): string {
 }
 
 /** Describes a network error, as `words` of `SendOutcome`. */
-export function outboundWords({ code }: OutboundError): string {
+function outboundWords({ code }: OutboundError): string {
   switch (code) {
     case 'forbidden':
-    case 'not_public':
       return 'is not on the public internet';
+    case 'not_public':
+      return 'has a host that was not found, or is not on the public internet';
     case 'timeout':
       return 'did not answer in time';
     case 'unreachable':

@@ -2,9 +2,14 @@ import { randomUUID } from 'node:crypto';
 import type { Sealing } from '#secrets/master-key';
 import type { Clock } from '#model/clock';
 import type { Webhook } from '#db/webhooks';
-import { checkedAddresses, OutboundError, type OutboundGuard } from '#outbound/checked-addresses';
+import {
+  checkedAddresses,
+  hostFault,
+  OutboundError,
+  type OutboundGuard,
+} from '#outbound/checked-addresses';
 import { guardedFetch } from '#outbound/guarded-fetch';
-import { outboundWords, sendMessage, type SendOutcome } from './deliveries.ts';
+import { sendMessage, type SendOutcome } from './deliveries.ts';
 import {
   newWebhookSecret,
   secretsOf,
@@ -46,7 +51,9 @@ export function webhookSetup({
         await checkedAddresses(new URL(url), guard);
       } catch (error) {
         if (!(error instanceof OutboundError)) throw error;
-        return error.code === 'unreachable' ? 'has an unknown host' : outboundWords(error);
+        return error.code === 'forbidden'
+          ? hostFault(error)
+          : `has a host that ${hostFault(error)}`;
       }
       return undefined;
     },

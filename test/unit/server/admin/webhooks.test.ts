@@ -88,7 +88,7 @@ describe('76: a URL is refused that does not lead to the public internet:', () =
 
 test('an unknown host name is refused like one inside the network', async () => {
   await expect(create({ url: 'https://nobody.example/' })).rejects.toThrow(
-    'url is not on the public internet',
+    'url has a host that was not found, or is not on the public internet',
   );
   await expect(create({ url: 'https://10.0.0.1/' })).rejects.toThrow(
     'url is not on the public internet',

@@ -56,6 +56,23 @@ test('an operator adds a provider and a domain, and confirms the domain where th
   );
 });
 
+test.each([
+  [
+    'https://id.example',
+    'check the spelling, and DNS with latchkey-server doctor --reach id.example; if it is in your network: latchkey-server outbound allow id.example:443',
+  ],
+  ['https://10.0.0.1', 'if it is in your network: latchkey-server outbound allow 10.0.0.1:443'],
+])('a provider at %s is refused with a hint', async (issuer, hint) => {
+  await using folder = await temporaryFolder('idp');
+  const file = join(folder.path, 'secret');
+  writeFileSync(file, 'very secret\n');
+  const words = ['--name', 'Acme ID', '--issuer', issuer, '--client-id', 'latchkey'];
+
+  await expect(
+    admin.run('provider', 'create', 'acme', ...words, '--client-secret-file', file),
+  ).rejects.toMatchObject({ name: 'UsageError', hint });
+});
+
 test('an operator switches assertions of a provider on for a client and a server, and for all of them again', async () => {
   const server = z.looseObject({ server: z.string() });
   const created = z.looseObject({ id: z.string() });

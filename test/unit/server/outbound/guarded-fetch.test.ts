@@ -84,9 +84,25 @@ test.each([
 
   expect(refusal).toMatchObject({
     code: 'not_public',
-    message: 'docs.test is not on the public internet',
+    message: 'docs.test was not found, or is not on the public internet',
   });
   expect(Object(refusal)).not.toHaveProperty('cause');
+});
+
+describe('the operator learns why a name is refused', () => {
+  const failing = (code: string) => () =>
+    Promise.reject(Object.assign(new Error(`getaddrinfo ${code}`), { code }));
+
+  test.each([
+    ['is not on the public internet', resolvingTo('10.0.0.5')],
+    ['was not found', failing('ENOTFOUND')],
+    ['was not found', async () => []],
+    ['could not be resolved', failing('EAI_AGAIN')],
+  ])('%s', async (words, resolve) => {
+    const refusal = get(`http://docs.test:${port}/`, { resolve, tellsUnknownNames: true });
+
+    await expect(refusal).rejects.toThrow(`docs.test ${words}`);
+  });
 });
 
 describe('a name is refused that resolves to', () => {

@@ -81,7 +81,7 @@ test('an address inside the network is not dialled, whatever its name', async ()
   const hosts: string[] = [];
 
   expect(await send('/200', { hosts, origin: `https://hooks.test:${port}` })).toMatchObject({
-    words: 'is not on the public internet',
+    words: 'has a host that was not found, or is not on the public internet',
   });
   expect(await send('/200', { hosts })).toMatchObject({ words: 'is not an https URL' });
   expect(site.seen.length).toBe(before);
