@@ -34,13 +34,17 @@ function isExpected(error: unknown): error is ExpectedError {
 }
 
 /**
- * The message for a person: what went wrong and what to do about it. Never contains a secret.
+ * The message for a person: what went wrong and what to do about it. Never contains a secret. `login` is the command that signs in.
  *
  * @throws an error that is not expected, unchanged
  */
-export function words(error: unknown, connection?: Connection): Words {
+export function words(
+  error: unknown,
+  connection?: Connection,
+  login = loginCommand(connection),
+): Words {
   if (!isExpected(error)) throw error;
-  const { message, hint, data } = wordsOf(error, connection);
+  const { message, hint, data } = wordsOf(error, connection, login);
   // A message may quote a server, so it is printed as one line. A `ConfigurationError` has a line for each problem.
   return {
     message: error instanceof ConfigurationError ? message : printable(message),
@@ -49,7 +53,7 @@ export function words(error: unknown, connection?: Connection): Words {
   };
 }
 
-function wordsOf(error: ExpectedError, connection?: Connection): Words {
+function wordsOf(error: ExpectedError, connection: Connection | undefined, login: string): Words {
   const { message } = error;
   const who = connection ? `${connection.name} (${connection.source})` : 'the connection';
   switch (error.name) {
@@ -62,11 +66,11 @@ function wordsOf(error: ExpectedError, connection?: Connection): Words {
     case 'SecretStoreError':
       return secretStoreWords(error);
     case 'OAuthError':
-      return oauthWords(error, who, loginCommand(connection));
+      return oauthWords(error, who, login);
     case 'TokenError':
-      return tokenWords(error, loginCommand(connection));
+      return tokenWords(error, login);
     case 'LoopbackError':
-      return loopbackWords(error, who, loginCommand(connection));
+      return loopbackWords(error, who, login);
     case 'UnavailableError':
       return unavailableWords(error, connection);
     case 'HttpError':

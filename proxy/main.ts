@@ -25,6 +25,8 @@ const stopping = new AbortController();
 const guardWord = '__guard';
 /** The connection that a command is about, for its error messages. */
 let subject: Connection | undefined;
+/** The command that signs in again, if there is no connection. */
+let signsInAgain: string | undefined;
 /** Set once the command line is read. No request is sent before. */
 let network: NetworkSettings = { env: process.env };
 
@@ -197,12 +199,13 @@ async function run(args: string[]): Promise<number> {
       return 0;
     }
     case 'run':
+      signsInAgain = asked.command.signsInAgain?.(asked.input);
       return asked.command.run(asked.input, host, { all: allCommands, meant: meantCommand });
   }
 }
 
 function report(error: unknown): number {
-  const { message, hint } = words(error, subject);
+  const { message, hint } = words(error, subject, subject ? undefined : signsInAgain);
   for (const line of message.split('\n')) host.warn(`latchkey: ${redact(line)}`);
   if (hint) host.warn(`hint: ${hint}`);
   if (appendLog) jsonLinesLog('error', appendLog).error(message, hint ? { hint } : {});

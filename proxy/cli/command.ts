@@ -39,6 +39,8 @@ export type Command = {
   /** The options that its own help lists. */
   options: readonly OptionName[];
   examples: readonly string[];
+  /** The command that signs in again where there is no connection yet. Default: `latchkey login` with its name. */
+  signsInAgain?: (input: CommandInput) => string;
   /** Resolves to the exit code. */
   run: (input: CommandInput, host: CommandHost, others: OtherCommands) => Promise<number>;
 };

@@ -11,8 +11,8 @@ export const loginCommand: Command = {
   operands: 'NAME|URL',
   arity: [1, 1],
   summary: 'sign in with the browser',
-  about: `Signs in with the browser and stores the tokens in the keychain. On a computer without a browser, for example over
-SSH, it prints the address of the sign-in page and asks for the address that the browser shows at the end.`,
+  about: `Signs in with the browser and stores the tokens in the keychain. Without a browser, for example over SSH, it prints the
+address of the sign-in page. Open that on any computer, and paste the address that the browser shows at the end.`,
   flags: {},
   options: connectionOptions,
   examples: ['latchkey login acme', 'latchkey login https://latchkey.example.com/mcp/acme/sales'],

@@ -60,6 +60,7 @@ with /mcp/ORGANIZATION, you choose its servers on one page. Run it again to repa
     'latchkey setup https://latchkey.example.com',
     'latchkey setup https://latchkey.example.com/mcp/acme/sales --yes --api-key <key.txt',
   ],
+  signsInAgain: ({ operands: [url = 'URL'] }) => `latchkey setup ${url}`,
   async run(input, host) {
     return (await setup(input, host)) ? 0 : 1;
   },

@@ -61,7 +61,7 @@ export const remoteFlags = {
   },
   'auth-success-url': { value: 'URL', doc: '', idle: 'the browser ends at Latchkey’s own page' },
   'auth-timeout': { value: 'SECONDS', doc: '', idle: 'the time limit is ten minutes' },
-  'device-code': { doc: '', idle: 'latchkey login works without a browser on this computer' },
+  'device-code': { doc: '', idle: 'latchkey login also works where there is no browser' },
   'use-id-token': { doc: '', idle: 'only access tokens grant access' },
   'token-endpoint': { value: 'URL', doc: '', idle: 'the metadata of the server contains it' },
   'disable-cookies': { doc: '', idle: 'cookies are not stored' },

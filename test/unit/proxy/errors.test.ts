@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { OAuthError } from '#proxy/auth/errors';
+import { LoopbackError, OAuthError } from '#proxy/auth/errors';
+import { setupCommand } from '#proxy/cli/setup';
 import { words } from '#proxy/errors';
 import { UpstreamError } from '#proxy/transport/upstream';
 
@@ -10,6 +11,18 @@ test.each([
   const error = new UpstreamError('status', `answered ${status}`, { status });
 
   expect(words(error).hint).toBe(hint);
+});
+
+test('errors: a sign-in without a connection is repeated with the command that began it', () => {
+  const again = setupCommand.signsInAgain?.({
+    operands: ['https://mcp.acme.example'],
+    flags: new Map(),
+    options: {},
+  });
+
+  const { hint } = words(new LoopbackError('pasted', 'the input ended'), undefined, again);
+
+  expect(hint).toBe('latchkey setup https://mcp.acme.example');
 });
 
 test('errors: an error of no known class is a bug, and is thrown as it came', () => {
