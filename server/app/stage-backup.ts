@@ -27,12 +27,6 @@ export function isInUse(dataDir: string): boolean {
  * @throws {CommandError} when `file` is not a backup, or `dataDir` cannot be created
  */
 export async function stageBackup(file: string, dataDir: string): Promise<StagedBackup> {
-  if (!existsSync(file) || !statSync(file).isFile()) {
-    throw new CommandError(
-      `there is no file ${file}`,
-      'name a file that `latchkey-server backup` wrote',
-    );
-  }
   makeDataFolder(dataDir);
   const folder = await mkdtemp(join(dataDir, 'restoring-'));
   const staged = join(folder, databaseName);

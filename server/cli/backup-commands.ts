@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
 import { type StoredSigningKey, listSigningKeys } from '#db/signing-keys';
@@ -87,6 +87,12 @@ export const restore: FolderCommand = {
   async runOnFolder(input, { stage, isInUse, clock, out, readSecret }) {
     const file = resolve(input.positionals[0] ?? '');
     const dataDir = resolve(input.must('data-dir'));
+    if (!existsSync(file) || !statSync(file).isFile()) {
+      throw new CommandError(
+        `there is no file ${file}`,
+        'name a file that `latchkey-server backup` wrote',
+      );
+    }
     if (isInUse(dataDir) && !input.flag('force')) {
       throw new CommandError(
         `${dataDir} already contains data`,
@@ -118,6 +124,9 @@ export const restore: FolderCommand = {
     if (!input.flag('json')) {
       out(
         'hint: all sessions, one-time links and invitations of the backup were revoked: people must sign in again, and you must create new links',
+      );
+      out(
+        'hint: assistants that renewed their access since the backup ask people to sign in again, within an hour: latchkey login NAME, or latchkey setup URL',
       );
       out(
         'hint: credentials that were revoked or removed after the backup are valid again: revoke them again',

@@ -85,4 +85,22 @@ test('a restore ends everything that is valid once or for one browser, and says 
   expect(lines.join('\n')).toMatch(/^ended_sessions +1$/m);
   expect(lines.join('\n')).toMatch(/^ended_links +2$/m);
   expect(lines.join('\n')).toContain(words);
+  expect(lines.join('\n')).toContain('assistants that renewed their access since the backup');
+});
+
+test('a restore names a missing file before it looks at the data folder', async () => {
+  await using folder = await temporaryFolder('restore');
+  const missing = join(folder.path, 'missing');
+  const input = readOptions(restore.options, [missing, '--data-dir', folder.path], {});
+  const ports = {
+    stage: stageBackup,
+    isInUse: () => true,
+    databaseFile,
+    connects: async () => true,
+    clock: stillClock(),
+    out: () => undefined,
+    readSecret: async () => '',
+  };
+
+  await expect(restore.runOnFolder(input, ports)).rejects.toThrow(`there is no file ${missing}`);
 });
