@@ -462,10 +462,29 @@ export const clientCommands: readonly Command[] = [
   }),
 ];
 
-export const clientRevokeCommand: Command = command(clientRevoke, {
+const revokeCommand = command(clientRevoke, {
   words: 'client revoke',
   positionals: [activeClient],
-  doc: 'revoke an OAuth client and all its tokens immediately',
+  options: [
+    { name: 'yes', doc: 'revoke also the client of Latchkey’s own proxy, which ends every proxy' },
+  ],
+  doc: 'revoke an OAuth client and all its tokens immediately; this cannot be undone, so an application with a client metadata document is refused from then on',
   instead: ({ organization }) => (organization === undefined ? registeredClientRevoke : undefined),
   prints: ['clientId', 'revokedAt'],
 });
+
+export const clientRevokeCommand: Command = {
+  ...revokeCommand,
+  async run(input, ports) {
+    const clientId = input.positionals[0] ?? '';
+    const client = await findClient(ports.stores.db, clientId);
+    // All proxies share it, in all organizations, and it cannot be registered again under the same id.
+    if (client?.isLatchkeyProxy && client.revokedAt === undefined && !input.flag('yes')) {
+      throw new CommandError(
+        'nothing was revoked: this is the client of Latchkey’s own proxy, and revoking it ends every proxy in all organizations for good',
+        'to stop the proxies of one organization: latchkey-server organization update ORG --latchkey-proxy no; to revoke it all the same, repeat the command with --yes',
+      );
+    }
+    return revokeCommand.run(input, ports);
+  },
+};

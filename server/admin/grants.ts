@@ -189,6 +189,7 @@ export const grantCommands: readonly Command[] = [
       'id',
       { user: 'email' },
       'client',
+      'clientId',
       'server',
       'scopes',
       { tools: selectionCell },

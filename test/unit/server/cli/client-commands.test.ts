@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { checkClientSecret } from '#server/db/client-secrets';
-import { findClient } from '#server/db/clients';
+import { findClient, putDocumentedClient } from '#server/db/clients';
 import { updateLastUses } from '#server/db/last-uses';
 import { hashSecret } from '#server/secrets/secrets';
 import { administrationWithServer, type Administration } from '#support/administration';
@@ -43,6 +43,23 @@ test('client create prints the fields of the contract, and the secret authentica
     redirectUris: ['http://127.0.0.1/cb'],
     createdAt: admin.clock.now(),
   });
+});
+
+test('client revoke refuses the client of Latchkey’s own proxy without --yes', async () => {
+  await using admin = await administrationWithServer();
+  const id = 'https://mcp.acme.example/oauth/clients/latchkey.json';
+  const redirectUris = ['http://127.0.0.1/callback'];
+  const document = { id, name: 'Latchkey', redirectUris, jwks: undefined };
+  await putDocumentedClient(admin.stores.db, { ...document, isLatchkeyProxy: true }, 1);
+  const revoked = async () => (await findClient(admin.stores.db, id))?.revokedAt;
+
+  await expect(admin.run('client', 'revoke', id)).rejects.toMatchObject({
+    message: expect.stringContaining('ends every proxy in all organizations for good'),
+    hint: expect.stringContaining('organization update ORG --latchkey-proxy no'),
+  });
+  expect(await revoked()).toBeUndefined();
+  await admin.run('client', 'revoke', id, '--yes');
+  expect(await revoked()).toBe(admin.clock.now());
 });
 
 test('client create tells a person that the secret is shown only once', async () => {
