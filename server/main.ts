@@ -42,6 +42,7 @@ async function run(argv: readonly string[]): Promise<void> {
     const host = { own: process, version, here, isBuilt, clock, out, tell, fail };
     return start(argv.slice(1), host);
   }
+  if (first === 'help' && argv.length > 1) return run([...argv.slice(1), '--help']);
   const { helpText, nounHelpText, startHelpText } = await import('#cli/help');
   if (first === undefined || first === 'help' || (wantsHelp && first.startsWith('-'))) {
     return print(helpText(manifest.version));

@@ -83,12 +83,12 @@ async function toServerView(
 
 /** @throws {AdministrationRefusal} `not_found` */
 async function ownServer(
-  { id }: Organization,
+  { id, name }: Organization,
   { db }: Pick<AdministrationPorts, 'db'>,
 ): Promise<MailServer> {
   const server = await findMailServer(db, id);
   if (server) return server;
-  throw notFound('mail server');
+  throw new AdministrationRefusal('not_found', `${name} has no mail server yet`);
 }
 
 export const mailServerRead = organizationOperation({

@@ -209,7 +209,7 @@ function fatesOf(
   const fates = new Map(owned.map(({ id }) => [id, to]));
   for (const one of except) {
     if (!fates.has(one.resourceId)) {
-      const why = `${one.resourceId} is not something that this person answers for: reload and try again`;
+      const why = `this person does not own ${one.resourceId}: it may have been handed over or revoked meanwhile`;
       throw new AdministrationRefusal('conflict', why);
     }
     fates.set(one.resourceId, one.to);
@@ -345,7 +345,13 @@ export const offboardCommand: Command = {
       except.push({ resourceId, to: await idOf(taker) });
     }
     const wanted = { organization, userId, to, except };
-    const { person, handedOver, revoked, left } = await administer(personOffboard, wanted, ports);
+    const look = `latchkey-server user offboard ${input.positionals[0] ?? ''} --organization ${organization} --preview`;
+    const { person, handedOver, revoked, left } = await administer(
+      personOffboard,
+      wanted,
+      ports,
+      () => look,
+    );
     const facts = { email: person.email, organization, handed_over: handedOver, revoked, left };
     printMade(facts, { json: input.flag('json'), out: ports.out });
     if (left > 0) ports.tell(`hint: latchkey-server leaver list ${organization}`);
@@ -361,7 +367,7 @@ async function preview(
   const rows = owned.map(({ kind, id, name, server, agent, lastUsedAt }) => {
     return { kind, id, name, server, agent, last_used_at: lastUsedAt };
   });
-  printRows(rows, { json: isJson, empty: 'answers for nothing', out: ports.out });
+  printRows(rows, { json: isJson, empty: 'owns no keys, clients or agents', out: ports.out });
   if (isJson) return;
   const { applications, connections, invitations, sessions, tokens } = ends;
   ports.tell(

@@ -58,11 +58,11 @@ import { userCommands } from '#admin/users';
 import { webhookCommands } from '#admin/webhooks';
 import { backup, type FolderCommand, restore } from './backup-commands.ts';
 import { doctor } from './doctor.ts';
+import { withRemedies } from './remedies.ts';
 import { migrateCommand } from './migrate-command.ts';
 import { signingKeyRotate } from './signing-key-commands.ts';
 
-/** Every administrative command, in the order of the help. */
-export const commands: readonly (Command | FolderCommand)[] = [
+const administration = withRemedies([
   ...organizationCommands,
   ...attentionCommands,
   ...searchCommands,
@@ -121,6 +121,11 @@ export const commands: readonly (Command | FolderCommand)[] = [
   ...outboundCommands,
   signingKeyRotate,
   backup,
+]);
+
+/** Every administrative command, in the order of the help. */
+export const commands: readonly (Command | FolderCommand)[] = [
+  ...administration,
   restore,
   migrateCommand,
   doctor,

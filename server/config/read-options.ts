@@ -77,15 +77,20 @@ function parse(options: readonly Option[], argv: readonly string[], help: string
       /\. |\.?\n/,
     );
     const dashed = more.find((hint) => hint.startsWith('To specify an option argument'));
+    const [, named = ''] = /^Option '(--[^' ]+)/.exec(line) ?? [];
+    const value = argv[argv.indexOf(named) + 1] ?? '';
+    if (dashed !== undefined) {
+      const { value: placeholder = '' } = options.find(({ name }) => `--${name}` === named) ?? {};
+      const isNumber = /^(?:DAYS|COUNT|SECONDS|MINUTES|HOURS|SIZE|PORT)\b/.test(placeholder);
+      if (isNumber && /^-\d/.test(value))
+        throw new UsageError(`${named} '${value}' is negative`, help);
+      const why = `${named} has no value, or one that begins with a dash`;
+      throw new UsageError(why, `write such a value after an equals sign: ${named}=-x`);
+    }
     const [, unknown = ''] = /^Unknown option '--([^']+)'/.exec(line) ?? [];
     const known = [...options.map(({ name }) => name), 'help'];
     const meant = nearest(unknown, known);
-    const hint =
-      meant !== undefined
-        ? `did you mean --${meant}?`
-        : dashed === undefined
-          ? help
-          : 'write a value that starts with a dash after an equals sign, for example --name=-x';
+    const hint = meant === undefined ? help : `did you mean --${meant}?`;
     throw new UsageError(line.charAt(0).toLowerCase() + line.slice(1), hint);
   }
 }

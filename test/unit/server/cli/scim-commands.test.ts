@@ -73,5 +73,5 @@ test('an operator chooses what happens to what people leave behind', async () =>
   });
   await expect(
     admin.run('organization', 'update', 'acme', '--leaver-resources', 'burn'),
-  ).rejects.toThrow('leaverResources must be suspend or keep');
+  ).rejects.toThrow('--leaver-resources must be suspend or keep');
 });

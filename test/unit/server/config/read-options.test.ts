@@ -9,6 +9,7 @@ const baseUrl: Option = { name: 'base-url', value: 'URL', doc: '' };
 const scope: Option = { name: 'scope', value: 'S', repeated: true, doc: '' };
 const json: Option = { name: 'json', doc: '' };
 const name: Option = { name: 'name', value: 'N', required: true, doc: '' };
+const days: Option = { name: 'days', value: 'DAYS', doc: '' };
 
 const read = (
   argv: string[],
@@ -100,11 +101,12 @@ test.each([
   [[], '--name N is missing', 'latchkey-server key list --help'],
   [
     ['--name', '-1'],
-    "option '--name' argument is ambiguous",
-    'write a value that starts with a dash after an equals sign, for example --name=-x',
+    '--name has no value, or one that begins with a dash',
+    'write such a value after an equals sign: --name=-x',
   ],
+  [['--name', 'x', '--days', '-3'], "--days '-3' is negative", 'latchkey-server key list --help'],
 ])('what is wrong with %j is one line, and what to do another', (argv, message, hint) => {
-  const wrong = () => readOptions([name], argv, {}, 'latchkey-server key list --help');
+  const wrong = () => readOptions([name, days], argv, {}, 'latchkey-server key list --help');
 
   expect(wrong).toThrow(expect.objectContaining({ message, hint }));
 });

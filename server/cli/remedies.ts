@@ -1,0 +1,67 @@
+import type { Command } from '#admin/command';
+import { AdministrationRefusal } from '#admin/refusal';
+import { CommandError, UsageError } from '#config/usage-error';
+
+// Operations refuse with the names of their fields, and without a next step: they are also those of pages and the API. At the
+// command line, a field is an option or an argument, and the next step is a command.
+
+/** Commands that show what the others of their noun need, where `NOUN list` does not. */
+const shownBy: Readonly<Record<string, string>> = {
+  collection: 'collection show',
+  mail: 'mail set-server',
+  scim: 'scim show',
+};
+
+/** Refusals with the names of options, and with the command that lists what was not found. */
+export function withRemedies(commands: readonly Command[]): Command[] {
+  return commands.map((command) => ({
+    ...command,
+    run: (input, ports) =>
+      command.run(input, ports).catch((error: unknown) => {
+        throw remedied(error, command, { positionals: input.positionals, commands });
+      }),
+  }));
+}
+
+interface Typed {
+  readonly positionals: readonly string[];
+  readonly commands: readonly Command[];
+}
+
+function remedied(error: unknown, command: Command, typed: Typed): unknown {
+  const { cause } = error instanceof Error ? error : {};
+  if (!(cause instanceof AdministrationRefusal)) return error;
+  if (error instanceof UsageError) {
+    const words = problemOf(cause, command) ?? error.message;
+    return new UsageError(words, error.hint, { cause });
+  }
+  if (!(error instanceof CommandError) || error.hint !== undefined) return error;
+  if (cause.code !== 'not_found') return error;
+  return new CommandError(error.message, listing(cause, command, typed), { cause });
+}
+
+/** The problem of the first field, if it is an option: `--expires-in-days must be at least 1`. */
+function problemOf({ fields: [first] }: AdministrationRefusal, { options }: Command) {
+  const field = first?.field.split('.')[0]?.replaceAll(/[A-Z]/g, (one) => `-${one.toLowerCase()}`);
+  const option = options.find(({ name }) => name === field || `${name}s` === field);
+  return option && `--${option.name} ${first?.problem}`;
+}
+
+/** The command that lists what was not found, with the arguments that both take. */
+function listing(
+  { message }: AdministrationRefusal,
+  { words, positionals }: Command,
+  typed: Typed,
+): string | undefined {
+  if (message.startsWith('person ')) return 'latchkey-server user list';
+  const [noun = ''] = words.split(' ');
+  const list = typed.commands.find((one) => one.words === (shownBy[noun] ?? `${noun} list`));
+  if (!list || list.words === words) return undefined;
+  const given = list.positionals.map((usage) => {
+    const plain = usage.replaceAll(/[[\]]/g, '');
+    const at = positionals.findIndex((one) => one.split('/')[0] === plain.split('/')[0]);
+    const text = typed.positionals[at];
+    return text !== undefined && !plain.includes('/') ? text.split('/')[0] : (text ?? usage);
+  });
+  return ['latchkey-server', list.words, ...given].join(' ');
+}
