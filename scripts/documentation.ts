@@ -161,9 +161,9 @@ function serverSections(noun: string): string[] {
 function serverOptions(options: readonly Option[]): string {
   return table(
     ['Option', 'Default', 'Purpose'],
-    options.map(({ name, value, repeated, required, fallback, doc }) => [
+    options.map(({ name, value, repeated, required, fallback, fallbackDoc, doc }) => [
       optionCell(name, value, repeated),
-      fallback === undefined ? (required ? 'required' : '') : `\`${fallback}\``,
+      fallbackDoc ?? (fallback === undefined ? (required ? 'required' : '') : `\`${fallback}\``),
       cell(doc),
     ]),
   );

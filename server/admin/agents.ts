@@ -206,8 +206,13 @@ const agentArgument: Positional = {
 };
 
 const activeAgent: Positional = {
-  usage: 'ID',
+  usage: 'ORG/NAME',
   async read(id, { stores }) {
+    if (id.includes('/')) {
+      const { organization, name } = splitPath(id);
+      await namedOrganization(organization, stores);
+      return { organization, agent: name };
+    }
     const agent = await findAgent(stores.db, id);
     if (agent && agent.revokedAt === undefined) {
       return { organization: agent.organization, agent: agent.name };

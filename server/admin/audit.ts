@@ -5,7 +5,9 @@ import { z } from 'zod';
 import { fields, wholeNumber, words } from './fields.ts';
 import { organizationOperation, personalOperation, type Operation } from './operation.ts';
 import { AdministrationRefusal } from './refusal.ts';
+import { nearest } from 'latchkey-mcp/suggest';
 import { exportAudit } from '#audit/export-audit';
+import { auditSentences } from '#audit/sentences';
 import { listAuditActions, listAuditEvents, type StoredAuditEvent } from '#db/audit';
 import { json } from '#config/option';
 import { type Option } from '#model/option';
@@ -161,7 +163,7 @@ const listCommand: Command = {
   async run(input, { out, ...ports }) {
     const [name] = input.positionals;
     const wanted = { ...(await filterOf(input, ports.stores)), limit: input.must('limit') };
-    const { items } = await (name === undefined
+    const { items, ...rest } = await (name === undefined
       ? administer(installationRead, wanted, ports)
       : administer(
           auditRead,
@@ -177,9 +179,30 @@ const listCommand: Command = {
       outcome: event.outcome,
       times: event.times,
     }));
-    printRows(rows, { json: input.flag('json'), empty: 'no matching events', out });
+    const isJson = input.flag('json');
+    printRows(rows, { json: isJson, empty: 'no matching events', out });
+    const hint = isJson || rows.length > 0 ? undefined : unknownFilter(wanted, rest);
+    if (hint !== undefined) out(`hint: ${hint}`);
   },
 };
+
+/** Why nothing matches, if the filter has an unknown action or actor. */
+function unknownFilter(
+  { action, actor }: { action?: string | undefined; actor?: string | undefined },
+  { actions = [] }: { actions?: readonly string[] },
+): string | undefined {
+  if (action !== undefined && !actions.includes(action) && !Object.hasOwn(auditSentences, action)) {
+    const meant = nearest(action, Object.keys(auditSentences));
+    const ask = meant === undefined ? '' : `; did you mean ${meant}?`;
+    return `no event here has the action ${action}${ask}`;
+  }
+  if (
+    actor === undefined ||
+    /^(?:user|client|key):|^(?:operator|system|scim|anonymous)$/.test(actor)
+  )
+    return undefined;
+  return `--actor '${actor}' is neither an e-mail address nor an actor such as key:key_… or operator`;
+}
 
 const exportCommand: Command = {
   words: 'audit export',

@@ -7,6 +7,7 @@ import type { Input } from '#config/read-options';
 import { UsageError } from '#config/usage-error';
 import { callIdAt } from '#db/calls';
 import { watermarkAt } from '#db/find-calls';
+import { findMember, findUserByEmail } from '#db/people';
 import { callEnds, upstreamAccounts } from '#model/calls';
 import type { Option } from '#model/option';
 import { callExport, callList, callRead, type callViewSchema, mostALimit } from './calls.ts';
@@ -155,6 +156,18 @@ async function firstCalls(
   return items;
 }
 
+/** Why no calls match, if no member has the address that was given. */
+async function unknownPerson(
+  { organization, person = '' }: { organization: string; person?: string | undefined },
+  { stores }: Ports,
+): Promise<string | undefined> {
+  if (!person.includes('@')) return undefined;
+  const { id } = await namedOrganization(organization, stores);
+  const user = await findUserByEmail(stores.db, person);
+  if (user && (await findMember(stores.db, id, user.id))) return undefined;
+  return `no member of ${organization} has the address ${person}`;
+}
+
 const followEveryMs = 1000;
 
 const listCommand: Command = {
@@ -175,7 +188,9 @@ const listCommand: Command = {
     if (!input.flag('follow')) {
       const isJson = input.flag('json');
       const rows = isJson ? items.map(printedCall) : items.map(tableRow);
-      return printRows(rows, { json: isJson, empty: 'no matching calls', out });
+      printRows(rows, { json: isJson, empty: 'no matching calls', out });
+      const hint = isJson || rows.length > 0 ? undefined : await unknownPerson(filter, ports);
+      return hint === undefined ? undefined : out(`hint: ${hint}`);
     }
     const print = (calls: readonly CallView[]) => {
       for (const call of calls.toReversed()) out(JSON.stringify(printedCall(call)));

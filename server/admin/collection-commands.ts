@@ -1,4 +1,4 @@
-import { json } from '#config/option';
+import { endpointBase, json } from '#config/option';
 import { UsageError } from '#config/usage-error';
 import type { ToolSelection } from '#model/tool-rights';
 import {
@@ -51,7 +51,7 @@ function memberIn(text: string): { server: string; selection: ToolSelection } {
 
 /** The collection that `ORG/NAME` names. */
 async function placeIn(text: string, { stores }: Parameters<Command['run']>[1]) {
-  const { organization, name } = splitPath(text);
+  const { organization, name } = splitPath(text, 'desk');
   await namedOrganization(organization, stores);
   return { organization, collection: name };
 }
@@ -80,7 +80,7 @@ async function printUnlisted(
 const create: Command = {
   words: 'collection create',
   positionals: ['ORG/NAME'],
-  options: [memberOption, ...words, json],
+  options: [memberOption, ...words, endpointBase, json],
   doc: 'create a collection: one endpoint made of several servers',
   async run(input, { out, ...ports }) {
     const { organization, collection: name } = await placeIn(input.positionals[0] ?? '', {
@@ -95,7 +95,9 @@ const create: Command = {
     const given = { organization, name, members, ...Object.fromEntries(texts) };
     const made = await administer(collectionCreate, given, ports);
     const isJson = input.flag('json');
-    printMade(factsOf(made), { json: isJson, out });
+    const facts = factsOf(made);
+    const endpoint = `${ports.stores.base ?? ''}${facts.endpoint}`;
+    printMade({ ...facts, endpoint }, { json: isJson, out });
     if (!isJson) await printUnlisted({ organization, members }, { ...ports, out });
   },
 };

@@ -1,6 +1,6 @@
 import { checkBaseUrl } from '#config/base-url';
 import { baseUrl, json } from '#config/option';
-import { UsageError } from '#config/usage-error';
+import { CommandError, UsageError } from '#config/usage-error';
 import {
   assistantFileNames,
   assistantFiles,
@@ -69,15 +69,16 @@ const file: Command = {
     const at = { stores: { ...ports.stores, base }, clock: ports.clock };
     const made = await administer(deploymentFile, given, at);
     const { fileName, mediaType, places, servers, text } = made;
+    // Such a file would forbid every server.
+    if (servers.length === 0) {
+      const hint = `latchkey-server deployment set ${organization}/SERVER --everyone`;
+      throw new CommandError('no server is installed by default', hint);
+    }
     if (input.flag('json')) {
       const facts = { file: name, file_name: fileName, media_type: mediaType, places, servers };
       return printMade({ ...facts, text }, { json: true, out: ports.out });
     }
-    ports.tell(
-      servers.length === 0
-        ? `no server is installed by default: latchkey-server deployment set ${organization}/SERVER --everyone`
-        : `${fileName}: ${assistantFiles[name].effect}`,
-    );
+    ports.tell(`${fileName}: ${assistantFiles[name].effect}`);
     for (const line of text.replace(/\n$/, '').split('\n')) ports.out(line);
   },
 };

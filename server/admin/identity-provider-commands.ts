@@ -21,7 +21,16 @@ import {
 import { printMade } from './print.ts';
 
 const providerArguments = [organizationArgument, textArgument('ID', 'providerId')];
-const columns = ['id', 'name', 'issuer', 'clientId', 'redirectUri', 'status', 'members'] as const;
+const columns = [
+  'id',
+  'name',
+  'issuer',
+  'clientId',
+  'redirectUri',
+  'logoutUri',
+  'status',
+  'members',
+] as const;
 
 const checkCommand: Command = {
   words: 'provider check',

@@ -18,6 +18,7 @@ import {
 import { command, type Command } from './command.ts';
 import { fields, surfaces } from './fields.ts';
 import {
+  mayDo,
   type Actor,
   type AdministrationPorts,
   organizationOperation,
@@ -69,6 +70,10 @@ async function readerOf(
   }
   const member = await findMember(db, id, own ?? userId ?? '');
   if (!member) throw notFound('person');
+  if (!mayDo(member.role, 'notice.manage')) {
+    const why = `${member.email} is neither an owner nor an admin, and gets no notices`;
+    throw new AdministrationRefusal('conflict', why);
+  }
   return { id: member.userId, email: member.email, role: member.role };
 }
 

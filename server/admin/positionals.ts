@@ -79,11 +79,17 @@ export function checkSlug(text: string, what: string): string {
   throw new UsageError(`'${text}' is not a name for ${what}`, `${slugHint}${example}`);
 }
 
-/** Splits `ORG/NAME`. @throws {UsageError} when it is malformed */
-export function splitPath(text: string): { organization: string; name: string } {
+/** Splits `ORG/NAME`. `example` is a name. @throws {UsageError} when it is malformed */
+export function splitPath(
+  text: string,
+  example = 'head-office',
+): { organization: string; name: string } {
   const path = parseServerPath(text);
-  if (!path)
-    throw new UsageError(`'${text}' is not ORG/NAME, for example demo/head-office`, slugHint);
+  if (!path) {
+    const isPath = text.split('/').length === 2;
+    const what = isPath ? 'has no valid names' : 'is not ORG/NAME';
+    throw new UsageError(`'${text}' ${what}, for example acme/${example}`, slugHint);
+  }
   return { organization: path.organization, name: path.server };
 }
 
@@ -102,7 +108,7 @@ export async function namedOrganization(name: string, { db }: Stores): Promise<O
 
 /** @throws {CommandError} when there is no such server. */
 export async function namedServer(path: string, stores: Stores): Promise<ServerRecord> {
-  const { organization, name } = splitPath(path);
+  const { organization, name } = splitPath(path, 'sales');
   await namedOrganization(organization, stores);
   const server = await findServer(stores.db, organization, name);
   if (server) return server;

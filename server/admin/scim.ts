@@ -1,3 +1,4 @@
+import { endpointBase } from '#config/option';
 import { z } from 'zod';
 
 import { countScimGroups } from '#db/scim-groups';
@@ -296,8 +297,9 @@ export const scimCommands: readonly Command[] = [
     doc: 'create a token by which a directory provisions an organization by SCIM; it is shown once',
     prints: tokenPrints,
     secret: 'token',
-    hint: (_, given) =>
-      `the directory sends it to {base}/scim/v2/${organizationIn(given)} as a bearer token`,
+    options: [endpointBase],
+    hint: (_, given, { stores: { base = '{base}' } }) =>
+      `the directory sends it to ${base}/scim/v2/${organizationIn(given)} as a bearer token`,
   }),
   command(scimRotateToken, {
     words: 'scim rotate-token',

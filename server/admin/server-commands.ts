@@ -1,4 +1,4 @@
-import { json, masterKeyFile } from '#config/option';
+import { endpointBase, json, masterKeyFile } from '#config/option';
 import { type Option } from '#model/option';
 import type { Input } from '#config/read-options';
 import { CommandError, UsageError } from '#config/usage-error';
@@ -112,19 +112,13 @@ const reviewTools: Option = {
   doc: 'offer nothing of the server until it is approved: tool accept ORG/SERVER --all',
 };
 
-const endpointBase: Option = {
-  name: 'base-url',
-  value: 'URL',
-  doc: 'the public URL of this server, for the printed endpoint (default: that of the server that ran last here)',
-};
-
 export const serverCreateCommand: Command = {
   words: 'server create',
   positionals: path,
   options: [...upstreamOptions, reviewTools, httpHeaderFile, masterKeyFile, endpointBase, json],
   doc: `create a server: an MCP endpoint and its upstream, which is exactly one of ${upstreamChoices.join(', ')}`,
   async run(input, { out, ...ports }) {
-    const { organization, name } = splitPath(input.positionals[0] ?? '');
+    const { organization, name } = splitPath(input.positionals[0] ?? '', 'sales');
     const given = input.text('base-url');
     const base = given === undefined ? undefined : checkBaseUrl(given);
     await namedOrganization(organization, ports.stores);

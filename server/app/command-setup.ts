@@ -37,6 +37,7 @@ export async function commandSetup(
   providerSetup: ProviderSetup;
   mailSetup: MailSetup;
   contentKey: Pick<Sealing, 'open'>;
+  base: string | undefined;
 }> {
   const mayCreate = (await listSigningKeys(db)).length === 0;
   const file = masterKeyFile ?? join(dataDir, 'master.key');
@@ -59,5 +60,6 @@ export async function commandSetup(
     providerSetup: providerSetup({ base, sealing, guard, resolveTxt: systemTxt(), clock }),
     mailSetup: mailSetup({ sealing, guard, clock, base }),
     contentKey: sealing,
+    base,
   };
 }

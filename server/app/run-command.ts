@@ -9,6 +9,7 @@ import {
   baseUrl,
   databaseUrl,
   dataDir,
+  endpointBase,
   knownBaseUrl,
   masterKeyFile,
   outboundHost,
@@ -86,7 +87,9 @@ export async function runCommand(argv: readonly string[], host: CommandHost): Pr
         ? input.text('master-key-file')
         : undefined,
       outboundHosts: command.options.includes(outboundHost) ? input.list('outbound-host') : [],
-      baseUrl: command.options.includes(knownBaseUrl) ? input.text('base-url') : undefined,
+      baseUrl: [knownBaseUrl, endpointBase].some((one) => command.options.includes(one))
+        ? input.text('base-url')
+        : undefined,
     };
     const setup = await commandSetup(stores.db, place, clock);
     const ports = { stores: { ...stores, ...setup }, clock, out, tell, hashing };

@@ -64,10 +64,10 @@ function optionLines(options: readonly Option[]): string[] {
     return `--${name}${value === undefined ? '' : ` ${value}`}${repeated ? ' …' : ''}`;
   });
   const width = Math.max(...usages.map((usage) => usage.length)) + 2;
-  return options.map(({ fallback, required, doc }, index) => {
+  return options.map(({ fallback, fallbackDoc = fallback, required, doc }, index) => {
     const usage = usages[index] ?? '';
     const more =
-      fallback === undefined ? (required ? ' (required)' : '') : ` (default: ${fallback})`;
+      fallbackDoc === undefined ? (required ? ' (required)' : '') : ` (default: ${fallbackDoc})`;
     return `  ${usage.padEnd(width)}${doc}${more}`;
   });
 }

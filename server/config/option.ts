@@ -24,6 +24,7 @@ export const baseUrl: Option = {
   name: 'base-url',
   value: 'URL',
   fallback: 'http://127.0.0.1:8787',
+  fallbackDoc: 'that of the server that ran last here, or else http://127.0.0.1:8787',
   doc: 'the public URL of the server',
 };
 
@@ -39,6 +40,13 @@ export const knownBaseUrl: Option = {
   name: 'base-url',
   value: 'URL',
   doc: 'the public URL of this server, for authorization servers that it registers with',
+};
+
+/** The public URL, for commands that print an endpoint. */
+export const endpointBase: Option = {
+  name: 'base-url',
+  value: 'URL',
+  doc: 'the public URL of this server, for the printed endpoint (default: that of the server that ran last here)',
 };
 
 export const dynamicRegistration: Option = {

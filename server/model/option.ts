@@ -7,5 +7,7 @@ export interface Option {
   readonly repeated?: boolean;
   readonly required?: boolean;
   readonly fallback?: string;
+  /** What the help says of it, where it depends on the installation. */
+  readonly fallbackDoc?: string;
   readonly doc: string;
 }

@@ -318,5 +318,7 @@ export const serverHelpPages = [
   'server --help',
   'server create --help',
   'restore --help',
+  'help agent revoke',
+  'invitation create --help',
   '--version',
 ];

@@ -38,6 +38,42 @@ describe('what was not found is followed by the command that lists it', () => {
 });
 
 test.each([
+  ['audit list acme --action key.crate', 'did you mean key.create?'],
+  ['audit list acme --actor typo', "--actor 'typo' is neither an e-mail address nor an actor"],
+  ['call list acme --person typo@example.com', 'no member of acme has the address typo@example'],
+])('an empty list is explained: %s', async (line, words) => {
+  await using admin = await terminal();
+
+  const lines = await admin.run(...line.split(' '));
+
+  expect(lines.at(-1)).toMatch(/^hint: /);
+  expect(lines.at(-1)).toContain(words);
+});
+
+test.each([
+  ['server disable acme/Ev', "'acme/Ev' has no valid names, for example acme/sales"],
+  ['server disable web', "'web' is not ORG/NAME, for example acme/sales"],
+  ['deployment file claude-code acme', 'no server is installed by default'],
+  ['notice set acme eve@example.com --frequency daily', 'is neither an owner nor an admin'],
+])('%s is refused: %s', async (line, message) => {
+  await using admin = await terminal();
+  await admin.run(...'user create eve@example.com --organization acme --role member'.split(' '));
+
+  await expect(admin.run(...line.split(' '))).rejects.toThrow(message);
+});
+
+test('agent revoke takes the name of the agent, as the other commands do', async () => {
+  await using admin = await terminal();
+  await admin.run('agent', 'create', 'acme/office');
+
+  await admin.run('agent', 'revoke', 'acme/office');
+
+  expect(await admin.json('agent', 'list', 'acme')).toMatchObject([
+    { name: 'office', revoked_at: admin.clock.now() },
+  ]);
+});
+
+test.each([
   ['organization update acme --call-retention-days 0', '--call-retention-days must be at least 1'],
   [
     'token create dana@example.com --name x --expires-in-days 999',
