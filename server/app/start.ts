@@ -6,7 +6,7 @@ import type { Tracing } from 'latchkey-mcp/tracing';
 import { readTraceOptions } from 'latchkey-mcp/trace-options';
 import { checkBaseUrl, listeningUrl, noteBaseUrl } from '#config/base-url';
 import { startOptions } from '#config/option';
-import { type Input, readOptions } from '#config/read-options';
+import { type Input, misspeltVariables, readOptions } from '#config/read-options';
 import { UsageError } from '#config/usage-error';
 import { batchedSink, jsonLog, type Log, logLevels } from '#log/log';
 import type { Clock } from '#model/clock';
@@ -67,6 +67,11 @@ export async function start(argv: readonly string[], program: StartHost): Promis
   const logSink = batchedSink(own.stderr);
   own.on('exit', () => logSink.flush());
   const log = jsonLog(level, logSink, worker?.number);
+  if (!worker) {
+    for (const { variable, meant } of misspeltVariables(startOptions, own.env)) {
+      log.warn({ variable }, `unknown variable; did you mean ${meant}?`);
+    }
+  }
   const chosen = { input, worker, host, port, base, folder, clock, log };
   const options = readServeOptions({ ...chosen, own, proxy: proxySource(program, folder, input) });
   if (!options.database && !worker) lockUntilExit(own, folder);

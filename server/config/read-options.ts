@@ -59,6 +59,24 @@ export function readOptions(
   };
 }
 
+/**
+ * Variables of the environment that resemble that of an option, and are none: nothing reads them. Other variables with our prefix
+ * may be those of the proxy.
+ */
+export function misspeltVariables(
+  options: readonly Option[],
+  env: Readonly<Record<string, string | undefined>>,
+): { readonly variable: string; readonly meant: string }[] {
+  const prefix = variableOf({ name: '', doc: '' });
+  const known = options.map((option) => variableOf(option).slice(prefix.length));
+  return Object.keys(env).flatMap((variable) => {
+    const word = variable.slice(prefix.length);
+    if (!variable.startsWith(prefix) || known.includes(word)) return [];
+    const meant = nearest(word, known);
+    return meant === undefined ? [] : [{ variable, meant: prefix + meant }];
+  });
+}
+
 function parse(options: readonly Option[], argv: readonly string[], help: string | undefined) {
   try {
     return parseArgs({

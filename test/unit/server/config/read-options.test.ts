@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { startOptions, variableOf } from '#server/config/option';
 import { type Option } from '#server/model/option';
-import { readOptions } from '#server/config/read-options';
+import { misspeltVariables, readOptions } from '#server/config/read-options';
 import { UsageError } from '#server/config/usage-error';
 
 const port: Option = { name: 'port', value: 'N', fallback: '8787', doc: '' };
@@ -109,6 +109,23 @@ test.each([
   const wrong = () => readOptions([name, days], argv, {}, 'latchkey-server key list --help');
 
   expect(wrong).toThrow(expect.objectContaining({ message, hint }));
+});
+
+test('a misspelt variable is found, and a variable of another program is not', () => {
+  const env = {
+    LATCHKEY_BASEURL: 'https://mcp.acme.example',
+    LATCHKEY_BASE_URL: 'https://mcp.acme.example',
+    LATCHKEY_PORTT: '1',
+    LATCHKEY_SECRET_STORE: 'file',
+    LATCHKEY_PROXY: 'http://proxy.acme.example',
+    LATCHKEY_LOG_FILE: 'log',
+    BASE_URL: 'x',
+  };
+
+  expect(misspeltVariables(startOptions, env)).toEqual([
+    { variable: 'LATCHKEY_BASEURL', meant: 'LATCHKEY_BASE_URL' },
+    { variable: 'LATCHKEY_PORTT', meant: 'LATCHKEY_PORT' },
+  ]);
 });
 
 test('a required option may come from the environment', () => {
