@@ -11,12 +11,17 @@ import { invitationImport, invitationPreview, invitationRenew } from './invitati
 import { invitationCreate, invitationList, invitationRevoke } from './invitations.ts';
 import { organizationArgument, organizationIn, textArgument } from './positionals.ts';
 import { type Cell, printMade, printRows } from './print.ts';
+import { AdministrationRefusal } from './refusal.ts';
 
 const createCommand: Command = {
   words: 'invitation create',
   positionals: ['ORG'],
   options: [
-    { name: 'role', value: 'ROLE', required: true, doc: `one of ${roles.join(', ')}` },
+    {
+      name: 'role',
+      value: 'ROLE',
+      doc: `one of ${roles.join(', ')}; required without --from (with it, the default is member)`,
+    },
     { name: 'group', value: 'GROUP', repeated: true, doc: 'a group that the person joins' },
     { name: 'note', value: 'TEXT', doc: 'the intended recipient' },
     { name: 'email', value: 'EMAIL', doc: 'the address of the intended recipient' },
@@ -40,13 +45,15 @@ const createCommand: Command = {
     const organization = input.positionals[0] ?? '';
     const groupIds = await findGroups(organization, input.list('group'), ports);
     const send = input.flag('send');
-    const usual = { organization, role: input.must('role'), groupIds };
+    const role = input.text('role');
+    const usual = { organization, groupIds, ...(role !== undefined && { role }) };
     const file = input.text('from');
     if (file !== undefined) return inviteListed(file, usual, { base, send, input }, ports);
     if (input.flag('preview')) throw new UsageError('--preview needs --from');
+    if (role === undefined) throw new UsageError('--role ROLE is missing');
     const email = input.text('email');
     const wanted = { ...usual, send, note: input.text('note') ?? '', ...(email && { email }) };
-    const { id, role, expiresAt, path } = await administer(invitationCreate, wanted, ports);
+    const { id, expiresAt, path } = await administer(invitationCreate, wanted, ports);
     const facts = { id, role, expires_at: expiresAt, link: base + path };
     printMade(facts, { json: input.flag('json'), secret: 'link', out: ports.out });
   },
@@ -64,9 +71,12 @@ async function inviteListed(
   }
   const wanted = { ...usual, list: textOf(file) };
   const isPreview = input.flag('preview');
-  const { items, skipped } = isPreview
-    ? await administer(invitationPreview, wanted, ports)
-    : await administer(invitationImport, { ...wanted, send }, ports);
+  const invite = isPreview
+    ? administer(invitationPreview, wanted, ports)
+    : administer(invitationImport, { ...wanted, send }, ports);
+  const { items, skipped } = await invite.catch((error: unknown) => {
+    throw faultOfFile(error, file);
+  });
   const rows: Record<string, Cell>[] = items.map((one) => ({
     email: one.email,
     role: one.role,
@@ -80,6 +90,15 @@ async function inviteListed(
   if (!isPreview && items.length > 0) {
     ports.tell('hint: store the links now; they are not shown again');
   }
+}
+
+/** The same error, if it is about the list, with the name of the file and all faulty lines. */
+function faultOfFile(error: unknown, file: string): unknown {
+  const { cause } = error instanceof UsageError ? error : {};
+  const fields = cause instanceof AdministrationRefusal ? cause.fields : [];
+  const problems = fields.flatMap(({ field, problem }) => (field === 'list' ? [problem] : []));
+  if (problems.length === 0) return error;
+  return new UsageError(`--from ${file}, ${problems.join('; ')}`);
 }
 
 const skipWords = {

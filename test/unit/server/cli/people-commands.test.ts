@@ -175,7 +175,7 @@ test('everyone in a file is invited, after a preview that invites no one, and re
   await using folder = await temporaryFolder();
   const file = `${folder.path}/people.csv`;
   writeFileSync(file, 'email,role\nzoe@example.com,viewer\nyan@example.com\neli@example.com');
-  const words = ['acme', '--role', 'member', '--from', file] as const;
+  const words = ['acme', '--from', file] as const;
 
   const preview = await admin.json('invitation', 'create', ...words, '--preview');
   const before = await admin.json('invitation', 'list', 'acme');
@@ -199,10 +199,11 @@ test('everyone in a file is invited, after a preview that invites no one, and re
   await expect(admin.run('invitation', 'renew', 'acme')).rejects.toThrow('--all-expired');
   writeFileSync(file, 'nobody');
   await expect(admin.run('invitation', 'create', ...words)).rejects.toThrow(
-    'list line 1: “nobody” is not an e-mail address',
+    `--from ${file}, line 1: “nobody” is not an e-mail address`,
   );
-  const missing = [...words.slice(0, 4), `${file}.missing`];
+  const missing = ['acme', '--from', `${file}.missing`];
   await expect(admin.run('invitation', 'create', ...missing)).rejects.toThrow('(ENOENT)');
+  await expect(admin.run('invitation', 'create', 'acme')).rejects.toThrow('--role ROLE is missing');
 });
 
 test('an organization requires a second factor, and refuses unknown applications', async () => {
