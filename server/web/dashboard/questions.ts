@@ -108,3 +108,10 @@ export function counted(count: number, one: string, several = `${one}s`): string
   if (count === 0) return `no ${several}`;
   return `${count} ${count === 1 ? one : several}`;
 }
+
+/** `Claude`, `Claude and Cursor`, `Claude, Cursor and Zed`. */
+export function inWords(names: readonly string[]): string {
+  return names.length < 2
+    ? names.join('')
+    : `${names.slice(0, -1).join(', ')} and ${names.at(-1) ?? ''}`;
+}

@@ -80,7 +80,7 @@ export function newThings(kind: PrimitiveKind): string {
 /** Which groups may use what, with a box for each. */
 export function toolAccessPage(data: ToolAccessPageData, frame: Frame): Html {
   const { heading, tabs, kind, list, columns, others, errors, hasGroups } = data;
-  const lead = `Choose for each ${kind}: everyone who can use the server, or only members of some groups. API keys and clients that act for no person can use a restricted ${kind} only if it is chosen for them by name.`;
+  const lead = `Choose for each ${kind}: everyone who can use the server, or only members of some groups. API keys and clients that act for no person can use a restricted ${kind} only if it is chosen for them by name. To restrict a ${kind}, untick Everyone and tick groups.`;
   const content = html`${pageHeading({ heading, lead })}
 ${tabNavigation(tabs)}
 ${partNavigation(data.parts)}

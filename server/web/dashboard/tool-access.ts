@@ -28,7 +28,7 @@ import type {
 import { listQuery } from './lists.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
-import { counted } from './questions.ts';
+import { counted, inWords } from './questions.ts';
 import { serverCrumbs, serverPath, serverTabs } from './servers.ts';
 import { type AccessRow, newThings, toolAccessPage } from './tool-access-page.ts';
 import { toolPreviewPage } from './tool-preview-page.ts';
@@ -221,10 +221,8 @@ const changeMatrix: FormHandler = async (visit, sent, request, reply, { ports })
   }
   if (sent.get('seen') !== seen) return again(stale);
   const changed = entered.filter((row) => !isSame(audienceNow(rules, row), row));
-  const empty = changed.filter(
-    ({ isForEveryone, groupIds }) => !isForEveryone && groupIds.length === 0,
-  );
-  if (empty.length > 0) return again(...empty.map((row) => emptyError(row, matrix)));
+  const errors = entered.flatMap((row) => rowError(row, matrix) ?? []);
+  if (errors.length > 0) return again(...errors);
   const home = request.url.replace(/[?&]done=\w+/, '');
   const done = (what: string) =>
     seeOther(reply, `${home}${home.includes('?') ? '&' : '?'}done=${what}`);
@@ -253,9 +251,8 @@ const changeMatrix: FormHandler = async (visit, sent, request, reply, { ports })
   } catch (refusal) {
     if (!(refusal instanceof AdministrationRefusal) || refusal.code === 'forbidden') throw refusal;
     const now = await openMatrix(visit, request, ports);
-    const isStale = now.seen !== seen;
-    const errors = [isStale ? stale : { field: '', message: `${refusal.message}.` }];
-    return sendMatrix(visit, request, reply, now, { entered, errors });
+    const error = now.seen !== seen ? stale : { field: '', message: `${refusal.message}.` };
+    return sendMatrix(visit, request, reply, now, { entered, errors: [error] });
   }
   return done('saved');
 };
@@ -313,18 +310,19 @@ function entryOf(key: string): Entry | undefined {
   }
 }
 
-/** Groups without a column stay with what they may use. */
+/** Groups without a column stay with what they may use, unless everyone may use it now. */
 function withUnseenGroups(
   row: EnteredRow,
   rules: AccessRules,
   shown: ReadonlySet<string>,
 ): EnteredRow {
+  if (row.isForEveryone) return row;
   const audience = audienceNow(rules, row);
   const unseen = audience === 'everyone' ? [] : [...audience].filter((id) => !shown.has(id));
   return { ...row, groupIds: [...new Set([...row.groupIds, ...unseen])] };
 }
 
-/** Checks the boxes of a column, or unchecks them if all are checked. */
+/** Checks the boxes of a column, or unchecks them if all are checked. A row is for everyone or for groups. */
 function filledRows(rows: readonly EnteredRow[], column: string): EnteredRow[] {
   const named = rows.filter(({ name }) => name !== undefined);
   const isChecked = ({ isForEveryone, groupIds }: EnteredRow) =>
@@ -332,20 +330,32 @@ function filledRows(rows: readonly EnteredRow[], column: string): EnteredRow[] {
   const isFull = named.every(isChecked);
   return rows.map((row) => {
     if (row.name === undefined) return row;
-    const { kind, name, isForEveryone, groupIds } = row;
-    if (column === 'everyone') return { kind, name, groupIds, isForEveryone: !isFull };
-    const others = groupIds.filter((id) => id !== column);
-    return { kind, name, isForEveryone, groupIds: isFull ? others : [...others, column] };
+    if (column === 'everyone') {
+      return { ...row, isForEveryone: !isFull, groupIds: isFull ? row.groupIds : [] };
+    }
+    const others = row.groupIds.filter((id) => id !== column);
+    if (isFull) return { ...row, groupIds: others };
+    return { ...row, isForEveryone: false, groupIds: [...others, column] };
   });
 }
 
-function emptyError(row: EnteredRow, { page }: Matrix): FieldError {
-  const what = row.name ?? newThings(row.kind);
+/** A row needs everyone or groups, and cannot have both. */
+function rowError(row: EnteredRow, { page, columns }: Matrix): FieldError | undefined {
+  const { kind, name, isForEveryone, groupIds } = row;
+  if (isForEveryone !== groupIds.length > 0) return undefined;
+  const what = name ?? newThings(kind);
   const place = page.findIndex((one) => keyOf(one) === keyOf(row));
-  return {
-    field: row.name === undefined ? 'row-later' : `row-${place}`,
-    message: `Choose Everyone or at least one group for ${what}. To take a tool from everyone, hide it on the Tools page.`,
-  };
+  const field = name === undefined ? 'row-later' : `row-${place}`;
+  if (!isForEveryone) {
+    const message = `Choose Everyone or at least one group for ${what}. To take a tool from everyone, hide it on the Tools page.`;
+    return { field, message };
+  }
+  const groups = groupIds.map((id) => columns.find((one) => one.id === id)?.name ?? id);
+  const all = groups.length > 1 ? 'all' : 'both';
+  const ticked = inWords(['Everyone', ...groups]);
+  const restricted = name === undefined ? what : `the ${kind}`;
+  const message = `For ${what}, ${ticked} are ${all} ticked. Untick Everyone to restrict ${restricted} to ${inWords(groups)}.`;
+  return { field, message };
 }
 
 function changedWords(changed: readonly EnteredRow[]): string {

@@ -29,6 +29,7 @@ import { livePath } from './live.ts';
 import { renewedPart } from './lists.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
+import { inWords } from './questions.ts';
 import { serverPath } from './servers.ts';
 
 const home = '/my-servers';
@@ -123,16 +124,10 @@ function usesOf({ grants }: CataloguedServer): readonly string[] {
     const names = [...new Set(of.map(applicationName))];
     const more = names.length - mostNamed;
     const all = more > 0 ? [...names.slice(0, mostNamed), `${more} more`] : names;
-    return `${listed(all)}${device && ` on ${device}`}`;
+    return `${inWords(all)}${device && ` on ${device}`}`;
   });
   const more = uses.length - mostDevices;
   return more > 0 ? [...uses.slice(0, mostDevices), `${more} more devices`] : uses;
-}
-
-function listed(names: readonly string[]): string {
-  return names.length < 2
-    ? names.join('')
-    : `${names.slice(0, -1).join(', ')} and ${names.at(-1) ?? ''}`;
 }
 
 /** A card for each server that the person may use, and for each one that they may ask for. */

@@ -137,6 +137,15 @@ document.addEventListener('pointerdown', ({ target }) => { pointed = target.clos
 document.addEventListener('keydown', () => { pointed = undefined; });
 document.addEventListener('change', ({ target }) => { if (pointed && target === pointed) target.form.requestSubmit(); });
 
+// A row of the matrix is for everyone or for groups.
+document.addEventListener('change', ({ target }) => {
+  const row = target.checked && target.closest('.matrix tr');
+  if (!row) return;
+  const others = row.querySelectorAll(target.closest('.everyone') ? '.of-group :checked' : '.everyone :checked');
+  for (const box of others) box.checked = false;
+  if (others.length > 0) say.textContent = target.closest('.everyone') ? 'The groups are unticked.' : 'Everyone is unticked.';
+});
+
 // After a session ended, show the sign-in page instead of a fragment of it.
 document.addEventListener('htmx:before:response', (event) => {
   const { raw } = event.detail.ctx.response;

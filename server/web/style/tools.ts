@@ -52,8 +52,6 @@ form:has(> [data-count] > button[hidden]) > .actions:not([data-count]) { order: 
 .matrix tbody tr:hover th { background: var(--ground); }
 .matrix td label { display: inline-flex; gap: var(--space-2); align-items: center; justify-content: center; min-width: var(--target); min-height: var(--target); font-weight: 400; cursor: pointer; }
 .matrix td label span { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
-.matrix tr:has(.everyone input:checked) .of-group input { opacity: 0.5; }
-.matrix tr:has(.everyone input:checked) .of-group label span { color: var(--ink-soft); }
 .matrix .later { border-top: 2px solid var(--line); }
 .matrix .nothing { color: var(--ink-soft); text-align: start; }
 .matrix tr.wrong th { box-shadow: inset 3px 0 0 var(--bad); }

@@ -12,7 +12,7 @@ import { recordingUpstream, type RecordingUpstream } from '#support/upstreams/re
 const password = 'correct horse battery';
 const made = z.object({ key: z.string() });
 
-await suite('browser', 'a changed tool in the dashboard', () => {
+await suite('browser', 'tools in the dashboard', () => {
   let server: ServerProcess;
   let upstream: RecordingUpstream;
   let browser: Browser;
@@ -44,7 +44,7 @@ await suite('browser', 'a changed tool in the dashboard', () => {
     await upstream?.[Symbol.asyncDispose]();
   });
 
-  test('is shown with its differences, withheld where an owner wants that, and available once accepted', async () => {
+  test('a changed tool is shown with its differences, withheld where an owner wants that, and available once accepted', async () => {
     const page = `${server.base}/dashboard/acme/servers/sales/tools`;
     describeEcho(upstream, 'Echoes.');
     await owner.goto(page);
@@ -83,5 +83,21 @@ await suite('browser', 'a changed tool in the dashboard', () => {
 
     expect([isHidden, (await list()).includes('keep')]).toEqual([true, true]);
     expect(hiddenProblems).toEqual([]);
+  });
+
+  test('a tool is for everyone or for groups: ticking one unticks the other', async () => {
+    await server.command(['group', 'create', 'acme', 'Finance']);
+    await owner.goto(`${server.base}/dashboard/acme/servers/sales/tools/access`);
+    const [everyone, finance] = ['Everyone: keep', 'Finance: keep'].map((name) =>
+      owner.getByRole('checkbox', { name }),
+    );
+    const boxes = async () => [await everyone?.isChecked(), await finance?.isChecked()];
+    await finance?.check();
+    const restricted = await boxes();
+    await owner.getByRole('status').getByText('Everyone is unticked.').waitFor();
+    await everyone?.check();
+
+    expect(restricted).toEqual([false, true]);
+    expect(await boxes()).toEqual([true, false]);
   });
 });

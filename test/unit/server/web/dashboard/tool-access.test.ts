@@ -122,6 +122,25 @@ test('matrix: no box at all is refused beside its row, and says how to take a to
   expect(text).toMatch(/href="#row-2">Choose Everyone/);
 });
 
+test('matrix: everyone and a group together are refused beside the row, and nothing is saved', async () => {
+  const boxes = {
+    'tool:search': ['everyone', 'group.group_support'],
+    tool: ['everyone', 'group.group_finance', 'group.group_support'],
+    'tool:drop': ['group.group_finance'],
+  };
+  const { status, text } = await post(sent(await open(), boxes));
+
+  expect(status).toBe(422);
+  expect(rowOf(text, 'tool:search')).toContain(
+    'For search, Everyone and Support are both ticked. Untick Everyone to restrict the tool to Support.',
+  );
+  expect(rowOf(text, 'tool')).toContain(
+    'For new tools, Everyone, Finance and Support are all ticked. Untick Everyone to restrict new tools to Finance and Support.',
+  );
+  expect(rowOf(text, 'tool:search')).toMatch(/everyone" checked[^]*group_support" checked/);
+  expect((await rules()).named.tool.drop).toBeUndefined();
+});
+
 test('matrix: rules that someone else changed meanwhile are not overwritten', async () => {
   const fields = sent(await open(), { 'tool:search': ['group.group_support'] });
   await changeToolRules(app.server.stores.db, 'target_sales', {
@@ -192,9 +211,15 @@ test('matrix: a column is checked as a whole, and unchecked again, before anythi
   const again = sent(filled.text, {});
   again.set('step', 'fill:group_support');
   const emptied = await post(again);
+  const opened = sent(filled.text, {});
+  opened.set('step', 'fill:everyone');
+  const forEveryone = await post(opened);
 
   expect(filled.text.match(/group_support" checked/g)).toHaveLength(3);
+  expect(rowOf(filled.text, 'tool:search')).not.toMatch(/everyone" checked/);
   expect(emptied.text).not.toMatch(/group_support" checked/);
+  expect(rowOf(forEveryone.text, 'tool:refund')).toMatch(/everyone" checked/);
+  expect(forEveryone.text).not.toMatch(/group\.\w+" checked/);
   expect((await rules()).named.tool.search).toBe('everyone');
 });
 
