@@ -2,6 +2,7 @@ import { type ServerInUse, serverList, serverRead, type ServerView } from '#admi
 import { ownConnectionRead, type OwnConnectionView } from '#admin/upstream-connections';
 import type { EpochSeconds } from '#model/clock';
 import { listGrantsOfPerson } from '#db/grants';
+import { findServerAccess, mayUseServer } from '#db/server-access';
 import { describeUpstream } from '#model/upstream-kinds';
 import type { ServerHealth } from '#upstreams/health';
 import { applicationName } from '#web/consent';
@@ -58,7 +59,9 @@ const shape = {
 
 const showServers: PageHandler = async (visit, request, reply, { ports }) => {
   const { organization } = visit;
-  const query = listQuery(request, shape);
+  const seesUpstreams = visit.may('server.manage');
+  const columns = shape.columns.filter(({ text }) => text !== 'Upstream' || seesUpstreams);
+  const query = listQuery(request, { ...shape, columns });
   const { items, total } = await visit.perform(serverList, query.input);
   const health = await healthOfAll(items, ports);
   const create = { text: 'Create server', href: `${dashboardPath(organization)}/new-server` };
@@ -67,11 +70,13 @@ const showServers: PageHandler = async (visit, request, reply, { ports }) => {
     // A disabled server may be enabled again: its status is enough, and its name still leads to its page.
     isOver: false,
     cells: [
-      { kind: 'title', of: server, href: serverPath(organization, server.name) },
+      { kind: 'title', of: server, href: serverPath(organization, server.name) } as const,
       healthCell(health.get(server.id), false),
-      { kind: 'text', text: describeUpstream(server.upstream) },
+      ...(seesUpstreams
+        ? [{ kind: 'text', text: describeUpstream(server.upstream) } as const]
+        : []),
       timeCell(server.createdAt),
-    ] as const,
+    ],
   }));
   const list = {
     heading: 'Servers',
@@ -118,6 +123,8 @@ const showServer: PageHandler = async (visit, request, reply, { base, ports }) =
     settings: may('server.manage') ? `${home}/settings` : undefined,
     endpoint,
     problem: health && problemOf(health, server, visit),
+    exclusion: await exclusionOf(server, visit, ports),
+    mayManage: may('server.manage'),
     here: request.url,
     facts: [
       { label: 'Status', cell: healthCell(health, may('server.manage')) },
@@ -157,6 +164,20 @@ const showServer: PageHandler = async (visit, request, reply, { base, ports }) =
   const at = { crumbs: serverCrumbs(visit), live: livePath(organization) };
   return sendDashboardPage(reply, visit, serverPage, data, at);
 };
+
+/** What a person can do who is in none of the groups that a server is restricted to; `undefined` for others. */
+async function exclusionOf(
+  { id, name }: ServerView,
+  { person, organization, may }: DashboardVisit,
+  { db }: Pick<DashboardPorts, 'db'>,
+): Promise<Exclusion | undefined> {
+  if (await mayUseServer(db, person.user.id, `${organization}/${name}`)) return undefined;
+  const home = serverPath(organization, name);
+  if (may('server.manage')) return { link: { text: 'View access', href: `${home}/access` } };
+  const access = await findServerAccess(db, id);
+  const ask = { text: 'Ask for access', href: `${home}/ask` };
+  return { link: access?.isRequestable ? ask : undefined };
+}
 
 /** What the people who manage a server can do about it when calls do not succeed. */
 function problemOf(
@@ -215,6 +236,11 @@ interface Problem {
   readonly link: Link;
 }
 
+/** The next step of a person who cannot use the server; without one, they ask an administrator. */
+interface Exclusion {
+  readonly link: Link | undefined;
+}
+
 /** A server, and the ways to connect to it; `endpoint` is its whole URL. */
 interface ServerPageData {
   readonly heading: Titled;
@@ -227,6 +253,9 @@ interface ServerPageData {
   readonly endpoint: string;
   /** For people who manage it. */
   readonly problem: Problem | undefined;
+  /** For people who cannot use it. */
+  readonly exclusion: Exclusion | undefined;
+  readonly mayManage: boolean;
   /** The path of the page. */
   readonly here: string;
   readonly facts: readonly Fact[];
@@ -252,15 +281,21 @@ function serverPage(data: ServerPageData, frame: Frame): Html {
 ${copyable(endpoint, 'the endpoint')}
 ${factList(facts, now)}
 </section>`;
+  // Those who manage it also read how others connect.
+  const connects = data.exclusion === undefined || data.mayManage;
   const content = html`${pageHeading({ heading, lead: description })}
 ${tabNavigation(tabs)}
 ${isDisabled ? disabledNotice(data.settings) : statusNotice(data.notice)}
+${data.exclusion && !isDisabled && exclusionNotice(data.exclusion)}
 ${renewedPart(data.here, live)}
-<section class="section" aria-labelledby="connect-heading">
+${
+  connects &&
+  html`<section class="section" aria-labelledby="connect-heading">
 <h2 id="connect-heading">Connect an assistant</h2>
 <p class="help">You sign in with your browser, so there is no secret to copy. You lose access when you lose your role here.</p>
 ${instructionList(data.instructions)}
-</section>
+</section>`
+}
 ${
   makes.length > 0 &&
   html`<section class="section" aria-labelledby="make-heading">
@@ -284,6 +319,13 @@ function problemNotice({ reason, link }: Problem): Html {
   return html`<div class="notice warning" role="status">
 <p dir="auto">${reason}</p>
 <p><a class="button" href="${link.href}">${link.text}</a></p>
+</div>`;
+}
+
+function exclusionNotice({ link }: Exclusion): Html {
+  return html`<div class="notice warning">
+<p>You cannot use this server: it is restricted to groups that you are not in.${!link && ' Ask an administrator.'}</p>
+${link && html`<p><a class="button" href="${link.href}">${link.text}</a></p>`}
 </div>`;
 }
 

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
+import { insertGroup } from '#server/db/groups';
+import { setServerAccess } from '#server/db/server-access';
 import { updateServer } from '#server/db/servers';
 import { pageApp, type PageApp } from '#support/page-app';
 
@@ -63,4 +65,46 @@ test('server: its page is renewed when its status changes', async () => {
 
   expect(text).toContain('data-live="/dashboard/acme/live"');
   expect(text).toMatch(/data-renew hx-get="\/dashboard\/acme\/servers\/sales"[^]*Sign-in required/);
+});
+
+test('server: its page says to people outside its groups that they cannot use it, and what they can do', async () => {
+  const { db } = app.server.stores;
+  const admin = await app.browser('abe', { organizationId: 'org_acme', role: 'admin' });
+  const member = await app.browser('max');
+  const shown = async () =>
+    Promise.all([admin, member].map(async ({ cookie }) => (await app.get(path, cookie)).text));
+  const group = { id: 'group_ops', organizationId: 'org_acme', name: 'Ops', createdAt: 1 };
+  await insertGroup(db, group);
+  const open = await shown();
+  const rule = { access: 'groups', groupIds: [group.id] } as const;
+  await setServerAccess(db, 'srv_sales', rule);
+  const closed = await shown();
+  await setServerAccess(db, 'srv_sales', { ...rule, isRequestable: true });
+  const [, asking] = await shown();
+
+  const words = 'You cannot use this server: it is restricted to groups that you are not in.';
+  const connects = (text = '') => [text.includes(words), text.includes('Connect an assistant')];
+  expect(open.map(connects)).toEqual([
+    [false, true],
+    [false, true],
+  ]);
+  expect(closed.map(connects)).toEqual([
+    [true, true],
+    [true, false],
+  ]);
+  expect(closed[0]).toContain(`href="${path}/access">View access</a>`);
+  expect(closed[1]).toContain(`${words} Ask an administrator.`);
+  expect(asking).toContain(`href="${path}/ask">Ask for access</a>`);
+});
+
+test('servers: the list shows the upstreams to those who manage servers only', async () => {
+  const admin = await app.browser('amy', { organizationId: 'org_acme', role: 'admin' });
+  const member = await app.browser('moe');
+  const [managed, seen] = await Promise.all(
+    [admin, member].map(async ({ cookie }) => app.get('/dashboard/acme/servers', cookie)),
+  );
+
+  expect(managed?.text).toMatch(/Upstream\s*<\/th>[^]*Demo library/);
+  expect(seen?.text).toMatch(/servers\/sales"><bdi>sales/);
+  expect(seen?.text).not.toMatch(/Upstream|Demo library/);
 });
