@@ -191,7 +191,7 @@ const showActivity: PageHandler = async (visit, request, reply, { ports }) => {
   const empty = isPartial
     ? 'No calls found yet.'
     : isFiltered
-      ? 'No calls match. Choose an earlier day under “From”, or remove a filter.'
+      ? noneFound(query)
       : `No calls in the last ${usualDays} days. A call appears here a few seconds after it ends.`;
   const heading = isOwn ? 'Your activity' : 'Activity';
   const data = {
@@ -218,6 +218,19 @@ const showActivity: PageHandler = async (visit, request, reply, { ports }) => {
     : undefined;
   return sendDashboardPage(reply, visit, activityPage, data, { crumbs: [{ text: heading }], live });
 };
+
+/** Why a filter may select nothing, and what selects more. */
+function noneFound({ tool, from, until }: ActivityQuery): string {
+  if (tool !== undefined && !tool.includes('*')) {
+    const name = displayName(tool, 60);
+    return `No calls match. The filter is the whole name: ${name}* also finds names that begin with ${name}. Or choose an earlier day under “From”.`;
+  }
+  // The bars and numbers of Usage lead to a moment.
+  if (tool === undefined && (isMoment(from) || isMoment(until))) {
+    return 'No recorded calls. Usage also counts lists and other requests, which Activity records only if the server runs with --call-log-lists.';
+  }
+  return 'No calls match. Choose an earlier day under “From”, or remove a filter.';
+}
 
 /** Sends everything that the filter of the URL selects, not only one page of it. */
 const exportActivity: PageHandler = async (visit, request, reply, { ports }) => {
@@ -399,7 +412,7 @@ ${
 <input id="person" name="person" value="${person}" placeholder="E-mail address" autocomplete="off">`
 }
 <label class="unseen" for="tool">Tool, prompt or resource</label>
-<input id="tool" name="tool" value="${query.tool}" placeholder="Tool, prompt or resource" dir="auto" autocomplete="off">
+<input id="tool" name="tool" value="${query.tool}" placeholder="Tool, such as refund*" dir="auto" autocomplete="off">
 <label class="unseen" for="endpoint">Server</label>
 <select id="endpoint" name="endpoint">
 ${selectOptions(servers)}

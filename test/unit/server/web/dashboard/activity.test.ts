@@ -108,6 +108,25 @@ test.each([
   expect(text.includes('No calls match.')).toBe(count === 0);
 });
 
+test.each([
+  [
+    '?tool=sear',
+    'No calls match. The filter is the whole name: sear* also finds names that begin with sear.',
+  ],
+  ['?tool=refund*', 'No calls match. Choose an earlier day under'],
+  [
+    '?from=2001-01-01T00:00:00Z&until=2001-01-01T01:00:00Z',
+    'No recorded calls. Usage also counts lists and other requests, which Activity records only if the server runs with --call-log-lists.',
+  ],
+])('activity: %s finds nothing and says why', async (query, words) => {
+  const { look } = await recorded('admin', [{ userId: 'user_dora' }]);
+
+  const { text } = await look(query);
+
+  expect(text).toContain('placeholder="Tool, such as refund*"');
+  expect(text).toContain(words);
+});
+
 test('activity: older and newer pages stay stable while calls arrive', async () => {
   const tools = Array.from({ length: 60 }, (_, index) => ({ subject: `tool_${index}` }));
   const { app, cookie, look, nowMs } = await recorded('admin', tools);
