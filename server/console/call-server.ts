@@ -16,6 +16,8 @@ interface ConsoleCall {
   /** The `X-Request-Id` of the page. */
   readonly requestId: string;
   readonly method: string;
+  /** Whether it is no call of the person, but shows them what they can call. Usage does not count it. */
+  readonly isForPage?: boolean;
   readonly params: Readonly<Record<string, unknown>>;
 }
 
@@ -34,7 +36,16 @@ export type CallServer = (call: ConsoleCall) => Promise<ConsoleAnswer>;
 export function consoleCalls(gateway: {
   handle(request: GatewayRequest): Promise<GatewayAnswer>;
 }): CallServer {
-  return async ({ userId, organization, server, address, requestId, method, params }) => {
+  return async ({
+    userId,
+    organization,
+    server,
+    address,
+    requestId,
+    method,
+    params,
+    isForPage,
+  }) => {
     const gone = new AbortController();
     const message = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
     const answer = gateway
@@ -47,6 +58,7 @@ export function consoleCalls(gateway: {
         headers: { 'content-type': 'application/json' },
         rawHeaders: [],
         proved: { type: 'person', userId },
+        isForPage,
         readBody: async () => Buffer.from(message),
         gone: gone.signal,
       })
@@ -96,14 +108,15 @@ export type ToolList = { readonly outcome: 'tools'; readonly tools: readonly Too
 
 /** The tools that this person may call, from at most ten pages. */
 export async function listTools(
-  caller: Omit<ConsoleCall, 'method' | 'params'>,
+  caller: Omit<ConsoleCall, 'method' | 'params' | 'isForPage'>,
   callServer: CallServer,
 ): Promise<ToolList> {
   const tools: Tool[] = [];
   let cursor: string | undefined;
   for (let page = 0; page < mostPages; page += 1) {
     const params = cursor === undefined ? {} : { cursor };
-    const answer = answerResult(await callServer({ ...caller, method: 'tools/list', params }));
+    const list = { ...caller, method: 'tools/list', params, isForPage: true };
+    const answer = answerResult(await callServer(list));
     if (answer.outcome === 'error') return answer;
     const { data } = listSchema.safeParse(answer.result);
     if (!data) return { outcome: 'error', message: 'The list of tools could not be read.' };

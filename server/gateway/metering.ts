@@ -126,7 +126,7 @@ const unanswered: ReadonlySet<RefusalCode> = new Set([
 
 /**
  * Follows one request from its arrival to the end of its answer, and then notes it, once. Only admitted requests whose
- * answer has an end are noted: no notifications and no listening streams.
+ * answer has an end are noted: no notifications, no listening streams, and nothing that a page of ours asks to show.
  */
 export class Metering {
   readonly #startedAt = performance.now();
@@ -157,7 +157,7 @@ export class Metering {
 
   /** Starts counting it, for this caller and server. */
   admitted(admission: Admission): void {
-    this.#admission = admission;
+    if (!this.#request.isForPage) this.#admission = admission;
   }
 
   read(message: ReadMessage): void {
@@ -325,7 +325,7 @@ export class Metering {
 
   /** Usage counts only calls that were admitted. A call that is admitted again, because its body was late, is one of them. */
   #suspended(call: SuspendedCall, facts: AnswerFacts): void {
-    if (this.#admission || this.#request.method !== 'POST') return;
+    if (this.#admission || this.#request.isForPage || this.#request.method !== 'POST') return;
     const durationMs = performance.now() - this.#startedAt;
     this.#ports.ended?.(this.#record(call, 'refused', facts, durationMs));
   }

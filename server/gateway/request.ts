@@ -37,6 +37,11 @@ export interface GatewayRequest {
    */
   readonly proved?: ProvedCredential;
   /**
+   * Whether a page of ours asks, to show what a person can use. It passes all checks, but is no call of that person: it is neither
+   * counted nor recorded.
+   */
+  readonly isForPage?: boolean | undefined;
+  /**
    * Whether another node passed the request on. It is then answered here, whatever session it names: no call is passed
    * on twice.
    */

@@ -10,6 +10,7 @@ import {
 import type { NamedKind } from '#db/rollups';
 import type { Clock, EpochSeconds } from '#model/clock';
 import type { MeteredCall } from '#gateway/metering';
+import { isListMethod } from '#gateway/tool-list';
 import { LimitedMap } from '#model/limited-map';
 import { redact } from 'latchkey-mcp/safe-text';
 import { latencyBucket } from './latencies.ts';
@@ -68,12 +69,13 @@ export class CallMeter {
 
   note(call: MeteredCall): void {
     const { outcome, ms } = call;
+    const isError = outcome === 'tool-error' && !isAbsentList(call);
     const now = this.#ports.clock.now();
     const at = now - (now % 60);
     const bucket = latencyBucket(ms);
     for (const tally of this.#talliesOf(call, at, bucket)) {
       tally.calls += 1;
-      if (outcome === 'tool-error') tally.toolErrors += 1;
+      if (isError) tally.toolErrors += 1;
       else if (outcome === 'refused') tally.refused += 1;
       else if (outcome === 'upstream-error') tally.upstreamErrors += 1;
     }
@@ -116,7 +118,7 @@ export class CallMeter {
       find('application', this.#names.subjectFor(targetId, 'application', name, true));
     }
     if (method === undefined) return found;
-    const isAnswered = outcome === 'ok';
+    const isAnswered = outcome === 'ok' || isAbsentList(call);
     find('method', this.#names.subjectFor(targetId, 'method', method, isAnswered));
     if (tool === undefined) return found;
     const subject = this.#names.subjectFor(targetId, 'tool', tool, isAnswered);
@@ -212,6 +214,13 @@ function add(tally: CallTally, to: Map<string, MutableTally>): void {
 function keyOf({ kind, serverId, targetId, at, bucket, subject }: CallTally): string {
   return `${kind} ${serverId} ${targetId} ${at} ${bucket} ${subject}`;
 }
+
+/** Assistants and collections ask servers for lists that they do not have: no error that anyone can mend. */
+function isAbsentList({ method, errorType }: MeteredCall): boolean {
+  return errorType === methodNotFound && isListMethod(method);
+}
+
+const methodNotFound = '-32601';
 
 /** The person who calls, else the client or key. */
 function callerOf({ userId, credential: { type, id } }: MeteredCall): Caller | undefined {

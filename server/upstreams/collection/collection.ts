@@ -60,13 +60,18 @@ export class Collections {
   }
 
   /** The collection of a target, for one caller. Without one, every request fails. */
-  upstreamOf(target: Target, owner: string, admission: Admission | undefined): Upstream {
+  upstreamOf(
+    target: Target,
+    owner: string,
+    admission: Admission | undefined,
+    isForPage = false,
+  ): Upstream {
     const { upstream } = target;
     if (upstream.kind !== 'collection' || !admission) {
       const error = new UpstreamError('not_served', 'a collection answers callers only');
       return { send: () => Promise.reject(error) };
     }
-    const caller = { owner, admission, target, upstream };
+    const caller = { owner, admission, target, upstream, isForPage };
     return {
       send: async (request) => {
         const message = messageIn(request);
@@ -83,7 +88,7 @@ export class Collections {
     return {
       send: async (request) => {
         const admission = await this.#ports.admit(proved, { organization, server });
-        return this.upstreamOf(target, owner, admission).send(request);
+        return this.upstreamOf(target, owner, admission, true).send(request);
       },
     };
   }

@@ -45,6 +45,8 @@ export interface CollectionCaller {
   readonly admission: Admission;
   readonly target: Target;
   readonly upstream: UpstreamKind<'collection'>;
+  /** Whether a page of ours asks, which is no call of the person. */
+  readonly isForPage: boolean;
   /** The request, which describes the client: what members offer may depend on what it can do. */
   readonly request: Message;
 }
@@ -105,6 +107,7 @@ export async function callMember(
     headers: modernHeaders(message.envelope, headers),
     rawHeaders: [],
     proved: provedTo(caller),
+    isForPage: caller.isForPage,
     readBody: () => message.body,
     message,
     gone: signal,

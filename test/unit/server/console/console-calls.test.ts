@@ -47,6 +47,15 @@ test('a call reaches the gateway as the person, and carries no credential', asyn
   });
 });
 
+test('the list of tools is read for a page, and is no call of the person', async () => {
+  answering('{"result":{"tools":[]}}', '{}');
+  await listTools(asker, callServer);
+  await callServer({ ...asker, method: 'tools/call', params: { name: 'query' } });
+
+  const asked = handle.mock.calls.map(([{ isForPage }]) => isForPage);
+  expect(asked).toEqual([true, undefined]);
+});
+
 describe('an answer', () => {
   const answer = () => callServer({ ...asker, method: 'ping', params: {} });
 

@@ -399,6 +399,18 @@ describe('a person who is signed in at the dashboard', () => {
     );
   });
 
+  test('is not counted for what a page reads to show it', async () => {
+    const scopes = ['mcp:tools:read'] as const;
+    byPerson.mockResolvedValue({ endpoint: someServer(), toolCaller: ofNoPerson, scopes });
+    const answers = [await ask(list, { ...ofDana, isForPage: true })];
+    answers.push(
+      await ask('{"jsonrpc":"2.0","id":8,"method":"tools/call"}', { ...ofDana, isForPage: true }),
+    );
+
+    expect(answers.map(({ status }) => status)).toEqual([200, 403]);
+    expect(note).not.toHaveBeenCalled();
+  });
+
   test('is refused like any other caller where they are not a member', async () => {
     byPerson.mockResolvedValue(undefined);
 

@@ -73,6 +73,20 @@ test('a call counts for its person too, whether an application or a page makes i
   ]);
 });
 
+test('a list that the server does not have is counted, but is no error', async () => {
+  const absent = { tool: undefined, outcome: 'tool-error', errorType: '-32601' } as const;
+  meter.note(call({ ...absent, method: 'prompts/list' }));
+  meter.note(call({ ...absent, method: 'prompts/list', errorType: '-32603' }));
+  meter.note(call({ ...absent, method: 'prompts/get' }));
+  await vi.advanceTimersByTimeAsync(5000);
+
+  expect(
+    written()
+      .filter((one) => /^(method|server)/.test(one))
+      .toSorted(),
+  ).toEqual(['method (other) 1 1 0 0', 'method prompts/list 2 1 0 0', 'server srv_sales 3 2 0 0']);
+});
+
 test('calls are counted for server, credential, method and tool, and written every five seconds', async () => {
   meter.note(call());
   meter.note(call());

@@ -90,3 +90,27 @@ test.each(wanted)(
     expect(ofClosed.asked.slice(1)).toEqual(ofUnknown.asked);
   },
 );
+
+test('collection: members learn that a page asks, and not a caller', async () => {
+  const clock = stillClock();
+  const asked: unknown[] = [];
+  const collections = new Collections({
+    mac: () => '',
+    note: () => Promise.resolve([]),
+    now: () => clock.now(),
+  });
+  collections.open({
+    answer: ({ isForPage }) => {
+      asked.push(isForPage);
+      return jsonAnswer(200, '{"jsonrpc":"2.0","id":"list-0","result":{"tools":[],"ttlMs":0}}');
+    },
+    admit: () => someAdmission(),
+  });
+  const { body } = messageOf('{"jsonrpc":"2.0","id":1,"method":"tools/list"}');
+  const { signal } = new AbortController();
+  const request = { method: 'POST', headers: {}, body, signal } as const;
+  await collections.ofPerson(target, 'probe', 'user_dana').send(request);
+  await collections.upstreamOf(target, 'key:a', someAdmission()).send(request);
+
+  expect(asked).toEqual([true, false]);
+});

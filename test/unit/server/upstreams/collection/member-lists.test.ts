@@ -16,6 +16,7 @@ const member = { id: 'srv_wiki', name: 'wiki' };
 const upstream: UpstreamKind<'collection'> = { kind: 'collection', members: [member], names: [] };
 const collection = {
   owner: 'key:key_a',
+  isForPage: false,
   admission: someAdmission(),
   target: someTarget(),
   upstream,
