@@ -88,7 +88,7 @@ interface Driver<
 }
 
 const intoPrivateNetwork =
-  'is in a private network: use an agent, or ask the operator to start the server with --outbound-host HOST:PORT';
+  'is in a private network: use an agent, or ask the operator to allow it: latchkey-server outbound allow HOST:PORT';
 
 const credentials = {
   /** The `UpstreamAccess` that the server uses: the upstream requires a token. */
@@ -160,7 +160,7 @@ const drivers = {
     view: ({ url }) => ({ url }),
     describe: ({ url }) => url,
     nextStep: ({ url }) => ({
-      text: `The upstream is ${url}. Latchkey reaches it only on the public internet, unless the operator allows its host with --outbound-host. For a private network, use an agent.`,
+      text: `The upstream is ${url}. Latchkey reaches it only on the public internet, unless the operator allows its host with latchkey-server outbound allow. For a private network, use an agent.`,
       link: { text: 'Open settings', to: 'settings' },
     }),
   }),

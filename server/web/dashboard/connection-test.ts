@@ -14,8 +14,8 @@ export interface ConnectionTest {
   readonly heading: string;
   readonly text: string;
   readonly facts: readonly Fact[];
-  /** For a private address: the form of an agent that reaches it, and the option by which the operator allows it. */
-  readonly remedies: { readonly newAgent: string; readonly option: string } | undefined;
+  /** For a private address: the form of an agent that reaches it, and the command with which the operator allows it. */
+  readonly remedies: { readonly newAgent: string; readonly command: string } | undefined;
   /** What to do next. */
   readonly next?: Link;
   /** Whether what was found is no reason to worry, though nothing was called. */
@@ -163,7 +163,7 @@ function remediesFor({ organization, name, url = '' }: Wanted) {
   const query = new URLSearchParams({ ...(name && { server: name }), url });
   return {
     newAgent: `${dashboardPath(organization)}/new-agent?${query.toString()}`,
-    option: `--outbound-host ${hostAndPort(new URL(url))}`,
+    command: `latchkey-server outbound allow ${hostAndPort(new URL(url))}`,
   };
 }
 
@@ -183,8 +183,8 @@ ${
   remedies &&
   html`<p>An agent in that network reaches the server without an open port:</p>
 <p><a class="button" href="${remedies.newAgent}">Create an agent</a></p>
-<p>Or the operator of Latchkey restarts it with this option:</p>
-${copyable(remedies.option, 'the option')}`
+<p>Or the operator of Latchkey allows it with this command, without a restart:</p>
+${copyable(remedies.command, 'the command')}`
 }
 ${
   (next ?? again) !== undefined &&

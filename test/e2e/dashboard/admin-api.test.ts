@@ -219,7 +219,7 @@ test('admin API: an upstream inside the network is refused', async () => {
   const refused = await ask('POST', `${acme}/servers`, { body: { name: 'inside', upstream } });
 
   expect(refused.status).toBe(422);
-  expect(JSON.stringify(refused.json)).toContain('--outbound-host');
+  expect(JSON.stringify(refused.json)).toContain('latchkey-server outbound allow');
 });
 
 test('admin API: an upstream that later leads inside the network is not reached', async () => {

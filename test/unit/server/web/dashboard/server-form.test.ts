@@ -125,7 +125,7 @@ const waysOut = (url: string) => {
   const { host } = new URL(url);
   const query = new URLSearchParams({ server: 'inside', url }).toString().replace('&', '&amp;');
   return {
-    option: `<code>--outbound-host ${host.includes(':') ? host : `${host}:443`}</code>`,
+    command: `without a restart:</p>\n<p class="copied"><code>latchkey-server outbound allow ${host.includes(':') ? host : `${host}:443`}</code>`,
     agent: `href="/dashboard/acme/new-agent?${query}">Create an agent</a>`,
   };
 };
@@ -137,7 +137,7 @@ test('new server: a private address is refused with a remedy, even if confirmed'
   expect(status).toBe(422);
   expect(summary(text)).toContain('The URL is in a private network.');
   expect(text).toContain('10.0.0.5:3000 is in a private network. Check the URL.');
-  expect(text).toContain(waysOut(url).option);
+  expect(text).toContain(waysOut(url).command);
   expect(text).toContain(waysOut(url).agent);
   expect(text).not.toContain('value="anyway"');
   expect(await servers()).not.toContain('inside');
@@ -153,7 +153,7 @@ test('new server: a name that leads to no public address fails the connection te
 
   expect(first.status).toBe(422);
   expect(first.text).toContain(`${reason} Check the URL. Latchkey calls only public addresses`);
-  expect(first.text).toContain(waysOut(url).option);
+  expect(first.text).toContain(waysOut(url).command);
   expect(first.text).toContain(waysOut(url).agent);
   expect(first.text).toContain('value="anyway">Create anyway</button>');
   expect(before).not.toContain('inside');

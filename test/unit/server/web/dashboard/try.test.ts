@@ -54,7 +54,7 @@ test('try page: an administrator of a server that does not answer is told where 
   const next = whereCallsEnd(away, http, visit);
 
   expect(next?.text).toMatch(
-    /https:\/\/mcp\.example\/mcp.*public internet.*--outbound-host.*agent/,
+    /https:\/\/mcp\.example\/mcp.*public internet.*latchkey-server outbound allow.*agent/,
   );
   expect(next?.link.href).toBe('/dashboard/acme/servers/crm/settings');
 });
