@@ -5,6 +5,7 @@ import type { FastifyInstance } from 'fastify';
 import { copyScript } from '#web/scripts/copy';
 import { dashboardScript } from '#web/scripts/dashboard';
 import { passkeysScript } from '#web/scripts/passkeys';
+import { setUpScript } from '#web/scripts/set-up';
 import { stylesheet } from '#web/style/stylesheet';
 
 /** A file that pages refer to. Its path holds the hash of its content, so browsers may cache it forever. */
@@ -18,7 +19,7 @@ interface Asset {
 
 /** The files by their names in code. */
 type Assets = Readonly<
-  Record<'stylesheet' | 'icon' | 'passkeys' | 'copy' | 'htmx' | 'dashboard', Asset>
+  Record<'stylesheet' | 'icon' | 'passkeys' | 'setUp' | 'copy' | 'htmx' | 'dashboard', Asset>
 >;
 
 let made: Assets | undefined;
@@ -29,6 +30,7 @@ export function pageAssets(): Assets {
     stylesheet: asset('latchkey', 'css', 'text/css; charset=utf-8', stylesheet),
     icon: asset('icon', 'svg', 'image/svg+xml', icon),
     passkeys: asset('passkeys', 'js', 'text/javascript; charset=utf-8', passkeysScript),
+    setUp: asset('setup', 'js', 'text/javascript; charset=utf-8', setUpScript),
     copy: asset('copy', 'js', 'text/javascript; charset=utf-8', copyScript),
     htmx: asset('htmx', 'js', 'text/javascript; charset=utf-8', htmxScript()),
     dashboard: asset('dashboard', 'js', 'text/javascript; charset=utf-8', dashboardScript),

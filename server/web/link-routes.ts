@@ -11,8 +11,9 @@ import { beginUpstreamSignIn } from '#accounts/single-sign-on';
 import { findLink, takeLink } from '#db/one-time';
 import { findUser, type User } from '#db/people';
 import { transaction } from '#db/transaction';
-import { slugOf } from '#model/slug';
+import { isSlug, slugOf, slugRule } from '#model/slug';
 import type { FieldError } from './forms.ts';
+import { pageAssets } from './assets.ts';
 import { redirectPage } from './messages.ts';
 import { readCookie, sendPage } from './page-request.ts';
 import { browserCsrfToken, currentPersonOf, type PageRequest, visitOf } from './page-session.ts';
@@ -54,7 +55,7 @@ export function invitationRoutes(
 const showSetUp: SignInPage = async (request, reply, options) => {
   const { linkToken = '' } = request.params;
   if (!(await isSetUpOpen(linkToken, options.people))) throw new AccountRefusal('set_up_expired');
-  const entered = { email: '', organization: options.firstOrganization ?? '' };
+  const entered = { email: '', organization: options.firstOrganization ?? '', name: '' };
   return sendSetUp(request, reply, entered, [], options);
 };
 
@@ -62,18 +63,12 @@ const createOwner: SignInForm = async (form, request, reply, options) => {
   const { base, people, firstOrganization } = options;
   const { linkToken = '' } = request.params;
   if (!(await isSetUpOpen(linkToken, people))) throw new AccountRefusal('set_up_expired');
-  const title = firstOrganization ?? form.get('organization')?.trim() ?? '';
-  const organization = slugOf(title);
-  const { email, password, validPassword, errors } = readAccount(form);
-  if (organization === '' || title.length > 200) {
-    errors.unshift({
-      field: 'organization',
-      message:
-        'Enter a name of at most 200 characters with letters a to z or digits, for its URLs.',
-    });
-  }
+  const chosenName = readOrganization(form, firstOrganization);
+  const { title, name: organization } = chosenName;
+  const { email, password, validPassword, errors: accountErrors } = readAccount(form);
+  const errors = [...chosenName.errors, ...accountErrors];
   if (errors.length > 0) {
-    const entered = { email, organization: title, password: validPassword };
+    const entered = { email, organization: title, name: organization, password: validPassword };
     return sendSetUp(request, reply, entered, errors, options);
   }
   const chosen = { email, password, organization, ...(title !== organization && { title }) };
@@ -82,17 +77,41 @@ const createOwner: SignInForm = async (form, request, reply, options) => {
   return sendOnward(reply, '/dashboard', base);
 };
 
+/**
+ * Reads the title of the first organization and its name in URLs. Without a name, the title gives one; because it can never be changed,
+ * it is used only after the person has seen it.
+ */
+function readOrganization(form: Form, first: string | undefined) {
+  const title = first ?? form.get('organization')?.trim() ?? '';
+  const typed = first ?? form.get('name')?.trim() ?? '';
+  const name = typed || slugOf(title);
+  const errors: FieldError[] = [];
+  if (title === '' || title.length > 200) {
+    const message = 'Enter the name of your organization, of at most 200 characters.';
+    errors.push({ field: 'organization', message });
+  } else if (!isSlug(name)) {
+    const message =
+      name === '' ? 'Enter a name for the URLs, such as acme.' : `The name ${slugRule}.`;
+    errors.push({ field: 'name', message });
+  } else if (typed === '' && name !== title.toLowerCase()) {
+    const message = `URLs would contain ${name}, which can never be changed. Shorten it, or choose Create account again to keep it.`;
+    errors.push({ field: 'name', message });
+  }
+  return { title, name, errors };
+}
+
 function sendSetUp(
   request: PageRequest,
   reply: FastifyReply,
-  entered: { email: string; organization: string; password?: string | undefined },
+  entered: { email: string; organization: string; name: string; password?: string | undefined },
   errors: readonly FieldError[],
   { base, firstOrganization }: PeopleRoutesOptions,
 ) {
   const action = `/set-up/${request.params['linkToken'] ?? ''}`;
   const asksOrganization = firstOrganization === undefined;
   const data = { ...entered, action, asksOrganization, errors };
-  return sendPage(reply, setUpPage, data, { csrfToken: browserCsrfToken(request, reply, base) });
+  const csrfToken = browserCsrfToken(request, reply, base);
+  return sendPage(reply, setUpPage, data, { csrfToken, scripts: [pageAssets().setUp.path] });
 }
 
 /** Reads the e-mail address and password of a new account, and finds errors in them. */

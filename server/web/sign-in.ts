@@ -148,7 +148,10 @@ interface SetUpPageData {
   /** The path of this page. */
   readonly action: string;
   readonly email: string;
+  /** The title of the organization. */
   readonly organization: string;
+  /** Its name in URLs. */
+  readonly name: string;
   /** Whether the page asks for the organization's name. */
   readonly asksOrganization: boolean;
   /** A valid password that was typed beside another field's error. */
@@ -158,7 +161,7 @@ interface SetUpPageData {
 
 /** Creates the first owner. */
 export function setUpPage(data: SetUpPageData, frame: Frame): Html {
-  const { action, email, organization, asksOrganization, password, errors } = data;
+  const { action, email, organization, name, asksOrganization, password, errors } = data;
   const title = errors.length > 0 ? 'Not set up yet' : 'Set up';
   const organizationField = textField({
     name: 'organization',
@@ -168,7 +171,16 @@ export function setUpPage(data: SetUpPageData, frame: Frame): Html {
     autocomplete: 'organization',
     focus: errors.length === 0,
     attributes: html`spellcheck="false" maxlength="200"`,
-    help: 'Example: Acme GmbH. Its URLs then contain acme-gmbh, which cannot be changed.',
+    help: 'The name that people see, such as Acme GmbH. You can change it later.',
+  });
+  const nameField = textField({
+    name: 'name',
+    label: 'Name in URLs',
+    value: name,
+    error: errorOf(errors, 'name'),
+    autocomplete: 'off',
+    attributes: html`spellcheck="false" autocapitalize="none" maxlength="63" data-slug-of="organization"`,
+    help: 'Every URL contains it, and it can never be changed. A short one is best, such as acme: lower-case letters, digits and hyphens.',
   });
   const emailField = textField({
     name: 'email',
@@ -179,7 +191,7 @@ export function setUpPage(data: SetUpPageData, frame: Frame): Html {
     autocomplete: 'username',
     focus: !asksOrganization && errors.length === 0,
   });
-  const fields = html`${asksOrganization && organizationField} ${emailField}
+  const fields = html`${asksOrganization && html`${organizationField} ${nameField} `}${emailField}
 ${newPasswordFields({ error: errorOf(errors, 'password'), kept: password })}
 <button class="primary">Create account</button>`;
   const content = html`<div>

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { HashingQueue } from '#server/accounts/hashing-queue';
 import { csrfToken } from '#server/accounts/sessions';
@@ -6,8 +7,10 @@ import { insertGroup } from '#server/db/groups';
 import { insertInvitation } from '#server/db/invitations';
 import { insertLink } from '#server/db/one-time';
 import { deleteUser, listUsers } from '#server/db/people';
+import { slugOf } from '#server/model/slug';
 import { hashSecret } from '#server/secrets/secrets';
 import { cookieName } from '#server/web/page-request';
+import { setUpScript } from '#server/web/scripts/set-up';
 import { newestEvents } from '#support/newest-events';
 import { pageApp, type PageApp } from '#support/page-app';
 
@@ -107,7 +110,12 @@ async function emptyInstallation() {
   await insertLink(stores.db, hashSecret(linkToken), { type: 'set-up' }, clock.now() + 60);
   const token = randomBytes(24).toString('base64url');
   const cookie = `${cookieName('latchkey-browser', empty.server.base)}=${token}`;
-  const setUp = (chosen: { email: string; organization: string; repeated?: string }) => {
+  const setUp = (chosen: {
+    email: string;
+    organization: string;
+    name?: string;
+    repeated?: string;
+  }) => {
     const form = { password, repeated: password, csrf_token: csrfToken(token), ...chosen };
     const body = new URLSearchParams(form).toString();
     return empty.post({ path: `/set-up/${linkToken}`, cookie, body });
@@ -125,14 +133,49 @@ test('the first owner lands on the first steps of their organization', async () 
   expect(home.text).toContain('First steps');
 });
 
-test('set-up: a name as people write it becomes the title, and its form for URLs the name', async () => {
+test('set-up: the name in URLs is shown before it is used, and can be another one', async () => {
   await using empty = await emptyInstallation();
+  const typed = { email: 'olga@example.com', organization: 'Müller & Söhne GmbH' };
 
-  const made = await empty.setUp({ email: 'olga@example.com', organization: 'Newcomers GmbH' });
-  const home = await empty.get('/dashboard/newcomers-gmbh', made.cookies.join('; '));
+  const asked = await empty.setUp(typed);
+  const people = await listUsers(empty.server.stores.db);
+  const wrong = await empty.setUp({ ...typed, name: 'Müller' });
+  const made = await empty.setUp({ ...typed, name: 'mueller' });
+  const home = await empty.get('/dashboard/mueller', made.cookies.join('; '));
 
-  expect(made.status).toBe(303);
-  expect(home.text).toContain('Newcomers GmbH');
+  expect([asked.status, wrong.status, made.status]).toEqual([422, 422, 303]);
+  expect(asked.text).toContain(
+    'URLs would contain muller-sohne-gmbh, which can never be changed. Shorten it, or choose Create account again to keep it.',
+  );
+  expect(asked.text).toMatch(/id="name"[^>]* value="muller-sohne-gmbh"/);
+  expect(people).toEqual([]);
+  expect(wrong.text).toContain('The name must be lower-case letters, digits and hyphens');
+  expect(home.text).toContain('Müller &amp; Söhne GmbH');
+});
+
+test('set-up: a script shows the name that the server makes of a title, until another one is typed', () => {
+  const name = { value: '', dataset: { slugOf: 'organization' } };
+  const typing: (() => void)[] = [];
+  const title = { value: '', addEventListener: (_: string, act: () => void) => typing.push(act) };
+  const document = { querySelector: () => name, getElementById: () => title };
+  runInNewContext(setUpScript, { document });
+  const type = (text: string) => {
+    title.value = text;
+    for (const act of typing) act();
+    return name.value;
+  };
+
+  for (const text of [
+    'Acme',
+    'Müller & Söhne GmbH & Co. KG',
+    'Straße №1',
+    '株式会社',
+    'x-'.repeat(99),
+  ]) {
+    expect(type(text)).toBe(slugOf(text));
+  }
+  name.value = 'mueller';
+  expect(type('Müller AG')).toBe('mueller');
 });
 
 test('set-up: a valid password stays in the form beside an error in another field', async () => {
