@@ -209,7 +209,8 @@ function inUse({ name, servers, restricted }: GroupView): string {
   return `${what} ${are} restricted to ${name}: first open ${them} to everyone, or choose other groups`;
 }
 
-type Restricted = GroupView['restricted'][number];
+/** Something of a server that only members of a group may use. */
+export type Restricted = GroupView['restricted'][number];
 
 /** `get-env of everything`, `the prompt greet of everything`, `other tools of everything`. */
 function restrictedText({ server, kind, name }: Restricted): string {

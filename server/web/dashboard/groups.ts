@@ -8,11 +8,13 @@ import {
   groupDelete,
   groupList,
   groupRead,
+  type Restricted,
 } from '#admin/groups';
 import { notFound } from '#admin/refusal';
 import { findOrganization } from '#db/organizations';
 import { findMember, findUserByEmail } from '#db/people';
 import { findServerTitles } from '#db/servers';
+import { defaultKindOf } from '#db/tool-rules';
 import {
   errorOf,
   errorSummary,
@@ -21,8 +23,8 @@ import {
   postForm,
   textField,
 } from '#web/forms';
-import { html, type Html } from '#web/html';
-import { dashboardPath, type Frame, layout, pageHeading } from '#web/layout';
+import { displayName, html, type Html } from '#web/html';
+import { dashboardPath, type Frame, layout, type Link, pageHeading } from '#web/layout';
 import { seeOther } from '#web/page-request';
 import { dataTable, type Table } from '#web/tables';
 import { titleWithName } from '#web/titles';
@@ -36,7 +38,9 @@ import type {
 } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
-import { questionRoutes, type Question } from './questions.ts';
+import { counted, questionRoutes, type Question } from './questions.ts';
+import { serverPath } from './servers.ts';
+import { newThings } from './tool-access-page.ts';
 
 const toRead = 'people.read';
 const toManage = 'people.manage';
@@ -83,13 +87,14 @@ async function sendGroups(
   );
   const table: Table = {
     caption: 'Groups',
-    columns: ['Name', 'People', 'Servers'].map((text) => ({ text })),
+    columns: ['Name', 'People', 'Servers', 'Tools'].map((text) => ({ text })),
     rows: items.map((group) => ({
       id: group.id,
       cells: [
         { kind: 'name', text: group.name, href: `${homeOf(organization)}/${group.id}` },
         { kind: 'text', text: String(group.members) },
         { kind: 'text', text: group.servers.map(nameOf).join(', ') || 'None' },
+        { kind: 'text', text: String(group.restricted.length || 'None') },
       ],
     })),
     empty: { text: 'No groups yet. Create one to restrict a server to its members.' },
@@ -127,11 +132,27 @@ async function sendGroup(
   const group = await visit.perform(groupRead, { groupId });
   const home = `${homeOf(organization)}/${groupId}`;
   const mayManage = visit.may('people.manage');
-  const nameOf = await serverNames(organization, group.servers, ports);
+  const { restricted } = group;
+  const named = [...group.servers, ...restricted.map(({ server }) => server)];
+  const nameOf = await serverNames(organization, named, ports);
   const servers = group.servers.map(nameOf);
-  const data = { ...group, servers, home, mayManage, entered, errors };
+  const tools = restricted.map((one) => ({
+    text: `${one.kind === 'tool' || one.name === null ? '' : `${one.kind} `}${displayName(one.name ?? newThings(one.kind), 60)}`,
+    server: nameOf(one.server),
+    href: accessPath(organization, one),
+  }));
+  const data = { ...group, servers, tools, home, mayManage, entered, errors };
   const crumbs = [{ text: 'Groups', href: homeOf(organization) }, { text: group.name }];
   return sendDashboardPage(reply, visit, groupPage, data, { crumbs });
+}
+
+/** The page that says who can use it. */
+function accessPath(organization: string, { server, kind, name }: Restricted): string {
+  const query = new URLSearchParams({
+    state: defaultKindOf(kind),
+    ...(name !== null && { filter: name }),
+  });
+  return `${serverPath(organization, server)}/tools/access?${query.toString()}`;
 }
 
 const showGroup: PageHandler = (visit, request, reply, { ports }) =>
@@ -230,6 +251,8 @@ ${postForm(frame, { action, novalidate: true }, fields)}
 interface GroupPageData {
   readonly name: string;
   readonly servers: readonly string[];
+  /** What only members of some groups can use of a server, this group among them. */
+  readonly tools: readonly (Link & { readonly server: string })[];
   readonly people: readonly {
     readonly id: string;
     readonly email: string;
@@ -245,29 +268,52 @@ interface GroupPageData {
 
 /** One group: its members and how they were added, its servers, and the identity provider's groups that map to it. */
 function groupPage(data: GroupPageData, frame: Frame): Html {
-  const { name, servers, home, mayManage, errors } = data;
+  const { name, servers, tools, mayManage, errors } = data;
   const title = errors.length > 0 ? 'Not changed' : name;
   const lead =
     servers.length > 0
       ? `Gives access to ${servers.join(', ')}`
-      : 'No server is restricted to this group.';
+      : tools.length > 0
+        ? ''
+        : 'No server and no tool is restricted to this group.';
   const content = html`${pageHeading({ heading: name, lead })}
 ${errorSummary(errors)}
 ${peopleSection(data, frame)}
+${data.tools.length > 0 && toolsSection(data.tools)}
 ${mappingSection(data, frame)}
-${
-  mayManage &&
-  html`<section class="section" aria-labelledby="delete-heading">
+${mayManage && deleteSection(data)}`;
+  return layout({ title, width: 'text' }, frame, content);
+}
+
+const mostTools = 100;
+
+function toolsSection(tools: GroupPageData['tools']): Html {
+  const more = tools.length - mostTools;
+  return html`<section class="section" aria-labelledby="tools-heading">
+<h2 id="tools-heading">Tools restricted to this group</h2>
+<ul class="rows">
+${tools.slice(0, mostTools).map(({ text, server, href }) => html`<li><div><a href="${href}" dir="auto">${text}</a> of ${server}</div></li>`)}
+${more > 0 && html`<li>${counted(more, 'more', 'more')}</li>`}
+</ul>
+</section>`;
+}
+
+function deleteSection({ servers, tools, home }: GroupPageData): Html {
+  const isInUse = servers.length > 0 || tools.length > 0;
+  const what = servers.length > 0 ? 'on the Access page of each server' : 'under Who can use what';
+  return html`<section class="section" aria-labelledby="delete-heading">
 <h2 id="delete-heading">Delete group</h2>
 <ul class="rows">
 <li>
-<div>Delete this group. Its members stay in the organization.</div>
-<a class="button danger" href="${home}/delete" data-question>Delete group</a>
+${
+  isInUse
+    ? html`<div>This group cannot be deleted while anything is restricted to it. Open that to everyone, or choose other groups for it, ${what}.</div>`
+    : html`<div>Delete this group. Its members stay in the organization.</div>
+<a class="button danger" href="${home}/delete" data-question>Delete group</a>`
+}
 </li>
 </ul>
-</section>`
-}`;
-  return layout({ title, width: 'text' }, frame, content);
+</section>`;
 }
 
 const addedBy = {

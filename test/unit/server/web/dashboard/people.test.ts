@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
+import { changeToolRules } from '#server/db/tool-rules';
 import { insertGroup, insertGroupMember, listGroupMappings } from '#server/db/groups';
 import { listInvitations } from '#server/db/invitations';
 import { findMember } from '#server/db/people';
@@ -103,6 +104,38 @@ test('group: a mapping is made and ended', async () => {
   expect(made).toMatchObject([{ externalName: 'crm/sales' }]);
   expect(page).toMatch(/name="externalName" value="crm\/sales">/);
   expect(await mappings()).toEqual([]);
+});
+
+test('group: its page lists the tools that are restricted to it, and it is not deleted meanwhile', async () => {
+  const { db } = app.server.stores;
+  const audience = new Set(['group_sales']);
+  const free = await show('/groups/group_sales');
+  await changeToolRules(db, 'target_sales', {
+    others: { prompt: audience },
+    named: [
+      { kind: 'tool', name: 'refund', audience },
+      { kind: 'resource', name: 'stock:///secret', audience },
+      { kind: 'tool', name: 'search', audience: 'everyone' },
+    ],
+  });
+  const used = await show('/groups/group_sales');
+  const list = await show('/groups');
+  const tools = [
+    ...used.matchAll(/<a href="([^"]+\/tools\/access[^"]*)"[^>]*>([^<]+)<\/a> of (\w+)/g),
+  ];
+
+  expect(free).toContain('No server and no tool is restricted to this group.');
+  expect(free).toContain('/groups/group_sales/delete"');
+  expect(used).toContain('Tools restricted to this group');
+  expect(
+    tools.map(([, href = '', name, server]) => [href.replace(/.*access/, ''), name, server]),
+  ).toEqual([
+    ['?state=tool&amp;filter=refund', 'refund', 'sales'],
+    ['?state=prompt', 'new prompts', 'sales'],
+    ['?state=resource&amp;filter=stock%3A%2F%2F%2Fsecret', 'resource stock:///secret', 'sales'],
+  ]);
+  expect(used).not.toContain('/groups/group_sales/delete"');
+  expect(list).toMatch(/group_sales"[^]*data-label="Tools"[^>]*><span[^>]*>3</);
 });
 
 test('access of a server: a change names who gains and loses it, and takes effect once confirmed', async () => {
