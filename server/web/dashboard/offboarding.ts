@@ -25,6 +25,17 @@ export function offboardingRoutes(guard: DashboardGuard): void {
 
 const nouns = { key: 'API key', client: 'OAuth client', agent: 'Agent' } as const;
 
+/** What a person owns; the key of an agent opens no server. */
+export function ownedNoun({
+  kind,
+  agent,
+}: {
+  readonly kind: keyof typeof nouns;
+  readonly agent: string | null;
+}): string {
+  return kind === 'key' && agent !== null ? 'Agent key' : nouns[kind];
+}
+
 /** The path of the page where a key, client or agent is managed. */
 function ownedPath(organization: string, { kind, id, name, server, agent }: OwnedView): string {
   const home = dashboardPath(organization);
@@ -47,7 +58,7 @@ export function ownedTable(
       id: one.id,
       cells: [
         { kind: 'name', text: displayName(one.name), href: ownedPath(organization, one) },
-        { kind: 'text', text: nouns[one.kind] },
+        { kind: 'text', text: ownedNoun(one) },
         { kind: 'text', text: placeOf(one) },
         timeCell(one.createdAt),
         timeCell(one.lastUsedAt, one.kind === 'agent' ? '' : 'Never'),
@@ -146,8 +157,10 @@ const offboard: FormHandler = async (visit, sent, { params: { userId = '' } }, r
     return resourceId === undefined || to === 'as-all' ? [] : [{ resourceId, to }];
   });
   const to = sent.get('to');
-  await visit.perform(personOffboard, { userId, except, ...(to !== undefined && { to }) });
-  return seeOther(reply, `${dashboardPath(visit.organization)}/people?done=offboarded`);
+  const change = { userId, except, ...(to !== undefined && { to }) };
+  const { handedOver } = await visit.perform(personOffboard, change);
+  const done = new URLSearchParams({ done: 'offboarded', taken: String(handedOver) });
+  return seeOther(reply, `${dashboardPath(visit.organization)}/people?${done.toString()}`);
 };
 
 interface OffboardingPageData {
@@ -200,7 +213,7 @@ ${shown.map((one) => {
   const place = placeOf(one);
   return html`<li>
 <div><strong dir="auto">${displayName(one.name)}</strong>
-<p class="help">${nouns[one.kind]}${place && html` of <span dir="auto">${place}</span>`}${one.agent !== null && ' · goes with the agent unless you choose otherwise'} · ${one.lastUsedAt === null ? (one.kind === 'agent' ? html`created ${relativeTime(one.createdAt, now)}` : 'never used') : html`last used ${relativeTime(one.lastUsedAt, now)}`}</p></div>
+<p class="help">${ownedNoun(one)}${place && html` of <span dir="auto">${place}</span>`}${one.agent !== null && ' · goes with the agent unless you choose otherwise'} · ${one.lastUsedAt === null ? (one.kind === 'agent' ? html`created ${relativeTime(one.createdAt, now)}` : 'never used') : html`last used ${relativeTime(one.lastUsedAt, now)}`}</p></div>
 <div class="actions"><label class="unseen" for="${id}">Who takes over ${one.name}</label>
 <select id="${id}" name="${id}">${selectOptions([asAll, ...others])}</select></div>
 </li>`;

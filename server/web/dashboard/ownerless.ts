@@ -18,6 +18,7 @@ import {
 import { queryChoice, seeOther } from '#web/page-request';
 import { relativeTime } from '#web/tables';
 import type { DashboardGuard, DashboardVisit, FormHandler, PageHandler } from './guard.ts';
+import { ownedNoun } from './offboarding.ts';
 import { sendDashboardPage } from './page.ts';
 import { peopleTabs } from './people.ts';
 
@@ -103,8 +104,6 @@ interface OwnerlessData {
   readonly now: number;
 }
 
-const nouns = { key: 'API key', client: 'OAuth client', agent: 'Agent' } as const;
-
 /** What needs an owner. */
 function ownerlessPage(data: OwnerlessData, frame: Frame): Html {
   const { items, tokens, provisioning } = data;
@@ -143,7 +142,7 @@ function ownerlessRow(
 <select id="${id}" name="owner">${selectOptions(owners)}</select> <button>Hand over</button>`;
   return html`<li>
 <div><strong>${displayName(item.name)}</strong> ${state}
-<p class="help">${nouns[item.kind]}${where !== null && html` of ${where}`} · ${item.formerEmail === null ? 'owner deleted' : displayName(item.formerEmail)} left ${relativeTime(item.ownerlessAt, now)}</p></div>
+<p class="help">${ownedNoun(item)}${where !== null && html` of ${where}`} · ${item.formerEmail === null ? 'owner deleted' : displayName(item.formerEmail)} left ${relativeTime(item.ownerlessAt, now)}</p></div>
 ${mayManage && postForm(frame, { action: `${at}/${item.id}`, className: 'actions' }, form)}
 </li>`;
 }
