@@ -45,7 +45,7 @@ export function listPage(data: ListPageData, frame: Frame): Html {
   const { heading, lead, action, tabs, list, isSearchable, here } = data;
   const tab = tabs?.entries.find(({ isHere }) => isHere)?.text;
   const name = titleText(heading);
-  const title = tab === undefined ? name : `${tab} of ${name}`;
+  const title = tab === undefined || typeof heading === 'string' ? name : `${tab} of ${name}`;
   const rows = html`${dataTable(data.table)}
 ${pager(list)}
 ${data.more}`;

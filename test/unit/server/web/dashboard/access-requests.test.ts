@@ -60,6 +60,7 @@ test('access request: without a reason it is not sent; with one it is shown, esc
   expect(none.text).toContain('The reason is empty.');
   expect(twice.status).toBe(409);
   expect(page.text).toContain('&lt;b&gt;the quarter&lt;/b&gt; ends');
+  expect(listed.text).toContain('<title>Requests · Latchkey</title>');
   expect(listed.text).toContain('&lt;b&gt;the quarter&lt;/b&gt; ends');
   expect(withdrawn.location).toBe(`${home}/my-servers?done=withdrawn`);
   expect(await own()).toMatchObject({ status: 'withdrawn' });
