@@ -108,6 +108,7 @@ async function sendSettings(
   const { items: domains } = await visit.perform(domainList);
   const data = {
     base: signInSettingsPath(visit.organization),
+    organization: visit.organization,
     providers: providerTable(visit, providers, ports.clock.now()),
     domains,
     mayManage: visit.may(toManage),
@@ -397,6 +398,7 @@ function checksOf({ checkAgain, checkedPeople, failingSince, failure }: Provider
 interface SettingsData {
   /** The path of this page. */
   readonly base: string;
+  readonly organization: string;
   readonly providers: Table;
   readonly domains: readonly DomainView[];
   readonly mayManage: boolean;
@@ -433,7 +435,10 @@ ${domainSection(data, frame)}
   return layout({ title, width: 'table' }, frame, content);
 }
 
-function domainSection({ base, domains, mayManage, fields }: SettingsData, frame: Frame): Html {
+function domainSection(
+  { base, organization, domains, mayManage, fields }: SettingsData,
+  frame: Frame,
+): Html {
   const add = html`${fields}
 <div class="actions"><button>Add domain</button></div>`;
   return html`<section class="section narrow" aria-labelledby="domains-heading">
@@ -448,7 +453,7 @@ ${
   one.status === 'unproved' &&
   html`<p class="help">Create a TXT record with the name</p>${copyable(one.recordName, 'the name of the record')}
 <p class="help">and the value</p>${copyable(one.recordValue, 'the value of the record')}
-<p class="help">In a closed network, ask the operator: <code>latchkey-server domain confirm</code></p>`
+<p class="help">In a closed network, ask the operator: <code>latchkey-server domain confirm ${organization} ${one.domain}</code></p>`
 }
 ${one.provedBy === 'operator' && html`<p class="help">Confirmed by the operator of this server.</p>`}
 ${one.provedBy === 'dns' && html`<p class="help">Keep the TXT record ${one.recordName}: it is checked again.</p>`}</div>

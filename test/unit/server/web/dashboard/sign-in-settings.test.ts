@@ -176,6 +176,7 @@ test('sign-in settings: a provider is changed, disabled, enabled and removed, an
   const enabled = await post(`${page}/enable`);
   const kept = await record();
   const domain = await post(`${home}/domains`, { domain: 'more.example' });
+  const listed = await app.get(home, owner.cookie);
   const unproved = await post(`${home}/domains/more.example/prove`);
   const removedDomain = await post(`${home}/domains/more.example/remove`);
   const removed = await post(`${page}/remove`);
@@ -184,6 +185,7 @@ test('sign-in settings: a provider is changed, disabled, enabled and removed, an
     [edited, disabled, enabled, domain, removedDomain, removed].map(({ status }) => status),
   ).toEqual(Array(6).fill(303));
   expect(kept).toMatchObject({ name: 'New name', clientId: 'latchkey', disabledAt: undefined });
+  expect(listed.text).toContain('latchkey-server domain confirm acme more.example');
   expect(unproved.text).toContain('has no TXT record');
   expect(await record()).toBeUndefined();
 });
