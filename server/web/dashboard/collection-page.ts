@@ -52,6 +52,8 @@ interface NewCollectionData {
   };
   readonly servers: readonly { readonly name: string; readonly text: string }[];
   readonly sum: CollectionSum;
+  /** Chosen servers whose tools are not known yet. */
+  readonly unlisted: readonly string[];
   readonly errors: readonly FieldError[];
 }
 
@@ -85,7 +87,7 @@ ${checkboxes({
   })),
 })}
 ${formActions('Create collection', cancel)}
-${runningCount(sum)}`;
+${runningCount(sum, data.unlisted)}`;
   const content = html`${pageHeading({ heading, lead })}
 ${errorSummary(errors)}
 ${postForm(frame, { action, novalidate: true }, fields)}`;
@@ -308,7 +310,10 @@ function nameTable(
         cells: mayManage ? [...cells, { kind: 'actions', actions: [action] }] : cells,
       };
     }),
-    empty: { text: 'None yet. Names appear when someone lists the tools of the collection.' },
+    empty: {
+      text: 'None yet. Names appear when someone lists the tools of the collection.',
+      action: { text: 'Open Tools to list them now', href: `${home}/tools` },
+    },
     now,
   };
 }

@@ -7,6 +7,7 @@ import type { Db } from '#db/transaction';
 import type { Target } from '#model/endpoints';
 import type { ToolSelection } from '#model/tool-rights';
 import { html, type Html } from '#web/html';
+import { inWords } from './questions.ts';
 
 /** How much assistants get to read. */
 export interface CollectionSum {
@@ -66,6 +67,21 @@ export async function includedTools(
     .map((name) => ({ server, name }));
 }
 
+/** Those of the servers whose tools are not known, because no one has listed them yet. */
+export async function unlistedServers(
+  db: Db,
+  organization: string,
+  servers: readonly string[],
+): Promise<readonly string[]> {
+  const known = await Promise.all(
+    servers.map(async (server) => {
+      const found = await findServer(db, organization, server);
+      return found && listNamed(db, found.target, found.target.rules ?? noToolRules);
+    }),
+  );
+  return servers.filter((_, place) => known[place]?.every(({ kind }) => kind !== 'tool'));
+}
+
 /** With more tools than these, some assistants leave tools out. */
 export const fewTools = 40;
 export const manyTools = 128;
@@ -89,20 +105,25 @@ function aboutWords(count: number): string {
   return count.toLocaleString('en', { maximumSignificantDigits: 2 });
 }
 
-function choiceWords(sum: CollectionSum): string {
+function choiceWords(sum: CollectionSum, unlisted: readonly string[]): string {
   const limits = assistants.flatMap(({ text, most }) =>
     most === undefined ? [] : [`${text} shows ${sum.tools > most ? `only ${most}` : most}`],
   );
-  return `With this choice, the collection has ${sizeWords(sum)}. ${limits.join(', ')}.`;
+  const have = unlisted.length === 1 ? 'has not listed its' : 'have not listed their';
+  const missing =
+    unlisted.length === 0
+      ? ''
+      : ` ${inWords(unlisted)} ${have} tools yet, so they are not counted.`;
+  return `With this choice, the collection has ${sizeWords(sum)}.${missing} ${limits.join(', ')}.`;
 }
 
 /**
  * What the choice in a form amounts to. It is counted again as boxes are ticked, or with a button. It comes after the button that saves, which
  * the Enter key stands for.
  */
-export function runningCount(sum: CollectionSum): Html {
+export function runningCount(sum: CollectionSum, unlisted: readonly string[] = []): Html {
   return html`<div class="actions" data-count>
-<p role="status">${choiceWords(sum)}</p>
+<p role="status">${choiceWords(sum, unlisted)}</p>
 <button name="count" value="1">Count again</button>
 </div>`;
 }

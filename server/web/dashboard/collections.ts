@@ -13,6 +13,7 @@ import { serverList } from '#admin/servers';
 import { usableBy } from '#db/explained-rights';
 import { findUserByEmail, listMemberships } from '#db/people';
 import { findServer } from '#db/servers';
+import { isSlug, slugRule } from '#model/slug';
 import type { FieldError } from '#web/forms';
 import { dashboardPath } from '#web/layout';
 import { queryChoice, queryText, seeOther } from '#web/page-request';
@@ -25,7 +26,7 @@ import {
   newCollectionPage,
   type Preview,
 } from './collection-page.ts';
-import { includedTools, shownTools, sumOf } from './collection-sums.ts';
+import { includedTools, shownTools, sumOf, unlistedServers } from './collection-sums.ts';
 import { formFor } from './forms.ts';
 import type {
   DashboardGuard,
@@ -107,6 +108,7 @@ async function sendNew(
     typed,
     servers: await possibleMembers(visit),
     sum: await sumOf(db, organization, withoutCollisions(tools.flat())),
+    unlisted: await unlistedServers(db, organization, typed.members),
     errors,
   };
   const servers = { text: 'Servers', href: `${home}/servers` };
@@ -126,7 +128,10 @@ const create: FormHandler = async (visit, sent, _request, reply, { ports }) => {
   const typed = { name: sent.get('name') ?? '', title: sent.get('title') ?? '', members };
   if (sent.has('count')) return sendNew(visit, reply, typed, ports);
   if (members.length === 0) {
-    const errors = [{ field: 'members', message: 'Choose at least one server.' }];
+    const errors = [
+      ...(isSlug(typed.name) ? [] : [{ field: 'name', message: `The name ${slugRule}.` }]),
+      { field: 'members', message: 'Choose at least one server.' },
+    ];
     return sendNew(visit, reply, typed, ports, errors);
   }
   try {

@@ -41,7 +41,12 @@ async function listed(of: Readonly<Record<string, readonly string[]>>): Promise<
 }
 
 test('new collection: servers are chosen, and what is missing or taken is said', async () => {
-  const nothing = await post(`${acme}/new-collection`, { name: 'work' });
+  const nothing = await post(`${acme}/new-collection`, { name: 'my work' });
+  const counted = await post(`${acme}/new-collection`, {
+    count: '1',
+    'members.sales': 'sales',
+    'members.support': 'support',
+  });
   const taken = await post(`${acme}/new-collection`, { name: 'sales', 'members.sales': 'sales' });
   const made = await post(`${acme}/new-collection`, {
     name: 'work',
@@ -51,10 +56,16 @@ test('new collection: servers are chosen, and what is missing or taken is said',
   });
 
   expect(nothing.text).toContain('Choose at least one server.');
+  expect(nothing.text).toContain('The name must be lower-case letters, digits and hyphens');
+  expect(counted.text).toContain(
+    'sales and support have not listed their tools yet, so they are not counted.',
+  );
   expect(taken.text).toContain('already exists');
   expect(taken.text).toMatch(/id="members-sales"[^>]* checked/);
   expect(made.location).toBe(`${home}/members?done=created`);
-  expect(await get(`${home}/members`)).toContain('Everyday work');
+  const members = await get(`${home}/members`);
+  expect(members).toContain('Everyday work');
+  expect(members).toContain(`href="${home}/tools">Open Tools to list them now</a>`);
 });
 
 test('members: a name that another server has waits until it is renamed, and a viewer only reads', async () => {
