@@ -208,7 +208,8 @@ function entriesIn(
 /** Reads `dana@example.com`, or `Dana Miller <dana@example.com>`. */
 function readAddress(typed: string): { readonly email: string; readonly name: string } | Wrong {
   const [, written = '', inside] = /^(.*?)<([^<>]*)>$/s.exec(typed) ?? [];
-  const email = (inside ?? typed).trim();
+  // Signs at the end of a list or a sentence come with what is pasted.
+  const email = (inside ?? typed).trim().replace(/[;,.]+$/, '');
   const name = written
     .replaceAll(/["\p{Cc}]/gu, ' ')
     .trim()

@@ -58,6 +58,11 @@ test.each([
     'a@x.org; b@x.org;\nc@x.org',
     ['a@x.org member', 'b@x.org member', 'c@x.org member'],
   ],
+  [
+    'signs after pasted addresses',
+    'a@x.org, b@x.org;\nc@x.org.',
+    ['a@x.org member', 'b@x.org member', 'c@x.org member'],
+  ],
   ['a name before an address', 'Ann Lee <a@x.org>', ['a@x.org member']],
   ['columns in their usual order', 'a@x.org,Admin,Sales', ['a@x.org admin Sales']],
   ['named columns in another order', 'Groups;E-Mail\nsales;a@x.org', ['a@x.org member Sales']],
