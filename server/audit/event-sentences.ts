@@ -149,6 +149,7 @@ const partPatterns: ReadonlyMap<string, RegExp> = new Map([
   ['client', /\bclient:(\S+?)(?:\/cs_\w+)?$/],
   ['person', /\b(?:user|scim):(\S+)/],
   ['organization', /\borganization:(\S+)/],
+  ['owned', /^(?:key|client|agent):(\S+)/],
   ['agent', /\bagent:[^\s/]+\/(\S+)/],
   // `tool:{organization}/{server}/{name}` of a change, `server:… tool:{name}` of a call on a page.
   ['tool', /\btool:(?:[^\s/]+\/[^\s/]+\/)?(.+)$/],

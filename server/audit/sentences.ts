@@ -188,7 +188,7 @@ export const auditSentences = {
     'what {person}, who left, had created for the directory: {detail}',
   ],
   'leaver.suspend': ['suspended', 'suspend', 'what {person}, who left, had created: {detail}'],
-  'leaver.hand-over': ['handed over', 'hand over', '{detail}'],
+  'leaver.hand-over': ['handed over', 'hand over', '{owned} to {person}'],
   'mail.list': ['listed', 'list', 'the mails'],
   'mail.manage': ['managed', 'manage', 'the mail server'],
   'mail.read': ['viewed', 'view', 'the mails'],

@@ -136,7 +136,7 @@ export async function findAuditedNames(
     .selectFrom('membership')
     .select('person_id')
     .where('organization_id', 'in', own);
-  const inOrganization = (table: 'api_key' | 'oauth_client' | 'person_group') =>
+  const inOrganization = (table: 'api_key' | 'oauth_client' | 'agent' | 'person_group') =>
     db
       .selectFrom(table)
       .select(['id', 'name'])
@@ -154,6 +154,7 @@ export async function findAuditedNames(
     ...provisioned.map(({ id, person_id: person, name }) => ({ id: person ?? id, name })),
     ...(await inOrganization('api_key')),
     ...(await inOrganization('oauth_client')),
+    ...(await inOrganization('agent')),
     ...(await inOrganization('person_group')),
     ...(await db
       .selectFrom('webhook')

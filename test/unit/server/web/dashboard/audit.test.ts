@@ -4,6 +4,7 @@ import { expect, onTestFinished, test } from 'vitest';
 
 import { auditSentences } from '#server/audit/sentences';
 import { insertAuditEvent } from '#server/db/audit';
+import { insertAgent } from '#server/db/agents';
 import { insertKey } from '#server/db/keys';
 import { insertOrganization } from '#server/db/organizations';
 import { insertUser } from '#server/db/people';
@@ -26,6 +27,12 @@ async function logged(
   const titledIds = { id: 'srv_titled', targetId: 'target_titled' };
   const titled = { ...titledIds, organizationId: 'org_acme', name: 'titled', createdAt: 1 };
   await insertServer(db, { ...titled, title: 'Sales <EMEA>', upstream: { kind: 'demo' } });
+  await insertAgent(db, {
+    id: 'agent_office',
+    organizationId: 'org_acme',
+    name: 'office',
+    createdAt: 1,
+  });
   const theirIds = { id: 'srv_other', targetId: 'target_other' };
   const theirs = { ...theirIds, organizationId: 'org_other', name: 'theirs', createdAt: 1 };
   await insertServer(db, { ...theirs, upstream: { kind: 'demo' } });
@@ -98,6 +105,11 @@ test.each([
     'group.add-member',
     'group:group_x user:user_dora',
     'user_dora@example.com added user_dora@example.com to the group group_x',
+  ],
+  [
+    'leaver.hand-over',
+    'agent:agent_office user:user_dora',
+    'user_dora@example.com handed over office to user_dora@example.com',
   ],
   ['key.rotate', 'key:key_gone/key_new', 'user_dora@example.com rotated the API key key_gone'],
   ['something.new', 'x', 'user_dora@example.com did something.new: x'],
