@@ -187,6 +187,7 @@ async function sendSettings(
   const { notice, entered, errors } = { notice: undefined, ...unchanged, ...shown };
   const data = {
     action: `${dashboardPath(organization)}/settings`,
+    home: dashboardPath(organization),
     entered,
     mayManage: may('organization.manage'),
     links: [
@@ -277,6 +278,8 @@ function usedNow({ people, connections }: ConnectedApps): string {
 /** The settings of an organization, and errors in the entered ones. */
 interface SettingsPageData {
   readonly action: string;
+  /** The path of the organization's pages. */
+  readonly home: string;
   readonly entered: Entered;
   readonly mayManage: boolean;
   /** Pages of more settings, for people who may see them, each with what it is for. */
@@ -291,7 +294,7 @@ interface SettingsPageData {
 
 /** The title of an organization and its rules. */
 function settingsPage(data: SettingsPageData, frame: Frame): Html {
-  const { action, entered, mayManage, links, connected, errors } = data;
+  const { action, home, entered, mayManage, links, connected, errors } = data;
   const title = errors.length > 0 ? 'Not saved' : 'Settings';
   const lead = mayManage ? '' : 'Only an owner can change these settings.';
   const here = {
@@ -304,6 +307,7 @@ ${mayManage && html`<div class="actions"><button class="primary">Save</button></
 ${statusNotice(data.notice)}
 ${errorSummary(errors)}
 ${postForm(frame, { action, novalidate: true }, fields)}
+${errors.some(({ field }) => field === 'rule') && html`<p class="help">Set up a second factor under <a href="/account">Your account</a>, or test an identity provider under <a href="${home}/sign-in">Sign-in</a>.</p>`}
 <p class="help">To map identity-provider groups, open a group under Groups.</p>
 ${
   links.length > 0 &&

@@ -111,6 +111,14 @@ test('organization settings: each rule about applications says how many people u
   expect(text).toContain('No one uses them now.');
 });
 
+test('organization settings: a rule that locks its owner out is refused, with a link to what is missing', async () => {
+  const { status, text } = await save({ title: 'Strict', 'rule.secondFactorRequired': 'on' });
+
+  expect(status).toBe(422);
+  expect(text).toContain('set one up first');
+  expect(text).toContain('<a href="/account">Your account</a>');
+});
+
 test('organization settings: an owner without a second factor can require one', async () => {
   const passkey = { id: 'key', userId: 'user_olga', name: 'Laptop', publicKey: 'AA', counter: 0 };
   const times = { createdAt: 1, lastUsedAt: undefined };
