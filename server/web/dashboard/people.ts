@@ -10,12 +10,13 @@ import {
   tabNavigation,
   type Tabs,
 } from '#web/layout';
-import { queryChoice, queryText } from '#web/page-request';
+import { queryText } from '#web/page-request';
 import { dataTable, type Table, timeCell } from '#web/tables';
-import type { DashboardGuard, DashboardVisit, PageHandler } from './guard.ts';
+import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
 import { queryCache, type QueryCache } from './live.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions } from './ports.ts';
+import { counted } from './questions.ts';
 
 /** `/people`: the members of an organization. */
 export function peopleRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
@@ -23,9 +24,17 @@ export function peopleRoutes(guard: DashboardGuard, { ports }: DashboardOptions)
 }
 
 const toRead = 'people.read';
-const notices = {
-  offboarded: 'Offboarded. What the person could use in this organization has ended.',
-};
+
+/** What was done on the page before, and what is left to do elsewhere. */
+function noticeOf(request: DashboardRequest): string | undefined {
+  if (queryText(request, 'done') !== 'offboarded') return undefined;
+  const taken = Math.min(Number(queryText(request, 'taken')) || 0, 9999);
+  const handedOver =
+    taken > 0
+      ? ` ${counted(taken, 'key, client or agent has', 'keys, clients and agents have')} a new owner.`
+      : '';
+  return `Offboarded. What the person could use in this organization has ended.${handedOver} Remove them in your directory and at your identity provider, too.`;
+}
 
 const showPeople =
   (cached: QueryCache): PageHandler =>
@@ -68,7 +77,7 @@ const showPeople =
         ? { text: 'Invite people', href: `${path}/invite-several` }
         : undefined,
       tabs: peopleTabs(visit, 'people'),
-      notice: queryChoice(request, 'done', notices),
+      notice: noticeOf(request),
       filter: { path, text },
       people,
       next: next === null ? undefined : `${path}?${query.toString()}`,

@@ -19,7 +19,14 @@ import type { EpochSeconds } from '#model/clock';
 import { applicationName } from '#web/consent';
 import { postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
-import { dashboardPath, type Frame, layout, pageHeading, statusNotice } from '#web/layout';
+import {
+  dashboardPath,
+  type Frame,
+  layout,
+  type Link,
+  pageHeading,
+  statusNotice,
+} from '#web/layout';
 import { queryText, seeOther } from '#web/page-request';
 import { dataTable, relativeTime, type Table, timeCell } from '#web/tables';
 import { auditSentencesOf } from './audit.ts';
@@ -164,9 +171,11 @@ const showPerson: PageHandler = async (visit, request, reply, { ports }) => {
   const mayChange = may('people.manage') && (person.role !== 'owner' || may('owners.manage'));
   const done = queryText(request, 'done');
   const now = ports.clock.now();
+  const groups = `${dashboardPath(organization)}/groups`;
   const data = {
     ...person,
-    groups: person.groups.map(({ name }) => name),
+    groups: person.groups.map(({ id, name }) => ({ text: name, href: `${groups}/${id}` })),
+    groupsPage: groups,
     now,
     notice: notices[done ?? ''] ?? personQuestions.find(({ path }) => path === done)?.done,
     roles: mayChange ? roleChoices(may('owners.manage'), person.role) : undefined,
@@ -327,7 +336,9 @@ const personQuestion = (asked: PersonQuestion): Question => ({
 interface PersonPageData {
   readonly email: string;
   readonly role: Role;
-  readonly groups: readonly string[];
+  readonly groups: readonly Link[];
+  /** Where groups are changed. */
+  readonly groupsPage: string;
   readonly secondFactor: boolean;
   /** Whether they can read stored arguments and results. */
   readonly auditor: boolean;
@@ -375,7 +386,7 @@ ${statusNotice(data.notice)}
 <dl class="facts beside">
 <div>
 <dt>Groups</dt>
-<dd>${groups.join(', ') || 'None'}</dd>
+<dd>${groups.map(({ text, href }, place) => html`${place > 0 && ', '}<a href="${href}" dir="auto">${text}</a>`)}${groups.length === 0 && html`None. <a href="${data.groupsPage}">Add them under Groups</a>`}</dd>
 </div>
 <div>
 <dt>Second factor</dt>
@@ -394,7 +405,13 @@ ${tableSection(
   data.applications.total > 0 &&
     html`<p><a href="${data.consents}">${data.applications.total > mostShown ? `All ${data.applications.total} consents are under Consents` : 'Withdraw under Consents'}</a></p>`,
 )}
-${data.devices}
+${
+  data.devices ||
+  html`<section class="section" aria-labelledby="devices-heading">
+<h2 id="devices-heading">Devices</h2>
+<p class="lead">No device has access for this person.</p>
+</section>`
+}
 ${data.owned && tableSection('owned', 'Keys, clients and agents', data.owned)}
 ${data.calls}
 ${data.signIns && tableSection('sign-ins', 'Sign-ins', data.signIns, html`<p><a href="${data.audit}">Everything that this person did</a></p>`)}

@@ -1,10 +1,18 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import { changeToolRules } from '#server/db/tool-rules';
-import { insertGroup, insertGroupMember, listGroupMappings } from '#server/db/groups';
+import {
+  insertGroup,
+  insertGroupMember,
+  listGroupMappings,
+  removeGroupMember,
+} from '#server/db/groups';
+import { insertAgent } from '#server/db/agents';
+import { insertKey } from '#server/db/keys';
 import { listInvitations } from '#server/db/invitations';
 import { findMember } from '#server/db/people';
 import { findServerAccess, setServerAccess } from '#server/db/server-access';
+import { newKey } from '#support/made-records';
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
 
 const home = '/dashboard/acme';
@@ -83,6 +91,41 @@ test('person: their role is chosen on their page, and changed by it', async () =
   expect(before).toMatch(/id="role-viewer" value="viewer"[^>]* checked/);
   expect(before).not.toContain('id="role-owner"');
   expect([status, member?.role]).toEqual([303, 'member']);
+});
+
+test('person: their groups are links, and their page says that no device has access', async () => {
+  await insertGroupMember(app.server.stores.db, 'org_acme', 'group_sales', 'adam');
+  const [inOne, inNone] = [await show('/people/adam'), await show('/people/olga')];
+  await removeGroupMember(app.server.stores.db, 'org_acme', 'group_sales', 'adam');
+
+  expect(inOne).toContain(`href="${home}/groups/group_sales" dir="auto">Sales &amp; more</a>`);
+  expect(inNone).toContain(`href="${home}/groups">Add them under Groups</a>`);
+  expect(inNone).toContain('No device has access for this person.');
+});
+
+test('person: after offboarding, the list says who took over how much, and what is left to do', async () => {
+  await app.browser('lea', { organizationId: 'org_acme', role: 'admin' });
+  const { db } = app.server.stores;
+  const createdBy = 'user:lea';
+  const agent = { id: 'agent_office', organizationId: 'org_acme', name: 'office', createdAt: 1 };
+  await insertAgent(db, { ...agent, createdBy });
+  await insertKey(db, newKey({ id: 'key_lea', createdBy }));
+  const keyOwner = { type: 'agent', agentId: agent.id } as const;
+  await insertKey(db, newKey({ id: 'key_office', hash: 'office', owner: keyOwner, createdBy }));
+  const page = await show('/people/lea/offboard');
+  const { location = '' } = await send('/people/lea/offboard', { to: 'olga' });
+
+  expect(page).toMatch(/Agent key of <span dir="auto">office</);
+  expect(await show(location.replace(home, ''))).toContain(
+    'has ended. 3 keys, clients and agents have a new owner. Remove them in your directory and at your identity provider, too.',
+  );
+});
+
+test('group: a name that another group has is refused, also in other capitals', async () => {
+  const { status, text } = await send('/groups', { name: 'SALES & MORE' });
+
+  expect(status).toBe(422);
+  expect(text).toContain('A group Sales &amp; more already exists.');
 });
 
 test('group: the name of a refused mapping is shown again', async () => {
