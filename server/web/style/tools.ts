@@ -86,6 +86,6 @@ function matrixInRows(where: string, matrix = ''): string {
   ${table} tbody th { position: static; flex: 1 0 100%; }
   ${table} tbody tr { display: flex; flex-wrap: wrap; gap: 0 var(--space-4); }
   ${table} .fill { display: none; }
-  ${table} tr:has(.everyone input:checked) .of-group { display: none; }
+  ${table} tr:not(.wrong):has(.everyone input:checked) .of-group { display: none; }
 }`;
 }
