@@ -30,6 +30,8 @@ export const accessScenes: Scene = async ({ dana, browser, furnished, album }) =
   await signInAs(visitor, server, viola);
   await visitor.open('/my-servers');
   await album.take(visitor.page, 'my-servers-askable');
+  await visitor.open('/servers/warehouse');
+  await album.take(visitor.page, 'server-outside-groups');
   const [first] = await listRequestableServers(db, userId, organizationId, 1);
   await visitor.open(`/servers/${first?.name}/ask`);
   await album.take(visitor.page, 'ask-access');

@@ -99,6 +99,7 @@ export const toolScenes: Scene = async ({ dana, furnished, album }) => {
     'tool-page': `${tools}/one?name=find_item`,
     'tool-page-corrected': `${tools}/one?name=reserve_item`,
     'tool-page-instructions': `${tools}/one?kind=instructions&name=instructions`,
+    'group-tools': '/groups/group_1',
     'tools-check-empty': `${tools}/check`,
     'tools-check': `${tools}/check?who=viola@example.com`,
     'tools-check-unknown': `${tools}/check?who=nobody@example.com`,
