@@ -176,6 +176,8 @@ function tokenWords({ code, message }: TokenError, login: string): Words {
     case 'signed_out':
     case 'narrow':
       return { message: `sign-in needed: ${message}`, hint: login, data: { remedy: login } };
+    case 'not_chosen':
+      return { message, hint: `run ${login} again` };
     case 'withdrawn':
       return { message, hint: contactAdministrator };
     case 'signing_in':
@@ -302,7 +304,7 @@ export function troubleOf(error: unknown, mode: SignInMode): 'offline' | 'signed
   }
   // In the mode `always`, requests wait for the person to sign in. This request fails, and the next one waits.
   if (!(error instanceof TokenError) || mode === 'always') return undefined;
-  return error.code === 'signed_out' || error.code === 'signing_in' ? 'signed_out' : undefined;
+  return ['signed_out', 'signing_in', 'not_chosen'].includes(error.code) ? 'signed_out' : undefined;
 }
 
 /** The command that signs in to a connection. */

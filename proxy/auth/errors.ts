@@ -62,7 +62,8 @@ export class LoopbackError extends Error {
 /**
  * `rejected`: the server issued the rejected token again. `busy`: another process holds the lock. `no_lock`: the lock cannot be
  * created. `signed_out`: a person has to sign in. `signing_in`: a sign-in is open in the browser. `narrow`: a person is signed
- * in, and has to sign in again for more scopes. `withdrawn`: the server said that the person has no access any more.
+ * in, and has to sign in again for more scopes. `not_chosen`: the person signed in for several servers, but not for this one.
+ * `withdrawn`: the server said that the person has no access any more.
  */
 export class TokenError extends Error {
   override readonly name = 'TokenError';
@@ -73,6 +74,7 @@ export class TokenError extends Error {
     | 'signed_out'
     | 'signing_in'
     | 'narrow'
+    | 'not_chosen'
     | 'withdrawn';
 
   constructor(code: TokenError['code'], message: string, options?: ErrorOptions) {

@@ -317,7 +317,14 @@ async function signInShared(
   const before = wider ? (previous.scope?.split(' ') ?? []) : [];
   const withPage = async () => {
     const scopes = [...before, ...(await marks.wantedScopes())];
-    return joinList(account, list, await signInToList(shared, { ...page, scopes }));
+    const signedIn = await signInToList(shared, { ...page, scopes });
+    return joinList(account, list, signedIn).catch((error: unknown) => {
+      const { cause } = error instanceof TokenError ? error : {};
+      if (!(cause instanceof OAuthError && cause.details.error === 'invalid_target')) throw error;
+      const { name } = account.connection;
+      const message = `you did not choose ${name} on the page, so you are not signed in to it`;
+      throw new TokenError('not_chosen', message, { cause: error });
+    });
   };
   if (rebind || wider) return withPage();
   return signInLock.hold(`sign in ${shared.vault.account}`, async () => {

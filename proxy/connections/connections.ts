@@ -208,11 +208,11 @@ export class Connections {
 
   /** Revokes the access at the server, deletes the connection with its secrets, and removes it from assistants' files. */
   async remove(name: string): Promise<Removed & UninstalledEverywhere> {
-    const [{ registered, removeConnection }, { leaveServerList, storedListOf }] = await Promise.all(
+    const [{ registered, removeConnection }, { leaveServerList, listLeftWith }] = await Promise.all(
       [import('./registry.ts'), import('./my-servers.ts')],
     );
     const known = await registered(name, this.#own, this.#host);
-    const list = known && (await storedListOf(known.url, this.#own, this.#host));
+    const list = known && (await listLeftWith(known, this.#own, this.#host));
     const removed = await removeConnection(name, this.#own, this.#host);
     if (list !== undefined) await leaveServerList(removed.connection, list, this.#own, this.#host);
     const [{ uninstallEverywhere }, { endUnusedSignIn }] = await Promise.all([

@@ -17,7 +17,7 @@ import { keepServers, serverLists, serversOf } from '#config/server-lists';
 import { defaultStateDirectory } from '#config/user-files';
 import { isWithin } from '#transport/web-url';
 import type { ConnectionsHost } from './connections-host.ts';
-import { registeredFor } from './registry.ts';
+import { registeredConnections } from './registry.ts';
 
 /** A server that the person may use. */
 export type MyServer = {
@@ -242,16 +242,15 @@ export async function chooseServers(
   const granted = new Set(chosen.servers.filter((one) => one.isGranted).map(({ url }) => url));
   const ended: string[] = [];
   for (const url of await account.sharedServers(list)) {
-    const connection = await registeredFor(url, undefined, options, host);
-    const isShared = connection && (await sharedListOf(connection, options, host)) === list;
-    if (isShared && granted.has(url)) {
+    const sharing = await sharingConnections(url, list, options, host);
+    for (const connection of sharing) {
       // Someone else may have signed in, who sees other tools.
-      await joinServerList(connection, list, options, host);
-      continue;
+      if (granted.has(url)) await joinServerList(connection, list, options, host);
+      else await endShared(connection, options, host);
+      if (!granted.has(url)) ended.push(connection.name);
     }
-    if (isShared) await endShared(connection, options, host);
-    if (isShared) ended.push(connection.name);
-    await changeShared(list, options, host, (servers) => servers.filter((one) => one !== url));
+    if (sharing.length === 0 || !granted.has(url))
+      await changeShared(list, options, host, (servers) => servers.filter((one) => one !== url));
   }
   return { ...chosen, ended };
 }
@@ -288,13 +287,33 @@ export async function joinServerList(
   await host.askProxies('sign_in_done', connection, options).catch(() => 0);
 }
 
-/** After a connection was signed out or removed: signs out of its list, unless another connection uses that. */
+/**
+ * The list to leave when a connection is removed: the one whose sign-in it shares or, if that has ended, the one that its server was chosen
+ * from. `undefined` for a connection that only has the URL in common with one that was chosen.
+ */
+export async function listLeftWith(
+  connection: Connection,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<string | undefined> {
+  const shared = await sharedListOf(connection, options, host);
+  if (shared !== undefined) return shared;
+  for await (const { name, url } of registeredConnections(options, host))
+    if (url === connection.url && name !== connection.name) return undefined;
+  return storedListOf(connection.url, options, host);
+}
+
+/**
+ * After a connection was signed out or removed: takes its server out of the list, unless another connection to the server shares that
+ * sign-in. Signs out of a list without servers.
+ */
 export async function leaveServerList(
   { url }: Connection,
   list: string,
   options: Options,
   host: ConnectionsHost,
 ): Promise<void> {
+  if ((await sharingConnections(url, list, options, host)).length > 0) return;
   const left = await changeShared(list, options, host, (servers) =>
     servers.filter((one) => one !== url),
   );
@@ -333,6 +352,20 @@ export async function storedListOf(
 ): Promise<string | undefined> {
   const lists = await serverLists(options.stateDir ?? defaultStateDirectory(host));
   return lists.find(({ servers }) => servers.includes(url))?.list;
+}
+
+/** Our own connections to a server that share the sign-in of a list. */
+async function sharingConnections(
+  url: string,
+  list: string,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<Connection[]> {
+  const sharing: Connection[] = [];
+  for await (const connection of registeredConnections(options, host))
+    if (connection.url === url && (await sharedListOf(connection, options, host)) === list)
+      sharing.push(connection);
+  return sharing;
 }
 
 /** The list whose sign-in the connection shares; `undefined` if it has one of its own, or none. */

@@ -3,6 +3,8 @@ import { accountStatus } from '#proxy/auth/account-status';
 import { registeredClients } from '#proxy/auth/client-registration';
 import { personGrant } from '#proxy/auth/grants';
 import type { RefreshLock } from '#proxy/auth/refresh-lock';
+import { signInAccount } from '#proxy/auth/sign-in';
+import type { SignInMarks } from '#proxy/auth/sign-in-marks';
 import { listVault } from '#proxy/auth/server-list';
 import { signOut } from '#proxy/auth/sign-out';
 import { tokenVault } from '#proxy/auth/token-vault';
@@ -37,6 +39,47 @@ function recordedLock() {
   return { lock, held };
 }
 
+/** A person who allows something on each page immediately. */
+const onPage = {
+  show: async ({ url }: { url: URL }) =>
+    new URLSearchParams({ code: 'code_1', state: url.searchParams.get('state') ?? '' }),
+  signal: new AbortController().signal,
+};
+
+/** What a sign-in needs of this computer. */
+function browser() {
+  const redirectUri = 'http://127.0.0.1:4000/callback';
+  const nothing = () => Promise.resolve(undefined);
+  const no = () => Promise.resolve(false);
+  const marks: SignInMarks = {
+    signedInBefore: () => true,
+    rememberSignedIn: nothing,
+    forgetListed: nothing,
+    claimToday: no,
+    claimNotice: no,
+    wantScopes: nothing,
+    wantedScopes: () => Promise.resolve([]),
+    noteMissingAccount: nothing,
+    missingAccount: nothing,
+  };
+  return {
+    marks,
+    signInLock: recordedLock().lock,
+    forgetCached: nothing,
+    learnProvider: nothing,
+    sharedServers: () => Promise.resolve([]),
+    device: nothing,
+    readAssertion: () => Promise.reject(new Error('no assertion')),
+    listen: () =>
+      Promise.resolve({
+        redirectUri,
+        linkTo: (page: URL) => page,
+        redirect: () => new Promise<never>(() => undefined),
+        close: () => Promise.resolve(),
+      }),
+  };
+}
+
 /** Two connections that share the sign-in of a list, with expired access tokens, and refresh token `r1` of client `c`. */
 async function shared(answer: (request: SeenForm) => Page) {
   const clock = fakeClock(1_000);
@@ -49,6 +92,9 @@ async function shared(answer: (request: SeenForm) => Page) {
     [`${issuer}/.well-known/oauth-authorization-server`]: {
       json: {
         issuer,
+        authorization_endpoint: `${issuer}/authorize`,
+        code_challenge_methods_supported: ['S256'],
+        registration_endpoint: `${issuer}/register`,
         token_endpoint: `${issuer}/token`,
         revocation_endpoint: `${issuer}/revoke`,
       },
@@ -62,6 +108,11 @@ async function shared(answer: (request: SeenForm) => Page) {
         ],
       ]),
     ),
+    [list]: { status: 401 },
+    [`${issuer}/.well-known/oauth-protected-resource/api/my/servers`]: {
+      json: { resource: list, authorization_servers: [issuer] },
+    },
+    [`${issuer}/register`]: { json: { client_id: 'c' } },
     [`${issuer}/token`]: answer,
     [`${issuer}/revoke`]: { json: {} },
   });
@@ -96,6 +147,8 @@ async function shared(answer: (request: SeenForm) => Page) {
       },
       status: async () => (await accountStatus(connection, ports, clock.now())).state,
       signOut: async () => signOut(connection, ports),
+      /** The person signs in on the page of the list. */
+      signIn: async () => signInAccount({ ...ports, ...browser(), connection }, onPage),
     };
   };
   const [sales, wiki] = [await open('sales'), await open('wiki')];
@@ -208,6 +261,23 @@ test('shared sign-in: signing out of one connection revokes a token of that serv
   expect(await sales.vault.access()).toBeUndefined();
   expect(await shareable.refresh(issuer)).toMatchObject({ refreshToken: 'r2' });
   expect(await wiki.status()).toBe('ready');
+});
+
+test('shared sign-in: a server that the person does not choose at the next sign-in is not signed in to, and says so', async () => {
+  const code = { access_token: 'l2', refresh_token: 'r9', token_type: 'Bearer' };
+  const { sales, wiki, shareable } = await shared(({ form }) => {
+    if (form.get('grant_type') === 'authorization_code') return { json: code };
+    const isOver = form.get('refresh_token') !== 'r9';
+    if (isOver) return refused('invalid_grant')();
+    return form.get('resource') === urlOf('sales') ? refused('invalid_target')() : { json: code };
+  });
+
+  await expect(sales.signIn()).rejects.toMatchObject({
+    code: 'not_chosen',
+    message: 'you did not choose sales on the page, so you are not signed in to it',
+  });
+  expect([await sales.status(), await wiki.status()]).toEqual(['signed_out', 'ready']);
+  expect(await shareable.refresh(issuer)).toMatchObject({ refreshToken: 'r9' });
 });
 
 test('shared sign-in: a sign-in of its own replaces it, and the other way round', async () => {

@@ -4,10 +4,11 @@ import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
 import { openHost } from '#proxy/app/open-host';
+import { signsIn } from '#proxy/auth/account';
 import { listConnection } from '#proxy/auth/server-list';
 import { systemClock } from '#proxy/clock/clock';
 import { readOptions, type Options } from '#proxy/config/options';
-import { keepServers } from '#proxy/config/server-lists';
+import { keepServers, serverLists } from '#proxy/config/server-lists';
 import { Connections } from '#proxy/connections/connections';
 import type { ConnectionsHost } from '#proxy/connections/connections-host';
 import { takeOutIfWithdrawn } from '#proxy/connections/withdrawn-servers';
@@ -165,4 +166,49 @@ test('212: withdrawn server: what Latchkey did not write stays', async () => {
   expect(done?.removed).toEqual([]);
   expect(JSON.parse(await read(cursor))).toEqual(byHand);
   expect(await entries(gemini)).toEqual(['sales', 'other']);
+});
+
+/** Adds a second connection to the same URL, and signs the first one in with the list. */
+async function second(name: string): Promise<void> {
+  const described = await connections.describe({ name, url, as: 'person' });
+  await connections.add(described, { replace: false, check: false });
+  await share('sales');
+}
+
+async function share(name: string): Promise<void> {
+  const list = `${origin}/api/my/servers`;
+  const connection = await connections.own(name);
+  if (!connection || !signsIn(connection)) throw new Error(`no connection ${name}`);
+  const { vault, clock } = await host.account(connection, options);
+  const signedIn = { obtainedAt: clock.now(), issuer: origin, published: true };
+  await vault.save({ ...signedIn, accessToken: 'token', renewedBy: list });
+}
+const lists = async () => (await serverLists(join(home, 'state'))).map(({ servers }) => servers);
+
+test('removed connection: another one to the same URL that shares the sign-in of the list keeps it', async () => {
+  answer = { status: 404, body: {} };
+  await second('sales-2');
+  await connections.remove('sales-2');
+  const sales = await connections.own('sales');
+
+  expect(await lists()).toEqual([[url]]);
+  expect(sales && (await connections.isSignedIn(sales))).toBe(true);
+});
+
+test('removed connection: the one that shared the sign-in of the list leaves it, unless another shares it', async () => {
+  answer = { status: 404, body: {} };
+  await second('sales-2');
+  await share('sales-2');
+  await connections.remove('sales');
+  const whileShared = await lists();
+  await connections.remove('sales-2');
+
+  expect([whileShared, await lists()]).toEqual([[[url]], []]);
+});
+
+test('removed connection: the last one to a URL leaves the list, even if its access has ended', async () => {
+  answer = { status: 404, body: {} };
+  await connections.remove('sales');
+
+  expect(await lists()).toEqual([]);
 });
