@@ -4,7 +4,7 @@ import type { Connection } from '#config/connection';
 import type { SignInMode } from '#config/options';
 import { HttpError, platformCode } from '#transport/http-error';
 import type { Failure } from 'latchkey-mcp/raw-message';
-import { UnavailableError } from '#pipeline/contact';
+import { UnavailableError, type Trouble } from '#pipeline/contact';
 import { SecretStoreError } from '#keychain/secret-store';
 import { printable, redact } from 'latchkey-mcp/safe-text';
 import { LoopbackError, OAuthError, TokenError } from '#auth/errors';
@@ -241,7 +241,10 @@ function upstreamWords(error: UpstreamError, who: string): Words {
     case 'refused':
       return { ...known, hint: contactAdministrator };
     case 'account':
-      return { ...known, hint: 'open that page and connect your account' };
+      return {
+        ...known,
+        hint: `open that page and ${/\bkey\b/.test(message) ? 'enter your key' : 'connect your account'}`,
+      };
     case 'too_large':
       return { ...known, hint: 'increase --max-message-bytes, or request less data' };
     case 'aborted':
@@ -291,7 +294,7 @@ function unavailableWords(
 }
 
 /** What an error means for the server as a whole; `undefined` if it concerns only one request, or this program. */
-export function troubleOf(error: unknown, mode: SignInMode): 'offline' | 'signed_out' | undefined {
+export function troubleOf(error: unknown, mode: SignInMode): Trouble['kind'] | undefined {
   if (error instanceof UnavailableError)
     return error.code === 'signed_out' ? 'signed_out' : 'offline';
   // A suspension ends like an outage: without the user.
@@ -299,6 +302,7 @@ export function troubleOf(error: unknown, mode: SignInMode): 'offline' | 'signed
     return 'offline';
   if (error instanceof UpstreamError) {
     const { code, status = 0 } = error;
+    if (code === 'account') return 'account';
     const isAway = code === 'unreachable' || code === 'suspended';
     return isAway || [502, 503, 504].includes(status) ? 'offline' : undefined;
   }

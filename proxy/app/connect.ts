@@ -9,6 +9,7 @@ import type { Host } from '#host';
 import { jsonLinesLog, type Log } from '#log/log';
 import { bridge } from '#pipeline/bridge';
 import { openPipeline } from '#pipeline/pipeline';
+import { publicStates } from '#status/proxy-status';
 import { StatusReporter } from '#status/status-reporter';
 import { programVersion } from '#version';
 import { openCredential, type Identity } from './credential.ts';
@@ -101,8 +102,7 @@ function openPresence(
     faultOf(error) {
       const reason = explain(error, connection).failure.message;
       const trouble = troubleOf(error, 'auto');
-      if (trouble === undefined) return { state: 'trouble', reason };
-      return { state: trouble === 'offline' ? 'offline' : 'needs_sign_in', reason };
+      return { state: trouble === undefined ? 'trouble' : publicStates[trouble], reason };
     },
   });
 }

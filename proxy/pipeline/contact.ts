@@ -1,20 +1,22 @@
 import { backOffs, randomPauseMs } from '#clock/back-off';
 import type { Clock, EpochSeconds } from '#clock/clock';
-import { readMessage, stringAt, type Message } from 'latchkey-mcp/raw-message';
+import { readMessage, stringAt, textAt, type Message } from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
-import type { Deliver, Upstream } from '#transport/upstream';
+import { UpstreamError, type Deliver, type Upstream } from '#transport/upstream';
+import { isWithin } from '#transport/web-url';
 import type { SignInPage } from '#auth/sign-in-service';
 import type { PersonSignIn } from './sign-in-page.ts';
 
-/** Why the server cannot be used, and since when. */
+/** Why the server cannot be used, and since when. `account`: it asks the person for an account or a key of their own. */
 export type Trouble = {
-  kind: 'offline' | 'signed_out';
+  kind: 'offline' | 'signed_out' | 'account';
   sinceAt: EpochSeconds;
   error: unknown;
 };
 
 type ContactOptions = {
   upstream: Upstream;
+  url: string;
   troubleOf: (error: unknown) => Trouble['kind'] | undefined;
   signInService?: PersonSignIn;
   presence?: Presence;
@@ -40,6 +42,28 @@ export class RefusedError extends Error {
     super(stringAt(answer, 'error', 'message') ?? 'the server refused the handshake');
     this.answer = answer;
   }
+}
+
+/** What the log says of each kind of trouble. */
+const troubleWords = {
+  offline: 'server unreachable',
+  signed_out: 'sign-in required',
+  account: 'account or key required',
+} as const satisfies Record<Trouble['kind'], string>;
+
+/** MCP 2025-11-25 elicitation, "URL Elicitation Required Error", and the same for assistants that show no URLs. */
+const accountCodes: ReadonlySet<string | undefined> = new Set(['-32042', '-32000']);
+
+/**
+ * The error with which a Latchkey server asks the person for an account or a key of their own, on a page of its dashboard; `undefined` for
+ * any other answer.
+ */
+export function accountRefusal(answer: Message, url: string): UpstreamError | undefined {
+  if (!accountCodes.has(textAt(answer, 'error', 'code'))) return undefined;
+  const message = stringAt(answer, 'error', 'message') ?? '';
+  const page = /https?:\/\/\S+\/account\b/.exec(message)?.[0];
+  if (page === undefined || !isWithin(page, new URL('/dashboard', url).href)) return undefined;
+  return new UpstreamError('account', message);
 }
 
 const ping = readMessage(
@@ -119,7 +143,7 @@ export class Contact {
     void this.#retries.begin();
     if (before?.kind === kind) return now;
     const reason = error instanceof Error ? error.message : String(error);
-    log.warn(kind === 'offline' ? 'server unreachable' : 'sign-in required', { reason });
+    log.warn(troubleWords[kind], { reason });
     presence?.changed({ state: kind, sinceAt: now.sinceAt, reason });
     onTrouble(now);
     return now;
@@ -164,8 +188,8 @@ export class Contact {
       let answer: Message | undefined;
       if (this.#initialize && !this.#isHandshakeDone)
         answer = await this.#makeHandshake(this.#initialize);
-      else if (this.#initialize) await this.#exchange(ping);
-      else if (this.#probe) await this.#exchange(this.#probe);
+      else if (this.#initialize) await this.#look(ping);
+      else if (this.#probe) await this.#look(this.#probe);
       this.#recover();
       return answer;
     } catch (error) {
@@ -177,13 +201,20 @@ export class Contact {
   async #makeHandshake(initialize: Message): Promise<Message> {
     const { upstream, deliver, onHandshake } = this.#options;
     const answer = await this.#exchange(initialize);
-    if (answer.members.has('error')) throw new RefusedError(answer);
+    if (answer.members.has('error'))
+      throw accountRefusal(answer, this.#options.url) ?? new RefusedError(answer);
     if (this.#initialize !== initialize) return answer;
     // Without `initialized`, the server would refuse the next request.
     if (this.#initialized) await upstream.send(this.#initialized, deliver, this.life);
     if (this.#initialize === initialize) this.#isHandshakeDone = true;
     onHandshake(answer);
     return answer;
+  }
+
+  /** Any answer will do, unless it asks the person for something. */
+  async #look(request: Message): Promise<void> {
+    const refusal = accountRefusal(await this.#exchange(request), this.#options.url);
+    if (refusal) throw refusal;
   }
 
   async #exchange(request: Message): Promise<Message> {
@@ -215,7 +246,7 @@ export class Contact {
 
 type KeepTryingPorts = Pick<ContactOptions, 'signInService' | 'clock' | 'log' | 'random'> & {
   /** The trouble now, if any. */
-  trouble: () => 'offline' | 'signed_out' | undefined;
+  trouble: () => Trouble['kind'] | undefined;
   /** Makes one attempt. Rejects if it fails. */
   reach: () => Promise<unknown>;
   /** Resolves when the next attempt is due immediately, or `signal` aborts. */
@@ -347,7 +378,7 @@ export class UnavailableError extends Error {
 /** The state of a running proxy's connection to its server, as shown to a person. */
 export type ConnectionState =
   | { state: 'online' }
-  | { state: 'offline' | 'signed_out'; sinceAt: EpochSeconds; reason: string };
+  | { state: Trouble['kind']; sinceAt: EpochSeconds; reason: string };
 
 /** Receives the state of the connection each time it changes. */
 export interface Presence {

@@ -10,7 +10,7 @@ import {
 import { madeMessage, withMember } from './messages.ts';
 import { listKinds, type ListMethod } from './list-methods.ts';
 import type { SignInPage } from '#auth/sign-in-service';
-import type { PersonSignIn, Elicited } from './sign-in-page.ts';
+import type { PersonSignIn, Elicited, OwnTool } from './sign-in-page.ts';
 
 /** Answers in place of a server that cannot be used. This file is loaded only then. */
 
@@ -52,12 +52,12 @@ export function cachedList(cached: Message): Message {
   return withoutLifetime(cached);
 }
 
-/** A list of tools with `sign_in` before the others. */
-export function withSignIn(list: Message, subject: ToolSubject): Message {
+/** A list of tools with one of ours before the others. */
+export function withOwnTool(list: Message, own: OwnTool, subject: ToolSubject): Message {
   const tools = textAt(list, 'result', 'tools') ?? '[]';
   const others: { name?: unknown }[] = JSON.parse(tools);
-  if (others.some(({ name }) => name === signInTool.name)) return list;
-  const tool = JSON.stringify(signInTool.described(subject));
+  if (others.some(({ name }) => name === own)) return list;
+  const tool = JSON.stringify(ownTools[own].described(subject));
   const inner = tools.slice(1, -1).trim();
   const all = `[${inner === '' ? tool : `${tool},${inner}`}]`;
   return readMessage(withMember(list.bytes, ['result', 'tools'], all));
@@ -82,6 +82,52 @@ export const signInTool = {
   }),
 };
 
+/** The tool that returns the page for a person whose account or key the server asks for. */
+const connectTool = {
+  name: 'connect_account',
+  described: ({ name, url }: ToolSubject) => ({
+    name: connectTool.name,
+    title: `Connect your account of ${name}`,
+    description: `${name} (${url}) needs the user's own account or key, so its tools cannot be used yet. Call this tool for the page on which the user connects or enters it. Afterwards, continue with the original task.`,
+    inputSchema: { type: 'object', properties: {}, additionalProperties: false },
+    annotations: { readOnlyHint: true },
+  }),
+};
+
+const ownTools = { sign_in: signInTool, connect_account: connectTool } as const satisfies Record<
+  OwnTool,
+  object
+>;
+
+/** What the handshake tells an assistant about a server that it cannot use yet. */
+export function instructionsFor(own: OwnTool | undefined, name: string): string {
+  switch (own) {
+    case 'sign_in':
+      return `The user is not signed in to ${name} yet. Call the tool sign_in so that they can sign in; the server's own tools appear afterwards.`;
+    case 'connect_account':
+      return `${name} needs the user's own account or key. Call the tool connect_account for the page on which they connect or enter it; the server's own tools appear afterwards.`;
+    case undefined:
+      return `${name} cannot be reached at the moment. The connection is retried automatically, and the tools appear when it succeeds.`;
+  }
+}
+
+/** The answer to a call of `connect_account`, by what the server still asks the person for, or why it cannot be used. */
+export function connectAnswer(
+  request: Message,
+  name: string,
+  { asked, problem }: { asked?: string | undefined; problem?: string | undefined },
+): Message {
+  if (asked !== undefined) return toolResult(request, askingFor(name, asked));
+  if (problem !== undefined) return toolResult(request, problem, true);
+  const ready = `Nothing is missing for ${name}. Its tools are available now; continue with the original task.`;
+  return toolResult(request, ready);
+}
+
+/** A server's request for an account or a key, for the person. */
+function askingFor(name: string, asked: string): string {
+  return `${name} asks the user: ${asked}\nGive them this address. The tools of ${name} appear automatically afterwards.`;
+}
+
 type OfferSignInPorts = {
   name: string;
   signInService: PersonSignIn;
@@ -89,6 +135,8 @@ type OfferSignInPorts = {
   elicit: ((page: SignInPage, text: string) => Promise<Elicited>) | undefined;
   /** Checks whether the server can be used now. */
   reached: () => Promise<boolean>;
+  /** The account or the key that the server asks the person for, if it does. */
+  asked: () => string | undefined;
   /** A failure in words, with its remedy. */
   explain: (error: unknown) => string;
   clock: Clock;
@@ -104,9 +152,9 @@ const signInTimeoutMs = 45_000;
  * is not opened a second time.
  */
 export async function offerSignIn(request: Message, ports: OfferSignInPorts): Promise<Message> {
-  const { name, signInService, elicit, reached, explain, clock, signal } = ports;
+  const { name, signInService, elicit, reached, asked, explain, clock, signal } = ports;
   const modern = modernVersion(request) !== undefined;
-  const reply = (text: string, isError = false) => result(request, modern, text, isError);
+  const reply = (text: string, isError = false) => toolResult(request, text, isError);
   const ready = `You are signed in to ${name}. Its tools are available now; continue with the original task.`;
   const failed = `The sign-in to ${name} was not completed. Call sign_in again, or run in a terminal: ${signInService.command}`;
 
@@ -148,6 +196,8 @@ export async function offerSignIn(request: Message, ports: OfferSignInPorts): Pr
   if (outcome === undefined) return reply(`The browser shows the sign-in page of ${name}. ${link}`);
   if (!outcome) return reply(failed, true);
   if (await reached()) return reply(ready);
+  const problem = asked();
+  if (problem !== undefined) return reply(`You are signed in. ${askingFor(name, problem)}`);
   return reply(
     `You are signed in to ${name}, but it cannot be reached. The connection is retried automatically.`,
   );
@@ -171,9 +221,10 @@ function inputRequired(request: Message, page: SignInPage, text: string): Messag
   return answered(request, { resultType: 'input_required', inputRequests });
 }
 
-function result(request: Message, modern: boolean, text: string, isError: boolean): Message {
+/** The result of a tool: unlike an error, assistants show it to the model. */
+export function toolResult(request: Message, text: string, isError = false): Message {
   return answered(request, {
-    ...(modern && { resultType: 'complete' }),
+    ...(modernVersion(request) !== undefined && { resultType: 'complete' }),
     content: [{ type: 'text', text }],
     ...(isError && { isError }),
   });

@@ -3,19 +3,21 @@ import type { Log } from '#log/log';
 import type { Deliver, Upstream } from '#transport/upstream';
 import { modernVersion, type Message, answerTo, stringAt, textAt } from 'latchkey-mcp/raw-message';
 import { type CachedAnswers, question, RememberedAnswers } from './cached-answers.ts';
-import { Contact, type Presence } from './contact.ts';
+import { Contact, type Presence, type Trouble } from './contact.ts';
 import { idOf, madeMessage } from './messages.ts';
 import type { ToolSubject } from './offline-answers.ts';
 import {
   AssistantNotifier,
   OfflineHandshake,
   OfflineLists,
+  ownToolFor,
   type AssistantView,
   type OfflineParts,
 } from './offline-requests.ts';
 import type { Step } from './step.ts';
 import type { SignInPage } from '#auth/sign-in-service';
-import { type PersonSignIn, ElicitedPages } from './sign-in-page.ts';
+import { ElicitedPages, type OwnTool, type PersonSignIn } from './sign-in-page.ts';
+import { UpstreamError } from '#transport/upstream';
 import { troubled, Waiting } from './waiting.ts';
 
 type OfflineCacheOptions = Pick<
@@ -160,8 +162,9 @@ class CachedUpstream implements Upstream {
         if (view.initialize) this.#memory.keep(question(view.initialize, view.initialize), answer);
         this.#handshake.compare(answer);
       },
-      onTrouble: ({ kind }) => {
-        if (kind === 'signed_out' && options.signInService && view.sentTools === 'server')
+      onTrouble: (trouble) => {
+        const own = ownToolFor(trouble, options.signInService);
+        if (own !== undefined && !['none', own].includes(view.sentTools))
           void this.#notifier.changed(['tools']);
       },
       onRecovered: () => {
@@ -193,7 +196,7 @@ const pong = madeMessage({ id: 0, result: {} });
 
 /**
  * Requests that only the server can answer. They wait briefly for a server that is being tried. If they fail, the error says
- * since when it has been unreachable. Calls of `sign_in` are answered here while sign-in is required.
+ * since when it has been unreachable. Calls of `sign_in` and `connect_account` are answered here while they are listed.
  */
 function offlineCalls(options: OfflineCallsOptions): Upstream['send'] {
   const { upstream, contact, waiting, assistantView, pages } = options;
@@ -201,7 +204,7 @@ function offlineCalls(options: OfflineCallsOptions): Upstream['send'] {
 
   function call(request: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
     // Nearly every call takes this branch, so it costs a single promise.
-    return !contact.trouble() && assistantView.sentTools !== 'sign_in'
+    return !contact.trouble() && !hasOwnTool(assistantView)
       ? forward(request, deliver, signal)
       : callInTrouble(request, deliver, signal);
   }
@@ -209,12 +212,15 @@ function offlineCalls(options: OfflineCallsOptions): Upstream['send'] {
   async function callInTrouble(request: Message, deliver: Deliver, signal: AbortSignal) {
     const trouble = contact.trouble();
     const offered = assistantView.sentTools === 'sign_in' || trouble?.kind === 'signed_out';
-    if (signInService && offered && isSignIn(request))
+    if (signInService && offered && isCallOf(request, 'sign_in'))
       return signIn(request, signInService, deliver, signal);
-    if (contact.needsHandshake() || trouble?.kind === 'signed_out') {
+    if (hasAccountTool(trouble) && isCallOf(request, 'connect_account'))
+      return connectAccount(request, deliver, signal);
+    if (contact.needsHandshake() || (trouble && trouble.kind !== 'offline')) {
       if (request.method === 'ping') return deliver(answerTo(idOf(request), pong));
-      await waiting.settle(signal);
+      const refusal = await waiting.settle(signal).catch(accountError);
       if (signal.aborted) return;
+      if (refusal) return refuseCall(request, refusal, deliver);
     }
     await forward(request, deliver, signal);
     contact.nudge();
@@ -248,6 +254,7 @@ function offlineCalls(options: OfflineCallsOptions): Upstream['send'] {
       signInService: service,
       elicit: shows && modernVersion(request) === undefined ? elicit : undefined,
       reached,
+      asked,
       explain,
       clock,
       signal,
@@ -255,9 +262,47 @@ function offlineCalls(options: OfflineCallsOptions): Upstream['send'] {
     if (!signal.aborted) await deliver(answer);
   }
 
+  const hasAccountTool = (trouble: Trouble | undefined) =>
+    trouble?.kind === 'account' || assistantView.sentTools === 'connect_account';
+
+  /** What the server asks the person for, if that is the trouble. */
+  function asked(): string | undefined {
+    const { kind, error } = contact.trouble() ?? {};
+    return kind === 'account' && error instanceof Error ? error.message : undefined;
+  }
+
+  async function connectAccount(request: Message, deliver: Deliver, signal: AbortSignal) {
+    if (contact.trouble()) await waiting.attempt(signal);
+    if (signal.aborted) return;
+    const { connectAnswer } = await import('./offline-answers.ts');
+    const now = contact.trouble();
+    const problem = now && explain(troubled(now));
+    await deliver(connectAnswer(request, name, { asked: asked(), problem }));
+  }
+
   return call;
 }
 
-function isSignIn(request: Message): boolean {
-  return request.method === 'tools/call' && stringAt(request, 'params', 'name') === 'sign_in';
+/** The failure of a request for want of the person's account or key, as the result of a tool where the model expects one. */
+async function refuseCall(
+  request: Message,
+  refusal: UpstreamError,
+  deliver: Deliver,
+): Promise<void> {
+  const isTask = textAt(request, 'params', 'task') !== undefined;
+  if (request.method !== 'tools/call' || isTask) throw refusal;
+  const { toolResult } = await import('./offline-answers.ts');
+  await deliver(toolResult(request, refusal.message, true));
+}
+
+function accountError(error: unknown): UpstreamError {
+  if (error instanceof UpstreamError && error.code === 'account') return error;
+  throw error;
+}
+
+const hasOwnTool = ({ sentTools }: AssistantView) =>
+  sentTools === 'sign_in' || sentTools === 'connect_account';
+
+function isCallOf(request: Message, tool: OwnTool): boolean {
+  return request.method === 'tools/call' && stringAt(request, 'params', 'name') === tool;
 }

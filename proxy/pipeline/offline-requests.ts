@@ -3,17 +3,32 @@ import type { Log } from '#log/log';
 import type { Deliver, Upstream } from '#transport/upstream';
 import { answerTo, modernVersion, textAt, type Message } from 'latchkey-mcp/raw-message';
 import { question, type RememberedAnswers } from './cached-answers.ts';
-import { RefusedError, type Contact, type Trouble, UnavailableError } from './contact.ts';
+import {
+  accountRefusal,
+  RefusedError,
+  type Contact,
+  type Trouble,
+  UnavailableError,
+} from './contact.ts';
 import { listKinds, type ListKind, type ListMethod } from './list-methods.ts';
 import { idOf, madeMessage } from './messages.ts';
-import type { PersonSignIn } from './sign-in-page.ts';
+import type { OwnTool, PersonSignIn } from './sign-in-page.ts';
 import { troubled, type Waiting } from './waiting.ts';
+
+/** The tool with which a person can end the trouble; `undefined` if there is none, or they cannot. */
+export function ownToolFor(
+  trouble: Trouble | undefined,
+  signInService: PersonSignIn | undefined,
+): OwnTool | undefined {
+  if (trouble?.kind === 'account') return 'connect_account';
+  return trouble?.kind === 'signed_out' && signInService ? 'sign_in' : undefined;
+}
 
 /** What the assistant has been sent so far. */
 export type AssistantView = {
   initialize?: Message;
-  /** The tools that it was last sent: the server's, or only the one to sign in. */
-  sentTools: 'none' | 'server' | 'sign_in';
+  /** The tools that it was last sent: the server's, or one of ours as well. */
+  sentTools: 'none' | 'server' | OwnTool;
   /** The kinds of lists that it got from the cache. */
   fromCache: Set<ListKind>;
   /** The kinds that the substitute handshake promised, but the server does not have. */
@@ -83,14 +98,18 @@ export class OfflineLists {
 
   /** Sends the request to the server, and uses its last answer if it fails or takes too long. */
   async #forward(list: ListRequest): Promise<void> {
-    const { upstream, contact, memory, notifier, assistantView } = this.#parts;
+    const { upstream, contact, memory, notifier, assistantView, url } = this.#parts;
     const { request, method, key, deliver, signal } = list;
     const ended = new AbortController();
     let delivered: Message | undefined;
     let substituted: Promise<boolean> | undefined;
+    let refusal: Error | undefined;
     const take: Deliver = async (message) => {
       if (message.kind !== 'response') return deliver(message);
       memory.keep(key, message);
+      refusal = accountRefusal(message, url);
+      if (refusal && delivered) contact.note('account', refusal);
+      if (refusal) return;
       if (delivered)
         return method && differs(delivered, message) ? notifier.changed([method.kind]) : undefined;
       if (isServerError(message) && (await memory.last(key))) {
@@ -115,6 +134,7 @@ export class OfflineLists {
     try {
       await Promise.race([sent, slow]);
       await substituted;
+      if (refusal) throw refusal;
     } catch (error) {
       if (!delivered && !signal.aborted) await this.#substituteFailed(list, error);
     } finally {
@@ -140,22 +160,22 @@ export class OfflineLists {
   async #deliverCached({ request, method, key, deliver }: ListRequest): Promise<boolean> {
     const { contact, memory, assistantView, name, url, signInService } = this.#parts;
     const last = await memory.last(key);
-    const { emptyList, cachedHandshake, cachedList, withSignIn } =
+    const { emptyList, cachedHandshake, cachedList, withOwnTool } =
       await import('./offline-answers.ts');
+    const own = ownToolFor(contact.trouble(), signInService);
     if (!method) {
-      if (last)
-        await deliver(answerTo(idOf(request), cachedHandshake(last, { tools: !!signInService })));
+      const tools = signInService !== undefined || own !== undefined;
+      if (last) await deliver(answerTo(idOf(request), cachedHandshake(last, { tools })));
       return last !== undefined;
     }
-    const signedOut = contact.trouble()?.kind === 'signed_out' && signInService !== undefined;
-    if (!last && !signedOut) return false;
+    if (!last && own === undefined) return false;
     const base = last ? cachedList(last) : emptyList(request, method);
     const isFirst = textAt(request, 'params', 'cursor') === undefined;
-    const offers = signedOut && isFirst && request.method === 'tools/list';
-    if (request.method === 'tools/list' && isFirst)
-      assistantView.sentTools = offers ? 'sign_in' : 'server';
+    const isTools = isFirst && request.method === 'tools/list';
+    if (isTools) assistantView.sentTools = own ?? 'server';
     assistantView.fromCache.add(method.kind);
-    await deliver(answerTo(idOf(request), offers ? withSignIn(base, { name, url }) : base));
+    const list = isTools && own !== undefined ? withOwnTool(base, own, { name, url }) : base;
+    await deliver(answerTo(idOf(request), list));
     return true;
   }
 }
@@ -328,13 +348,11 @@ export class OfflineHandshake {
 
   async #substitute(request: Message, last: Message | undefined, trouble: Trouble) {
     const { name, signInService } = this.#parts;
-    const { cachedHandshake, madeHandshake } = await import('./offline-answers.ts');
-    const signedOut = trouble.kind === 'signed_out' && signInService !== undefined;
-    if (last) return cachedHandshake(last, { tools: signedOut });
-    const instructions = signedOut
-      ? `The user is not signed in to ${name} yet. Call the tool sign_in so that they can sign in; the server's own tools appear afterwards.`
-      : `${name} cannot be reached at the moment. The connection is retried automatically, and the tools appear when it succeeds.`;
-    return madeHandshake(request, name, instructions);
+    const { cachedHandshake, instructionsFor, madeHandshake } =
+      await import('./offline-answers.ts');
+    const own = ownToolFor(trouble, signInService);
+    if (last) return cachedHandshake(last, { tools: own !== undefined });
+    return madeHandshake(request, name, instructionsFor(own, name));
   }
 }
 

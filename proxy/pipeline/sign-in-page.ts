@@ -6,6 +6,9 @@ import { madeMessage } from './messages.ts';
 /** How a person signs in to a connection, as the pipeline offers it to an assistant. */
 export type PersonSignIn = Omit<SignInService, 'signIn'>;
 
+/** The tools that are listed while a server waits for a person. */
+export type OwnTool = 'sign_in' | 'connect_account';
+
 /** The person's answer to the page that the assistant showed. */
 export type Elicited = 'accept' | 'decline' | 'cancel';
 

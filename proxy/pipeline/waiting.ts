@@ -19,10 +19,12 @@ export class Waiting {
     this.#clock = ports.clock;
   }
 
-  /** Whether the trouble has ended. Reads the keychain; contacts the server only after a new sign-in. */
+  /** Whether the trouble has ended. Contacts the server only if the person may have ended it. */
   async recovered(signal: AbortSignal): Promise<boolean> {
-    const isSignedOut = this.#contact.trouble()?.kind === 'signed_out';
-    if (isSignedOut && (await this.#signInService?.signedIn())) await this.attempt(signal);
+    const kind = this.#contact.trouble()?.kind;
+    const isSignedOut = kind === 'signed_out';
+    if (kind === 'account' || (isSignedOut && (await this.#signInService?.signedIn())))
+      await this.attempt(signal);
     return this.#contact.trouble() === undefined;
   }
 
@@ -43,7 +45,7 @@ export class Waiting {
   /**
    * Resolves when the server can be used, or `signal` aborts.
    *
-   * @throws {UnavailableError}
+   * @throws {UnavailableError} {@link UpstreamError} `account`
    */
   async settle(signal: AbortSignal): Promise<void> {
     const before = this.#contact.trouble();
@@ -63,9 +65,11 @@ export class Waiting {
 }
 
 /** The error of a request that failed because of `trouble`. */
-export function troubled({ kind, sinceAt, error }: Trouble): UnavailableError {
+export function troubled({ kind, sinceAt, error }: Trouble): Error {
+  if (kind === 'account' && error instanceof Error) return error;
   const message = error instanceof Error ? error.message : 'the server is unreachable';
   // The message is the server's own, so there is no cause to add.
   const cause = error instanceof RefusedError ? undefined : error;
-  return new UnavailableError(kind, message, { sinceAt, ...(cause !== undefined && { cause }) });
+  const code = kind === 'account' ? 'offline' : kind;
+  return new UnavailableError(code, message, { sinceAt, ...(cause !== undefined && { cause }) });
 }

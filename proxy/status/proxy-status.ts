@@ -1,7 +1,7 @@
 import type { Clock, EpochSeconds } from '#clock/clock';
 import { modernVersion, stringAt, textAt, type Message } from 'latchkey-mcp/raw-message';
 import { titleOfClient } from '#config/assistants';
-import type { Presence, ConnectionState } from '#pipeline/contact';
+import type { Presence, ConnectionState, Trouble } from '#pipeline/contact';
 import type { ProxyState, RunningProxy } from './running-proxy.ts';
 
 /** What is known when a proxy starts. */
@@ -9,6 +9,13 @@ export type ProxyIdentity = Pick<RunningProxy, 'pid' | 'name' | 'url' | 'account
 
 /** What the error of a request means for the connection as a whole. */
 export type Fault = { state: 'needs_sign_in' | 'offline' | 'trouble'; reason: string };
+
+/** How other programs are told of trouble. */
+export const publicStates = {
+  offline: 'offline',
+  signed_out: 'needs_sign_in',
+  account: 'trouble',
+} as const satisfies Record<Trouble['kind'], Fault['state']>;
 
 /** The status of a running proxy, which its messages and its offline cache report. */
 export interface ProxyStatus extends Presence {
@@ -42,9 +49,8 @@ export function proxyStatus(
 
   function stateNow(): { state: ProxyState; sinceAt: EpochSeconds; reason?: string } {
     if (connectionState.state !== 'online') {
-      const state = connectionState.state === 'offline' ? 'offline' : 'needs_sign_in';
-      const { sinceAt, reason } = connectionState;
-      return { state, sinceAt, reason };
+      const { state, sinceAt, reason } = connectionState;
+      return { state: publicStates[state], sinceAt, reason };
     }
     if (fault) return fault;
     if (readyAt === undefined) return { state: 'connecting', sinceAt: startedAt };

@@ -16,6 +16,7 @@ import { inherited } from '#support/programs';
 import { launcher } from '#support/proxy-process';
 import { serverProcess, type ServerProcess } from '#support/server-process';
 import { suite } from '#support/suite';
+import { keyedUpstream } from '#support/upstreams/keyed-upstream';
 
 const dana = { email: 'dana@example.com', password: 'correct horse battery staple' };
 const cursor = '.cursor/mcp.json';
@@ -35,7 +36,7 @@ await suite(['keychain', 'browser'], 'my servers: one address, one sign-in, one 
   let env: Record<string, string>;
   beforeAll(async () => {
     session = await keychainSession();
-    server = await serverProcess({ args: ['--demo'] });
+    server = await serverProcess({ args: ['--demo', '--outbound-host', '127.0.0.1'] });
     const member = ['--organization', 'demo', '--role', 'member'];
     await server.command(['user', 'create', dana.email, ...member], `${dana.password}\n`);
     for (const name of ['sales', 'wiki'])
@@ -337,6 +338,46 @@ await suite(['keychain', 'browser'], 'my servers: one address, one sign-in, one 
     expect(after.map(({ id }) => id)).toEqual(
       before.map(({ id }) => id).filter((id) => id !== lost),
     );
+  });
+
+  test('a server that needs the person’s own key: the assistant gets its page, and the tools when the key is there', async () => {
+    await using upstream = await keyedUpstream();
+    upstream.keys.set('the-key-of-dana-there', 'dana');
+    await server.command(['server', 'create', 'demo/own-key', '--http-url', upstream.url]);
+    const how = ['--per-person-key', '--key-header', 'X-Their-Key', '--key-tool', 'whoami'];
+    await server.command(['server', 'set-access', 'demo/own-key', ...how]);
+    const { click, fill } = hands();
+    await using running = startProgram(process.execPath, {
+      args: [launcher, 'setup', server.base, '--choose', '--yes'],
+      env,
+    });
+    await page.goto(await handover.next());
+    if (await page.getByLabel('E-mail', { exact: true }).isVisible()) {
+      await fill('E-mail', dana.email);
+      await fill('Password', dana.password);
+      await click('Sign in');
+    }
+    await click('own-key', 'checkbox');
+    await click('Allow');
+    await page.waitForURL(/^http:\/\/127\.0\.0\.1:\d+\/callback\?/);
+    await running.exited;
+    const entry = (await entries(cursor))['own-key'];
+    const { client, names } = await assistant(entry ?? { command: '', args: [] });
+    const told = await client.callTool({ name: 'connect_account', arguments: {} });
+    const text = JSON.stringify(told.content);
+    await page.goto(/https?:\/\/\S+\/account/.exec(text)?.[0] ?? '');
+    await fill('API key', 'the-key-of-dana-there');
+    await click('Try and save');
+    await page.waitForURL('**/account?done=*');
+    const called = await client.callTool({ name: 'whoami', arguments: {} });
+    const after = await client.listTools();
+    await client.close();
+    await latchkey('remove', 'own-key');
+
+    expect(names).toEqual(['connect_account']);
+    expect(told.isError ?? false).toBe(false);
+    expect(JSON.stringify(called.content)).toContain('dana');
+    expect(after.tools.map(({ name }) => name)).toContain('whoami');
   });
 
   test('a server that is withdrawn says so, and disappears from both assistants; the others stay', async () => {

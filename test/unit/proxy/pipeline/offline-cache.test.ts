@@ -76,6 +76,7 @@ function machine(answers = memoryAnswers(), signInService?: PersonSignIn) {
     url: 'https://acme.example/mcp',
     troubleOf: (error) => {
       if (error instanceof SignedOut) return 'signed_out';
+      if (error instanceof UpstreamError && error.code === 'account') return 'account';
       return error instanceof UpstreamError && error.code === 'unreachable' ? 'offline' : undefined;
     },
     explain: String,
@@ -389,6 +390,82 @@ test('signed out: if the sign-in ends during a session, changed tools are announ
 
   expect(run.told()).toEqual(['notifications/tools/list_changed']);
   expect(list.result?.['tools']).toMatchObject([{ name: 'sign_in' }, { name: 'echo' }]);
+});
+
+const keyPage = 'https://acme.example/dashboard/acme/servers/crm/account';
+const keyMissing = `enter your own key for this MCP server first: open ${keyPage}`;
+/** A server that answers everything with its request for the person's key. */
+const asksForKey = (code: number) => () => new Map([['error', { code, message: keyMissing }]]);
+
+test.each([-32000, -32042])(
+  'own key: with the error %i instead of a handshake, a tool returns the page, and the tools follow when the key is there',
+  async (code) => {
+    const run = machine();
+    run.server.script = asksForKey(code);
+    const made = await run.start();
+    const before = await run.request('tools/list');
+    const told = await run.request('tools/call', { name: 'connect_account' });
+    await run.clock.advance(2);
+    run.server.script = works;
+    await run.clock.advance(30);
+    const after = await run.request('tools/list');
+    const again = await run.request('tools/call', { name: 'echo' });
+
+    expect(made.result).toMatchObject({ instructions: expect.stringContaining('connect_account') });
+    expect(before.result?.['tools']).toMatchObject([{ name: 'connect_account' }]);
+    expect(text(told)).toContain(keyPage);
+    expect(told.result).not.toHaveProperty('isError');
+    expect(run.standings.map(({ state }) => state)).toEqual(['account', 'online']);
+    expect(run.told()).toEqual(['notifications/tools/list_changed']);
+    expect([after.result, again.result]).toEqual([tools, {}]);
+  },
+);
+
+test('own key: beside cached tools, calls fail as tools do, with the page, and work once the key is there', async () => {
+  const run = await seen();
+  run.server.script = asksForKey(-32000);
+  await run.start();
+  const listed = await run.request('tools/list');
+  const failed = await run.request('tools/call', { name: 'echo' });
+  const asTask = run.request('tools/call', { name: 'echo', task: {} });
+  await expect(asTask).rejects.toMatchObject({ code: 'account', message: keyMissing });
+  run.server.script = works;
+  const called = await run.request('tools/call', { name: 'echo' });
+  const connected = await run.request('tools/call', { name: 'connect_account' });
+
+  expect(listed.result?.['tools']).toMatchObject([{ name: 'connect_account' }, { name: 'echo' }]);
+  expect(failed.result).toEqual({ content: [{ type: 'text', text: keyMissing }], isError: true });
+  expect(called.result).toEqual({});
+  expect(text(connected)).toContain('available now');
+  expect(run.told()).toEqual(['notifications/tools/list_changed']);
+});
+
+test('own key: server/discover without a cached answer fails, so that the assistant continues with initialize', async () => {
+  const run = machine();
+  run.server.script = asksForKey(-32000);
+
+  await expect(run.request('server/discover')).rejects.toMatchObject({ code: 'account' });
+  expect((await run.start()).result).toMatchObject({ serverInfo: { name: 'acme' } });
+});
+
+test('own key: a list that asks for it during a session gets the tool beside the cached tools', async () => {
+  const run = await seen();
+  await run.start();
+  run.server.script = asksForKey(-32000);
+  const list = await run.request('tools/list');
+  await run.clock.advance(2);
+  const stillAsked = run.standings.at(-1);
+
+  expect(list.result?.['tools']).toMatchObject([{ name: 'connect_account' }, { name: 'echo' }]);
+  expect(stillAsked).toMatchObject({ state: 'account', reason: keyMissing });
+});
+
+test('own key: an address of another origin is no page of the server', async () => {
+  const run = machine();
+  const message = 'enter your key: open https://evil.example/dashboard/acme/servers/crm/account';
+  run.server.script = () => new Map([['error', { code: -32000, message }]]);
+
+  expect((await run.start()).error).toMatchObject({ code: -32000 });
 });
 
 test('sign-in tool: the assistant sees the server’s URL without the key in it', () => {
