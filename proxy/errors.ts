@@ -8,6 +8,7 @@ import { UnavailableError, type Trouble } from '#pipeline/contact';
 import { SecretStoreError } from '#keychain/secret-store';
 import { printable, redact } from 'latchkey-mcp/safe-text';
 import { LoopbackError, OAuthError, TokenError } from '#auth/errors';
+import { serverListUrl } from '#auth/server-list';
 import { UpstreamError } from '#transport/upstream';
 import { JsonError } from 'latchkey-mcp/json';
 
@@ -160,6 +161,14 @@ function oauthWords(oauthError: OAuthError, who: string, login: string): Words {
         ...notSignedIn,
         hint: `run ${login} again; if the error persists, ${contactAdministrator}`,
       };
+    case 'declined':
+      return { ...notSignedIn, hint: known ?? login };
+    case 'no_access':
+      return {
+        message: oauthError.message,
+        hint: known ?? `ask an administrator for access, then run ${login} again`,
+        data,
+      };
     case 'denied':
       return { ...notSignedIn, hint: known ?? refusals.get(error ?? '')?.(who) ?? login };
   }
@@ -311,8 +320,10 @@ export function troubleOf(error: unknown, mode: SignInMode): Trouble['kind'] | u
   return ['signed_out', 'signing_in', 'not_chosen'].includes(error.code) ? 'signed_out' : undefined;
 }
 
-/** The command that signs in to a connection. */
+/** The command that signs in to a connection, or to a list of servers. */
 export function loginCommand(connection: Connection | undefined): string {
+  if (connection && connection.url === serverListUrl(connection.name))
+    return `latchkey setup ${connection.name}`;
   const file = connection?.configFile === undefined ? '' : ` --config ${connection.configFile}`;
   return `latchkey login ${connection?.name ?? 'NAME'}${file}`;
 }

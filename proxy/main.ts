@@ -89,6 +89,9 @@ const host: CommandHost = {
     subject = await host.readConnection(target, options);
     return subject;
   },
+  about(connection) {
+    subject = connection;
+  },
   async acceptedTools({ url }, options) {
     const { openAcceptedTools } = await import('#pipeline/accepted-tools');
     return openAcceptedTools(url, options, host);

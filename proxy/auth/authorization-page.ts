@@ -72,6 +72,10 @@ function byHand(query: URLSearchParams): Redirect {
 function reason(error: unknown): string {
   const known = error instanceof OAuthError || error instanceof LoopbackError;
   const why = known ? error.message : 'the token could not be stored on this computer';
-  if (error instanceof OAuthError && error.code === 'denied') return `${why}. Nothing was stored.`;
+  const { code, details } = error instanceof OAuthError ? error : {};
+  if (code === 'declined') return 'You chose Deny.';
+  if (code === 'denied') return `${why}.`;
+  if (code === 'no_access')
+    return `${why}. If you have several accounts, sign in to ${new URL(details?.endpoint ?? '').origin} with another one, then start again.`;
   return `${why}. Nothing was stored. Start again, or contact the administrator of the server.`;
 }

@@ -1,7 +1,7 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { deviceParameters, type Device } from './device.ts';
 import type { Discovery } from './discovery.ts';
-import { LoopbackError, OAuthError } from './errors.ts';
+import { LoopbackError, OAuthError, type OAuthErrorDetails } from './errors.ts';
 
 /** A pending request for a person's consent. The verifier never leaves this process. */
 export type AuthorizationRequest = {
@@ -102,12 +102,13 @@ export function wantedScopes(
  *
  * RFC 6749 §4.1.2, RFC 9207 §2.4
  *
- * @throws {OAuthError} `redirect` if it does not answer our request, `denied` if consent was refused
+ * @throws {OAuthError} `redirect` if it does not answer our request, `declined`, `no_access` or `denied` if consent was refused
  */
 export function readRedirect(
   query: URLSearchParams,
   state: string,
   { issuer, sendsIssuer }: Pick<Discovery, 'issuer' | 'sendsIssuer'>,
+  url = issuer,
 ): string {
   const refuse = (message: string) => new OAuthError('redirect', message, { endpoint: issuer });
   for (const name of ['state', 'iss', 'code', 'error'])
@@ -124,14 +125,51 @@ export function readRedirect(
     // If there is a description, `access_denied` adds nothing to it.
     const parts = error === 'access_denied' && description ? [description] : [error, description];
     const reasons = parts.filter((part) => part !== null).map(plain);
+    const details = { endpoint: issuer, error: plain(error) };
+    const known = error === 'access_denied' && knownRefusal(reasons.join(), issuer, url, details);
+    if (known) throw known;
     throw new OAuthError('denied', `${issuer} answered: ${reasons.join(': ')}`, {
-      endpoint: issuer,
-      error: plain(error),
+      ...details,
     });
   }
   const code = query.get('code');
   if (!code) throw refuse('the redirect contains no code');
   return code;
+}
+
+/** Why a Latchkey server sends a person back without a code, in its words. */
+const ownReasons = {
+  declined: 'the person denied access',
+  stranger: 'this server does not exist, or you have no access to it',
+  none: 'this person can use none of these servers',
+} as const;
+
+function knownRefusal(
+  reason: string,
+  issuer: string,
+  url: string,
+  details: OAuthErrorDetails,
+): OAuthError | undefined {
+  switch (reason) {
+    case ownReasons.declined:
+      return new OAuthError('declined', 'you chose Deny', details);
+    case ownReasons.stranger: {
+      const remedy = `check the URL, or ask for access: ${myServersUrl(url)}`;
+      const message = `${url} does not exist, or you have no access to it`;
+      return new OAuthError('no_access', message, { ...details, remedy });
+    }
+    case ownReasons.none:
+      return new OAuthError('no_access', `you have no access to any server of ${issuer}`, details);
+    default:
+      return undefined;
+  }
+}
+
+/** The page of the dashboard where a person sees the servers of an organization, and asks for access. */
+function myServersUrl(url: string): string {
+  const { origin, pathname } = new URL(url);
+  const [, organization] = /^\/mcp\/([a-z0-9-]+)\//.exec(pathname) ?? [];
+  return `${origin}/dashboard${organization === undefined ? '' : `/${organization}/my-servers`}`;
 }
 
 function same(given: string, expected: string): boolean {

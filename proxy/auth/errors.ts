@@ -16,8 +16,8 @@ export type OAuthErrorDetails = {
  * `unreachable`: no response, or a fault of the server, so a retry may help. `refused`: the authorization server refused the
  * request. `suspended`: the sign-in is valid, but an administrator's setting refuses it for now. `metadata`: a discovery
  * document is incomplete or contradictory. `issuer`: the authorization server is not the expected one. `client`: there is no
- * client id that it accepts, or no key for it. `redirect`: the redirect does not answer our request. `denied`: the person or
- * the server refused consent.
+ * client id that it accepts, or no key for it. `redirect`: the redirect does not answer our request. `declined`: the person
+ * refused consent. `no_access`: a Latchkey server has nothing that the person may use. `denied`: the server refused consent.
  */
 export class OAuthError extends Error {
   override readonly name = 'OAuthError';
@@ -29,6 +29,8 @@ export class OAuthError extends Error {
     | 'issuer'
     | 'client'
     | 'redirect'
+    | 'declined'
+    | 'no_access'
     | 'denied';
   readonly details: OAuthErrorDetails;
 

@@ -15,10 +15,14 @@ export function serverListUrl(origin: string): string {
   return `${origin}/api/my/servers`;
 }
 
-/** The list as a connection, which no file contains. */
+/** The list as a connection, which no file contains. Its name is the address of its server. */
 export function listConnection(list: string): OAuthConnection {
-  const { host } = new URL(list);
-  return { name: host, url: list, source: list, credentials: { kind: 'authorization_code' } };
+  return {
+    name: new URL(list).origin,
+    url: list,
+    source: list,
+    credentials: { kind: 'authorization_code' },
+  };
 }
 
 /** The tokens of a list. */

@@ -103,7 +103,7 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
     return await throughPage(
       { request, listener, show, next: input.next, timeoutMs, signal },
       async (query) => {
-        const code = readRedirect(query, request.state, discovery);
+        const code = readRedirect(query, request.state, discovery, url);
         const { codeVerifier } = request;
         const redeemed = { client, code, codeVerifier, redirectUri };
         const granted = await authorizationCodeGrant(redeemed, discovery, { http, clock });

@@ -26,6 +26,12 @@ export type Run = {
 
 export const isChanged = (one: Written) => 'changed' in one && one.changed;
 
+/** The command that continues a setup of `url`. */
+export function setupCommandFor(url: string, flags: CommandInput['flags']): string {
+  const [name] = flags.get('name') ?? [];
+  return `latchkey setup ${url}${name === undefined ? '' : ` --name ${name}`}`;
+}
+
 export function asksForAssistants(
   flags: CommandInput['flags'],
   { interactive }: Pick<CommandHost, 'interactive'>,

@@ -45,6 +45,9 @@ export interface CommandHost extends ConnectionsHost {
    */
   connection(target: string, options: Options): Promise<Connection>;
 
+  /** Sets the connection that later errors are about, where no file contains it. */
+  about(connection: Connection): void;
+
   /** What was accepted of the tools of `connection`. */
   acceptedTools(connection: Connection, options: Options): Promise<AcceptedToolStore>;
 

@@ -1,5 +1,6 @@
 // `latchkey setup` with the address of a whole Latchkey server: one sign-in and one consent for all servers that the person chooses.
 import { OAuthError, TokenError } from '#auth/errors';
+import { listConnection } from '#auth/server-list';
 import { assistantNamed } from '#config/assistants';
 import { UsageError } from '#config/errors';
 import type { ConnectedServer } from '#connections/accounts-service';
@@ -35,6 +36,7 @@ export async function setUpServers(place: Place, run: Run): Promise<boolean> {
   const { list } = place;
   const { flags, options, host, print } = run;
   const origin = new URL(list).origin;
+  host.about(listConnection(list));
   const wrong = forOneServer.find((flag) => flags.has(flag));
   if (wrong !== undefined)
     throw new UsageError(

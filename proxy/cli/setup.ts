@@ -16,6 +16,7 @@ import {
   install,
   isChanged,
   report,
+  setupCommandFor,
   type Run,
   type Written,
 } from './choose-assistants.ts';
@@ -276,6 +277,18 @@ async function describe(
   };
 }
 
+/** The error of a sign-in after which a new connection is not kept; `undefined` for one that another try may mend. */
+function refusedWords(error: OAuthError, again: string): OAuthError | undefined {
+  const { code, message, details } = error;
+  if (code === 'no_access') return error;
+  if (code !== 'declined' && code !== 'denied') return undefined;
+  const remedy =
+    code === 'declined'
+      ? again
+      : `check the URL, or ask the administrator of the server for access; ${again} tries again`;
+  return new OAuthError(code, message, { ...details, remedy }, { cause: error });
+}
+
 async function signInTo(
   { connection, isNew }: Found,
   { flags, connections, host, print }: Run,
@@ -305,13 +318,15 @@ async function signInTo(
   try {
     await login(connection, connections, terminal, host.stop());
   } catch (error) {
-    if (isNew && error instanceof OAuthError && error.code === 'denied') {
+    if (!isNew) throw error;
+    const again = setupCommandFor(url, flags);
+    const refused = error instanceof OAuthError ? refusedWords(error, again) : undefined;
+    if (refused) {
       await connections.remove(name);
-      const remedy = `check the URL, or ask the administrator of the server for access; latchkey setup ${url} tries again`;
-      throw new OAuthError('denied', error.message, { ...error.details, remedy }, { cause: error });
+      throw refused;
     }
     host.warn(`${name} was added, but you are not signed in to it yet`);
-    host.warn(`next: latchkey setup ${url} to continue, or latchkey remove ${name} to remove it`);
+    host.warn(`next: ${again} to continue, or latchkey remove ${name} to remove it`);
     throw error;
   }
 }

@@ -198,6 +198,29 @@ test('setup: a server that the person may not use leaves no connection behind', 
   expect(JSON.parse(status.stdout)).toMatchObject({ connections: [] });
 });
 
+test.each([
+  [
+    'the person denied access',
+    (url: string) => `not signed in: you chose Deny\nhint: latchkey setup ${url} --name work\n`,
+  ],
+  [
+    'this server does not exist, or you have no access to it',
+    (url: string) => `${url} does not exist, or you have no access to it\nhint: check the URL, or`,
+  ],
+])('setup: after “%s” it keeps no connection, and says what to do', async (reason, said) => {
+  const redirect = { error: 'access_denied', error_description: reason, code: undefined };
+  await using server = await signInFront(legacyMcp().handle, { redirect });
+  await using machine = await withAssistants();
+
+  const done = await machine.run('setup', server.url, '--name', 'work', '--yes');
+  const status = await machine.run('status', '--json');
+
+  expect(done).toMatchObject({ code: 1, stdout: '' });
+  expect(done.stderr).toContain(`latchkey: ${said(server.url)}`);
+  expect(done.stderr).not.toContain('was added');
+  expect(JSON.parse(status.stdout)).toMatchObject({ connections: [] });
+});
+
 test('setup: invalid arguments are refused before the server is contacted', async () => {
   await using server = await signInFront(legacyMcp().handle);
   await using machine = await withAssistants();

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { LoopbackError, OAuthError } from '#proxy/auth/errors';
+import { listConnection } from '#proxy/auth/server-list';
 import { setupCommand } from '#proxy/cli/setup';
 import { words } from '#proxy/errors';
 import { UpstreamError } from '#proxy/transport/upstream';
@@ -37,5 +38,22 @@ test.each(['__proto__', 'constructor', 'toString'])(
     const denied = new OAuthError('denied', 'the server refused', { endpoint: '', error });
 
     expect(words(denied)).toMatchObject({ hint: 'latchkey login NAME', data: { error } });
+  },
+);
+
+test.each([
+  ['declined', 'not signed in: the reason', 'latchkey setup https://latchkey.example.com'],
+  [
+    'no_access',
+    'the reason',
+    'ask an administrator for access, then run latchkey setup https://latchkey.example.com again',
+  ],
+] as const)(
+  'errors: a list of servers that ends with %s is set up again',
+  (code, message, hint) => {
+    const error = new OAuthError(code, 'the reason', { endpoint: 'https://latchkey.example.com' });
+    const list = listConnection('https://latchkey.example.com/api/my/servers');
+
+    expect(words(error, list)).toMatchObject({ message, hint });
   },
 );

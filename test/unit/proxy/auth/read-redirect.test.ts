@@ -40,3 +40,36 @@ test('authorization response: an error is reported only if it carries our state'
     }),
   );
 });
+
+test.each([
+  ['the person denied access', 'declined', 'you chose Deny', {}],
+  [
+    'this server does not exist, or you have no access to it',
+    'no_access',
+    `${issuer}/mcp/acme/sales does not exist, or you have no access to it`,
+    { remedy: `check the URL, or ask for access: ${issuer}/dashboard/acme/my-servers` },
+  ],
+  [
+    'this person can use none of these servers',
+    'no_access',
+    `you have no access to any server of ${issuer}`,
+    {},
+  ],
+])(
+  'authorization response: the reason “%s” of a Latchkey server is %s',
+  (reason, code, message, remedy) => {
+    const error_description = reason;
+    const query = new URLSearchParams({
+      error: 'access_denied',
+      error_description,
+      state: 'right',
+    });
+    const issuers = { issuer, sendsIssuer: false };
+    const reading = () => readRedirect(query, 'right', issuers, `${issuer}/mcp/acme/sales`);
+
+    expect(reading).toThrow(expect.objectContaining({ code, message }));
+    expect(reading).toThrow(
+      expect.objectContaining({ details: { endpoint: issuer, error: 'access_denied', ...remedy } }),
+    );
+  },
+);

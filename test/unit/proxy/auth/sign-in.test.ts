@@ -147,7 +147,7 @@ test('sign-in: a denial is reported as such, and nothing is stored', async () =>
   const { error, told, saved } = await signingIn({ back: { error: 'access_denied', iss: issuer } });
 
   expect(error).toMatchObject({ name: 'OAuthError', code: 'denied' });
-  expect(told[0]?.text).toMatch(/Nothing was stored\.$/);
+  expect(told[0]?.text).toMatch(/answered: access_denied\.$/);
   expect(saved).toEqual([]);
 });
 
