@@ -2,6 +2,7 @@ import { AgentError } from '#agent/agent-key';
 import { ConfigurationError, UsageError } from '#config/errors';
 import type { Connection } from '#config/connection';
 import type { SignInMode } from '#config/options';
+import { isInKeychain } from '#config/secret';
 import { HttpError, platformCode } from '#transport/http-error';
 import type { Failure } from 'latchkey-mcp/raw-message';
 import { UnavailableError, type Trouble } from '#pipeline/contact';
@@ -77,7 +78,7 @@ function wordsOf(error: ExpectedError, connection: Connection | undefined, login
     case 'HttpError':
       return { message, hint: error.remedy ?? checkNetwork };
     case 'UpstreamError':
-      return upstreamWords(error, who);
+      return upstreamWords(error, who, connection);
     case 'JsonError':
       return {
         message: `a message contains an object with a duplicate member (at byte ${error.at})`,
@@ -213,7 +214,7 @@ function loopbackWords({ code, message }: LoopbackError, who: string, login: str
   }
 }
 
-function upstreamWords(error: UpstreamError, who: string): Words {
+function upstreamWords(error: UpstreamError, who: string, connection?: Connection): Words {
   const { message, code, status } = error;
   const { outcomeUnknown, ...figures } = error.details;
   const data = { ...figures, ...(outcomeUnknown && { outcome: 'unknown' }) };
@@ -227,10 +228,7 @@ function upstreamWords(error: UpstreamError, who: string): Words {
   if (error.remedy !== undefined) return { ...known, hint: error.remedy };
   switch (code) {
     case 'unauthorized':
-      return {
-        ...known,
-        hint: `check the credential of ${who}; it may be mistyped, expired or revoked`,
-      };
+      return { ...known, hint: credentialHint(who, connection) };
     case 'suspended':
       return { ...known, hint: suspendedHint };
     case 'forbidden':
@@ -259,6 +257,13 @@ function upstreamWords(error: UpstreamError, who: string): Words {
     case 'aborted':
       return { ...known, hint: '' };
   }
+}
+
+function credentialHint(who: string, connection: Connection | undefined): string {
+  const { name, credentials } = connection ?? {};
+  return credentials?.kind === 'api_key' && isInKeychain(credentials.apiKeySecret)
+    ? `it may be mistyped, expired or revoked; get a new key, then run latchkey rotate ${name}`
+    : `check the credential of ${who}; it may be mistyped, expired or revoked`;
 }
 
 /** Whether the error is about a folder of secrets that cannot be used, and not about a keychain. */

@@ -39,6 +39,10 @@ export async function signOut(connection: Connection, ports: SignOutPorts): Prom
   return lock.hold(vault.account, async () => {
     const token = await vault.access();
     if (!token) return { wasSignedIn: await vault.clear() };
+    if (await isOver(token, ports)) {
+      await vault.clear();
+      return { wasSignedIn: false };
+    }
     const failure = await revoke(connection, token, ports).catch((error: unknown) => {
       if (error instanceof OAuthError) return error;
       throw error;
@@ -46,6 +50,13 @@ export async function signOut(connection: Connection, ports: SignOutPorts): Prom
     await vault.clear();
     return { wasSignedIn: true, ...(failure && { notRevoked: failure }) };
   });
+}
+
+/** Whether the sign-in has ended, so that there is nothing to revoke: the access token has expired, and nothing renews it. */
+async function isOver(token: TokenRecord, { vault, store, clock }: SignOutPorts): Promise<boolean> {
+  return (
+    isExpired(token, clock.now()) && (await renewingToken(token, { vault, store })) === undefined
+  );
 }
 
 async function revoke(

@@ -2,6 +2,7 @@ import type { ShowPage } from '#auth/authorization-page';
 import { pastedRedirect } from '#auth/authorization-request';
 import type { Connection } from '#config/connection';
 import type { Connections } from '#connections/connections';
+import { endpointOf } from '#connections/list-url';
 import { connectionOptions, type Command, type CommandInput } from './command.ts';
 import { connectionsOf, type CommandHost } from './command-host.ts';
 
@@ -102,19 +103,26 @@ export async function login(
   if (also.length > 0) terminal.print(`also signed in to ${also.join(', ')}`);
 }
 
+/** What to do about access that the server did not revoke. Only the dashboard of Latchkey has a known address. */
+export function endAccessHint(url: string): string {
+  return endpointOf(url)
+    ? `end its access in the dashboard: ${new URL(url).origin}/account`
+    : 'withdraw the consent on the account page of the server';
+}
+
 /** `latchkey logout`: `false` if the server did not revoke the access. */
 async function logout(
   { operands: [target = ''], options: given }: CommandInput,
   host: CommandHost,
 ): Promise<boolean> {
-  const { name } = await host.connection(target, host.options(given));
+  const { name, url } = await host.connection(target, host.options(given));
   const { wasSignedIn, notRevoked, provider } = await connectionsOf(host, given).signOut(target);
   if (!wasSignedIn) host.print(`you were not signed in to ${name}`);
   else if (!notRevoked) host.print(`signed out of ${name}; the tokens were revoked and deleted`);
   else {
     host.print(`signed out of ${name} on this computer`);
     host.warn(`latchkey: the server did not revoke the access: ${notRevoked.message}`);
-    host.warn('hint: withdraw the consent on the account page of the server');
+    host.warn(`hint: ${endAccessHint(url)}`);
   }
   if (provider !== undefined)
     host.print(`signed out of ${provider}, too: your other connections need a new sign-in there`);

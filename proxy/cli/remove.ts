@@ -1,5 +1,6 @@
 import type { Command, CommandInput } from './command.ts';
 import { connectionsOf, type CommandHost } from './command-host.ts';
+import { endAccessHint } from './login.ts';
 
 /** `latchkey remove NAME`. */
 export const removeCommand: Command = {
@@ -40,7 +41,7 @@ async function remove(input: CommandInput, host: CommandHost): Promise<boolean> 
   else host.print(secretStays ? `removed ${name}` : `removed ${name} and its secrets`);
   if (notRevoked !== undefined) {
     host.warn(`latchkey: the server did not revoke the access: ${notRevoked.message}`);
-    host.warn('hint: withdraw the consent on the account page of the server');
+    host.warn(`hint: ${endAccessHint(connection.url)}`);
   }
   if (secretStays) {
     host.warn(

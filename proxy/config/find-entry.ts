@@ -6,6 +6,9 @@ import type { Connection } from './connection.ts';
 import { ConfigurationError, notValid, type Problem } from './errors.ts';
 import { entriesIn, launchWords, startsLatchkey } from './launch-entry.ts';
 
+/** What to do about a name that no connection has. */
+export const connectionsHint = 'latchkey status lists the connections, latchkey setup URL adds one';
+
 /**
  * Finds the entry called `name`: in `configFile` if given, otherwise in the only file of `userFiles` that has it. Two files may
  * both have it if they mean the same URL; then the first with a credential is used.
@@ -56,8 +59,7 @@ export async function findEntry(
         ? {
             source: '',
             problem: `no connection named ${name}`,
-            hint:
-              didYouMean ?? 'latchkey status lists the connections, latchkey setup URL adds one',
+            hint: didYouMean ?? connectionsHint,
           }
         : {
             source: configFile,

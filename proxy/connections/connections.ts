@@ -62,6 +62,8 @@ export type SignInOptions = Until & {
   tell?: (sentence: string) => void;
 };
 
+const revokingHint = (_name: string) => 'revoke the key in the dashboard, under Servers';
+
 /** `secret` describes the new one; `undefined` if it is not in the keychain. */
 export type RotatedSecret = { connection: Connection; secret: SecretView | undefined };
 
@@ -232,7 +234,8 @@ export class Connections {
   /** Lets a person sign in, and notifies running proxies. */
   async signIn(target: string, { signal, ...how }: SignInOptions): Promise<SignedIn> {
     const { browserPage, signInConnection } = await import('#auth/sign-in');
-    const account = await this.#account(target);
+    const replacing = (name: string) => `to replace the key, run latchkey rotate ${name}`;
+    const account = await this.#account(target, replacing);
     const { progress = () => undefined } = how;
     const { show = browserPage({ ...this.#host, progress }), assistant, next, tell } = how;
     const until = signal ?? new AbortController().signal;
@@ -465,12 +468,12 @@ export class Connections {
   }
 
   /** @throws {UsageError} if the connection has an API key */
-  async #account(target: string): Promise<Account> {
+  async #account(target: string, hintFor = revokingHint): Promise<Account> {
     const connection = await this.#named(target);
     if (signsIn(connection)) return this.#host.account(connection, this.#options);
     throw new UsageError(
       `${connection.name} uses an API key, so there is nothing to sign in to`,
-      'revoke the key in the dashboard, under Servers',
+      hintFor(connection.name),
     );
   }
 

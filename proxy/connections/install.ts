@@ -1,7 +1,7 @@
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ConnectionsHost } from './connections-host.ts';
-import { registered, checkName } from './registry.ts';
+import { registered, checkName, unknownName } from './registry.ts';
 import { assistantFile, assistantFiles, type AssistantFile } from '#config/assistants';
 import { startingAssistants } from './assistant-views.ts';
 import { ConfigurationError, UsageError } from '#config/errors';
@@ -30,11 +30,7 @@ export async function checkRegistered(
   host: ConnectionsHost,
 ): Promise<void> {
   checkName(name);
-  if (!(await registered(name, options, host)))
-    throw new UsageError(
-      `no connection named ${name}`,
-      `run \`latchkey status\` to list the connections, or add it: latchkey setup URL`,
-    );
+  if (!(await registered(name, options, host))) throw unknownName(name);
 }
 
 /**

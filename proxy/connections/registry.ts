@@ -1,7 +1,7 @@
 import { ConfigurationError, UsageError } from '#config/errors';
 import type { Checked } from './connections-host.ts';
 import { type Connection, connectionEntry } from '#config/connection';
-import { checkDocument, connectionNames } from '#config/find-entry';
+import { checkDocument, connectionNames, connectionsHint } from '#config/find-entry';
 import { editJson, memberAt } from '#config/jsonc';
 import { fileSnapshot, replaceFile } from '#config/replace-file';
 import type { Options } from '#config/options';
@@ -73,6 +73,11 @@ export async function registered(
   await checkDocument(config, (path) => host.readText(path));
   const names = await connectionNames([config], (path) => host.readText(path));
   return names.includes(name) ? host.readConnection(name, { ...options, config }) : undefined;
+}
+
+/** The error for a name that none of our own connections has. */
+export function unknownName(name: string): UsageError {
+  return new UsageError(`no connection named ${name}`, connectionsHint);
 }
 
 /** Our own connection to `url`: the one named `name` if given, otherwise the first; `undefined` if there is none. */
@@ -236,11 +241,7 @@ export async function removeConnection(
   host: ConnectionsHost,
 ): Promise<Removed> {
   const connection = await registered(name, options, host);
-  if (!connection)
-    throw new UsageError(
-      `no connection named ${name} in ${registryFile(host)}`,
-      'run `latchkey status` to list the connections',
-    );
+  if (!connection) throw unknownName(name);
   const signedOut = signsIn(connection)
     ? await signOutConnection(await host.account(connection, options), { atProvider: false })
     : { wasSignedIn: false };

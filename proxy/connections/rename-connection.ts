@@ -4,7 +4,6 @@ import type { Connection } from '#config/connection';
 import { UsageError } from '#config/errors';
 import type { Options } from '#config/options';
 import { renameLaunches, type RenamedLaunch } from './rename-launches.ts';
-import { registryFile } from '#config/user-files';
 import { signsIn } from '#auth/account';
 import type { ConnectionsHost } from './connections-host.ts';
 import {
@@ -15,7 +14,13 @@ import {
   emptyAccounts,
   withoutCleanup,
 } from './orphaned-secrets.ts';
-import { checkName, checkUnambiguous, registered, renameRegistered } from './registry.ts';
+import {
+  checkName,
+  checkUnambiguous,
+  registered,
+  renameRegistered,
+  unknownName,
+} from './registry.ts';
 import { secretMarks } from './secret-trial.ts';
 import { storedAccounts } from './stored-secrets.ts';
 
@@ -60,10 +65,7 @@ async function interruptedRename(
 ): Promise<string> {
   const done = await registered(to, options, host);
   if (done && (await startingAssistants(from, host)).length > 0) return done.url;
-  throw new UsageError(
-    `no connection named ${from} in ${registryFile(host)}`,
-    'run `latchkey status` to list the connections',
-  );
+  throw unknownName(from);
 }
 
 async function move(

@@ -2,6 +2,8 @@ import { expect, test } from 'vitest';
 import { LoopbackError, OAuthError } from '#proxy/auth/errors';
 import { listConnection } from '#proxy/auth/server-list';
 import { setupCommand } from '#proxy/cli/setup';
+import type { Connection } from '#proxy/config/connection';
+import { inKeychain, type Secret } from '#proxy/config/secret';
 import { words } from '#proxy/errors';
 import { UpstreamError } from '#proxy/transport/upstream';
 
@@ -57,3 +59,18 @@ test.each([
     expect(words(error, list)).toMatchObject({ message, hint });
   },
 );
+
+test('errors: a refused API key of the keychain is replaced by latchkey rotate', () => {
+  const apiKey = (apiKeySecret: Secret): Connection => ({
+    name: 'sales',
+    url: 'https://latchkey.example.com/mcp/acme/sales',
+    source: '/home/dana/.config/latchkey/connections.json',
+    credentials: { kind: 'api_key', apiKeySecret },
+  });
+  const error = new UpstreamError('unauthorized', 'rejected this API key');
+
+  expect(words(error, apiKey(inKeychain)).hint).toBe(
+    'it may be mistyped, expired or revoked; get a new key, then run latchkey rotate sales',
+  );
+  expect(words(error, apiKey('mcp_key')).hint).toContain('check the credential of sales (');
+});

@@ -290,3 +290,14 @@ test('shared sign-in: a sign-in of its own replaces it, and the other way round'
   expect(alone).not.toHaveProperty('renewedBy');
   expect(await sales.vault.refresh(issuer)).toBeUndefined();
 });
+
+test('signing out: of a sign-in that has ended, nothing is revoked, and that is no failure', async () => {
+  const { sales, shareable, sent } = await shared(refused('invalid_grant'));
+  await sales.renew().catch(() => undefined);
+  const signedOut = await sales.signOut();
+
+  expect(await shareable.refresh(issuer)).toBeUndefined();
+  expect(signedOut).toEqual({ wasSignedIn: false });
+  expect(sent('revoke')).toEqual([]);
+  expect(await sales.vault.access()).toBeUndefined();
+});

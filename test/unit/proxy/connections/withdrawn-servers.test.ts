@@ -8,6 +8,7 @@ import { signsIn } from '#proxy/auth/account';
 import { listConnection } from '#proxy/auth/server-list';
 import { systemClock } from '#proxy/clock/clock';
 import { readOptions, type Options } from '#proxy/config/options';
+import { endAccessHint } from '#proxy/cli/login';
 import { keepServers, serverLists } from '#proxy/config/server-lists';
 import { Connections } from '#proxy/connections/connections';
 import type { ConnectionsHost } from '#proxy/connections/connections-host';
@@ -211,4 +212,24 @@ test('removed connection: the last one to a URL leaves the list, even if its acc
   await connections.remove('sales');
 
   expect(await lists()).toEqual([]);
+});
+
+test('API key: login and logout of its connection say what to do instead', async () => {
+  const input = { name: 'keyed', url: `${origin}/mcp/acme/wiki`, as: 'api_key' as const };
+  const described = await connections.describe({ ...input, apiKeySecret: 'mcp_key' });
+  await connections.add(described, { replace: false, check: false });
+
+  await expect(connections.signIn('keyed', {})).rejects.toMatchObject({
+    hint: 'to replace the key, run latchkey rotate keyed',
+  });
+  await expect(connections.signOut('keyed')).rejects.toMatchObject({
+    hint: 'revoke the key in the dashboard, under Servers',
+  });
+});
+
+test.each([
+  ['https://latchkey.example.com/mcp/acme/sales', 'https://latchkey.example.com/account'],
+  ['https://mcp.example.com/', 'account page of the server'],
+])('signing out of %s: access that was not revoked is ended at %s', (server, place) => {
+  expect(endAccessHint(server)).toContain(place);
 });
