@@ -2,11 +2,13 @@
 import { aborted } from '#clock/clock';
 import { assistantFile } from '#config/assistants';
 import { ConfigurationError, UsageError } from '#config/errors';
+import { npxCommand } from '#config/launch-entry';
 import type { Options } from '#config/options';
 import type { AssistantView } from '#connections/accounts-service';
 import type { Connections } from '#connections/connections';
 import type { CommandInput } from './command.ts';
 import type { CommandHost } from './command-host.ts';
+import { listed } from './install.ts';
 
 /** What became of an assistant; `problem` where its file was left as it is. */
 export type Written = { assistant: string; title: string; file: string; note?: string } & (
@@ -39,10 +41,20 @@ export function asksForAssistants(
   return interactive && !['assistant', 'yes', 'json'].some((flag) => flags.has(flag));
 }
 
+/** What assistants are chosen for: connections, those of them that are new, and the command that asks again. */
+export type Chosen = { names: readonly string[]; added: readonly string[]; again: string };
+
 /** The assistants to install into, by the names that commands take. */
 export async function choose(
-  names: readonly string[],
-  { flags, connections, host }: Run,
+  { names, added, again }: Chosen,
+  {
+    flags,
+    connections,
+    host,
+  }: Pick<Run, 'flags'> & {
+    connections: Pick<Connections, 'assistants'>;
+    host: Pick<CommandHost, 'interactive' | 'warn' | 'stop' | 'lines'>;
+  },
 ): Promise<readonly string[]> {
   const named = flags.get('assistant');
   if (named) return [...new Set(named)];
@@ -57,15 +69,40 @@ export async function choose(
   for (;;) {
     host.warn(`Select assistants: enter numbers, all or none, or press Enter ${byDefault}:`);
     const line = await Promise.race([lines.next(), stopped]);
-    if (line === undefined || line.done)
-      throw new UsageError(
-        `no assistant selected; ${names.join(', ')} ${names.length === 1 ? 'was' : 'were'} added`,
-        `run latchkey setup again to continue, or latchkey remove ${names[0] ?? 'NAME'} to remove it`,
-      );
+    if (line === undefined || line.done) throw cancelled(added, again);
     const chosen = chosenAssistants(line.value, views);
     if (chosen) return chosen;
     host.warn(`enter numbers from 1 to ${views.length}, for example: 1 3`);
   }
+}
+
+function cancelled(added: readonly string[], again: string): UsageError {
+  if (added.length === 0) return new UsageError('cancelled; nothing changed', '');
+  const were = added.length === 1 ? 'was' : 'were';
+  return new UsageError(
+    `cancelled; ${listed(added)} ${were} added, but to no assistant`,
+    `run ${again} again to choose assistants`,
+  );
+}
+
+/** What to do where connections were installed in no assistant. */
+export function chooseLaterLine(
+  { names, again }: Omit<Chosen, 'added'>,
+  { flags, host }: Pick<Run, 'flags'> & { host: Pick<CommandHost, 'interactive'> },
+): string {
+  if (asksForAssistants(flags, host)) return `next: run ${again} again to choose assistants`;
+  const [first, ...others] = names;
+  const each = others.length === 0 ? '' : `, and the same for ${listed(others)}`;
+  return `next: latchkey install ASSISTANT ${first}${each}`;
+}
+
+/** How to type other commands where npx runs this program; `undefined` if it is installed. */
+export function otherCommandsLine({
+  launcher,
+  readText,
+}: Pick<CommandHost, 'launcher' | 'readText'>): string | undefined {
+  const npx = npxCommand(launcher, { readText });
+  return npx && `other commands: ${npx} status`;
 }
 
 type Offered = Pick<AssistantView, 'id' | 'title' | 'found' | 'starts'>;

@@ -4,11 +4,14 @@ import type { Command, CommandInput, Flag } from './command.ts';
 import { connectionsOf, type CommandHost } from './command-host.ts';
 import { checkCertificates, missingNetwork } from './inherited-network.ts';
 
-const inEnglish = new Intl.ListFormat('en-GB');
+/** `crm, library and wiki` */
+export function listed(names: readonly string[]): string {
+  return new Intl.ListFormat('en-GB').format(names);
+}
 
 /** Tells the user which assistants to restart, so that they read their changed files. */
 export function restartLine(titles: readonly string[]): string {
-  return `next: restart ${inEnglish.format(titles)} to finish`;
+  return `next: restart ${listed(titles)} to finish`;
 }
 
 const configFlag: Flag = {

@@ -13,8 +13,10 @@ import { UpstreamError } from '#transport/upstream';
 import {
   asksForAssistants,
   choose,
+  chooseLaterLine,
   install,
   isChanged,
+  otherCommandsLine,
   report,
   type Run,
   type Written,
@@ -30,6 +32,12 @@ const forOneServer = ['name', 'api-key', 'client-id', 'client-secret', 'identity
 
 /** A list of servers, and the organization through whose provider the person wants to sign in. */
 type Place = { list: string; organization: string | undefined };
+
+/** What the person entered. */
+function addressOf({ list, organization }: Place): string {
+  const { origin } = new URL(list);
+  return organization === undefined ? origin : `${origin}/mcp/${organization}`;
+}
 
 /** Connects the servers that the person chooses: `false` when a server or an assistant was left out. */
 export async function setUpServers(place: Place, run: Run): Promise<boolean> {
@@ -51,13 +59,19 @@ export async function setUpServers(place: Place, run: Run): Promise<boolean> {
   }
   const ready = connected.filter(({ problem }) => problem === undefined);
   const names = ready.map(({ name }) => name);
-  const assistants = names.length === 0 ? [] : await choose(names, run);
+  const again = `latchkey setup ${addressOf(place)}`;
+  const added = ready.filter(({ isNew }) => isNew).map(({ name }) => name);
+  const subject = { names, added, again };
+  const assistants = names.length === 0 ? [] : await choose(subject, run);
   const written: (Written & { name: string })[] = [];
   for (const name of names)
     for (const id of assistants) written.push({ ...(await install(name, id, run)), name });
   for (const one of written) report(one, one.name, run);
   for (const one of ready) await countTools(one, run);
   printResult({ origin, connected, written, available, signedInAs }, run);
+  if (written.length === 0 && names.length > 0) host.warn(chooseLaterLine(subject, run));
+  const others = otherCommandsLine(host);
+  if (others !== undefined) host.warn(others);
   const isLeftOut = connected.some(
     ({ problem, server }) => problem !== undefined && !server.needsAccount,
   );
@@ -195,8 +209,6 @@ function printResult(
   for (const note of [...notes, ...missing]) host.warn(`note: ${note}`);
   const restart = new Set(written.filter(isChanged).map(({ title }) => title));
   if (restart.size > 0) host.warn(restartLine([...restart]));
-  const [first] = connected;
-  if (written.length === 0 && first) host.warn(`next: latchkey install ASSISTANT ${first.name}`);
   if (available > 0)
     host.warn(
       `${available === 1 ? '1 more server is' : `${available} more servers are`} available: latchkey setup ${origin} --choose`,

@@ -13,8 +13,10 @@ import { secretFor } from './add.ts';
 import {
   asksForAssistants,
   choose,
+  chooseLaterLine,
   install,
   isChanged,
+  otherCommandsLine,
   report,
   setupCommandFor,
   type Run,
@@ -100,7 +102,9 @@ async function setup(input: CommandInput, host: CommandHost): Promise<boolean> {
   const signedIn = found.as === 'person' && !(await run.connections.isSignedIn(connection));
   if (signedIn) await signIn();
   if (found.isNew) print(`added ${name}: ${url}`);
-  const chosen = await choose([name], run);
+  const again = setupCommandFor(url, flags);
+  const subject = { names: [name], added: found.isNew ? [name] : [], again };
+  const chosen = await choose(subject, run);
   const written: Written[] = [];
   for (const id of chosen) written.push(await install(name, id, run));
   for (const one of written) report(one, name, run);
@@ -111,6 +115,9 @@ async function setup(input: CommandInput, host: CommandHost): Promise<boolean> {
     return host.listTools(connection, options);
   });
   printResult(url, { found, signedIn, written, tools: tools.length }, run);
+  if (written.length === 0) host.warn(chooseLaterLine(subject, run));
+  const others = otherCommandsLine(host);
+  if (others !== undefined) host.warn(others);
   return !written.some((one) => 'problem' in one);
 }
 
@@ -144,7 +151,6 @@ function printResult(
   for (const one of missing) host.warn(`note: ${one}`);
   const restart = written.filter(isChanged).map(({ title }) => title);
   if (restart.length > 0) host.warn(restartLine(restart));
-  if (written.length === 0) host.warn(`next: latchkey install ASSISTANT ${name}`);
 }
 
 /**

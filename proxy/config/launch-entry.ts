@@ -175,12 +175,26 @@ export function npxHint(
   launcher: Launcher,
   { readText }: { readText: (path: string) => string | undefined },
 ): string | undefined {
-  const [, folder] = ('script' in launcher && npxFolder.exec(launcher.script)) || [];
+  const folder = npxFolderOf(launcher);
   if (folder === undefined) return undefined;
   const source = sourceIn(readText(`${folder}package.json`));
   const remedy =
     source === undefined ? unknown : `npm install --global "${source}" installs it permanently`;
   return `npx may delete this program; ${remedy}`;
+}
+
+/** The beginning of the commands of a program that npx runs: `npx -y "URL"`. `undefined` if it is installed. */
+export function npxCommand(
+  launcher: Launcher,
+  { readText }: { readText: (path: string) => string | undefined },
+): string | undefined {
+  const folder = npxFolderOf(launcher);
+  const source = folder && sourceIn(readText(`${folder}package.json`));
+  return source && `npx -y "${source}"`;
+}
+
+function npxFolderOf(launcher: Launcher): string | undefined {
+  return 'script' in launcher ? npxFolder.exec(launcher.script)?.[1] : undefined;
 }
 
 /** The URL that npx was given, as recorded in its package.json. */

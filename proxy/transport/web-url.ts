@@ -30,12 +30,14 @@ export function webUrlProblem(text: string): string {
     : 'enter an https URL; http works only for this computer';
 }
 
-/** The https URL that was probably meant by one that `webUrl` refuses; `undefined` if none is likely. */
+/** The URL that was probably meant by one that `webUrl` refuses: http only on this computer. `undefined` if none is likely. */
 export function meantWebUrl(text: string): string | undefined {
-  const bare = /^(?:http:\/\/)?([a-z\d-]+(?:\.[a-z\d-]+)+(?::\d{1,5})?(?:\/[^\s?#]*)?)$/i.exec(
-    text,
-  )?.[1];
-  return bare === undefined ? undefined : `https://${bare}`;
+  const bare =
+    /^(?:http:\/\/)?((?:localhost|[a-z\d-]+(?:\.[a-z\d-]+)+)(?::\d{1,5})?(?:\/[^\s?#]*)?)$/i.exec(
+      text,
+    )?.[1];
+  const meant = bare === undefined ? null : URL.parse(`https://${bare}`);
+  return meant ? `${isLoopback(meant) ? 'http' : 'https'}://${bare}` : undefined;
 }
 
 /** `text` without percent-encoding; as it is where that is not correct, as in a password with a bare `%`. */

@@ -1,5 +1,12 @@
 import { expect, test } from 'vitest';
-import { choiceLines, chosenAssistants } from '#proxy/cli/choose-assistants';
+import {
+  choiceLines,
+  choose,
+  chooseLaterLine,
+  chosenAssistants,
+  otherCommandsLine,
+} from '#proxy/cli/choose-assistants';
+import { refusedUrl } from '#proxy/connections/new-connection';
 
 const offered = [
   { id: 'claude-desktop', title: 'Claude Desktop', found: true, starts: [] },
@@ -33,4 +40,67 @@ test('setup: the choice marks the assistants that were found and those that star
     '  2  Gemini CLI      not found',
     '* 3  Cursor          already starts sales',
   ]);
+});
+
+const again = 'latchkey setup https://latchkey.example.com';
+const host = {
+  interactive: true,
+  warn: () => undefined,
+  stop: () => AbortSignal.abort(),
+  lines: async function* lines() {
+    await new Promise(() => undefined);
+    yield '';
+  },
+};
+const connections = { assistants: () => Promise.resolve([]) };
+
+test.each([
+  [[], 'cancelled; nothing changed', ''],
+  [
+    ['crm'],
+    'cancelled; crm was added, but to no assistant',
+    `run ${again} again to choose assistants`,
+  ],
+  [
+    ['crm', 'library', 'wiki'],
+    'cancelled; crm, library and wiki were added, but to no assistant',
+    `run ${again} again to choose assistants`,
+  ],
+])('setup: Ctrl-C at the choice, with %j new', async (added, message, hint) => {
+  const names = ['crm', 'library', 'wiki'];
+  const choosing = choose({ names, added, again }, { flags: new Map(), connections, host });
+
+  await expect(choosing).rejects.toMatchObject({ message, hint });
+});
+
+test('setup: after the answer none, all connections can still be installed', () => {
+  const names = ['crm', 'library', 'wiki'];
+  const asked = chooseLaterLine({ names, again }, { flags: new Map(), host });
+  const flags = new Map([['yes', ['']]]);
+  const unasked = chooseLaterLine({ names, again }, { flags, host });
+
+  expect(asked).toBe(`next: run ${again} again to choose assistants`);
+  expect(unasked).toBe('next: latchkey install ASSISTANT crm, and the same for library and wiki');
+});
+
+test('setup: where npx runs it, other commands begin with npx as well', () => {
+  const folder = '/home/dana/.npm/_npx/1f';
+  const source = 'https://latchkey.example.com/download/latchkey-0.1.0.tgz?v=1';
+  const readText = () => JSON.stringify({ dependencies: { latchkey: source } });
+  const script = `${folder}/node_modules/latchkey/bin/latchkey.js`;
+  const node = '/usr/bin/node';
+
+  expect(otherCommandsLine({ launcher: { node, script }, readText })).toBe(
+    `other commands: npx -y "${source}" status`,
+  );
+  expect(otherCommandsLine({ launcher: { program: '/opt/latchkey' }, readText })).toBeUndefined();
+});
+
+test.each([
+  ['127.0.0.1:8787', 'http://127.0.0.1:8787'],
+  ['localhost:8787/mcp/demo/library', 'http://localhost:8787/mcp/demo/library'],
+  ['latchkey.example.com', 'https://latchkey.example.com'],
+  ['http://latchkey.example.com', 'https://latchkey.example.com'],
+])('setup: by %s, %s was probably meant', (entered, meant) => {
+  expect(refusedUrl(entered).hint).toBe(`did you mean ${meant}?`);
 });
