@@ -151,7 +151,11 @@ function oauthWords(oauthError: OAuthError, who: string, login: string): Words {
     case 'metadata':
       return { ...noToken, hint: `check the URL of ${who}, or ${contactAdministrator}` };
     case 'unreachable':
-      return { ...noToken, hint: remedy(oauthError) ?? `${checkNetwork}, then try again` };
+      return {
+        message: oauthError.message,
+        hint: remedy(oauthError) ?? `${checkNetwork}, then try again`,
+        data,
+      };
     case 'client':
       return {
         ...noToken,

@@ -3,7 +3,8 @@
 const [major, minor] = process.versions.node.split('.').map(Number);
 if (major < 22 || (major === 22 && minor < 19)) {
   process.stderr.write(
-    `latchkey: needs Node 22.19 or newer, this is ${process.versions.node} (${process.execPath})\n`,
+    `latchkey: needs Node 22.19 or newer, this is ${process.versions.node} (${process.execPath})\n` +
+      'hint: install the LTS version from https://nodejs.org/en/download, then open a new terminal\n',
   );
   process.exit(1);
 }

@@ -3,6 +3,7 @@ import { ConfigurationError } from '#config/errors';
 import type { Command, CommandInput } from './command.ts';
 import { connectionsOf, type CommandHost } from './command-host.ts';
 import { checkCertificates } from './inherited-network.ts';
+import { listed } from './install.ts';
 
 /** `latchkey import`. */
 export const importCommand: Command = {
@@ -34,7 +35,7 @@ async function importEntries(input: CommandInput, host: CommandHost): Promise<bo
   const json = flags.has('json');
   await checkCertificates(host.options(input.options), host);
   const connections = connectionsOf(host, input.options);
-  const { files, problems } = await connections.importPlan(operands[0]);
+  const { files, problems, kept } = await connections.importPlan(operands[0]);
   let steps = files.flatMap((file) => file.steps.map((step) => summaryOf(file, step)));
   if (!json) for (const step of steps) host.print(lineOf(step));
   if (!json && steps.length === 0) host.print('nothing to import');
@@ -62,11 +63,16 @@ async function importEntries(input: CommandInput, host: CommandHost): Promise<bo
         sign_in_required: signIns,
         backups,
         problems,
+        kept,
       }),
     );
   for (const backup of json ? [] : backups)
     host.warn(`backup of the file, without the moved secrets: ${backup}`);
   for (const name of json ? [] : signIns) host.warn(`next: latchkey login ${name}`);
+  for (const { name, variables } of json ? [] : kept)
+    host.warn(
+      `note: ${name} was not changed: it starts another program, so ${listed(variables)} ${variables.length === 1 ? 'stays' : 'stay'} in the file`,
+    );
   for (const { name, problem } of json ? [] : problems)
     for (const line of `${name} was not changed: ${problem}`.split('\n'))
       host.warn(`latchkey: ${line}`);

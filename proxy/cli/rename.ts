@@ -8,7 +8,7 @@ export const renameCommand: Command = {
   operands: 'OLD NEW',
   arity: [2, 2],
   summary: 'rename a connection',
-  about: `Renames a connection that add or import created, with its secrets, its sign-in and its entries in the assistants'
+  about: `Renames a connection that setup, add or import created, with its secrets, its sign-in and its entries in the assistants'
 files. Change the name yourself in other files that start it, such as the .mcp.json of a project, and restart each
 proxy that runs under the old name.`,
   flags: { json: { doc: 'print one JSON object' } },
@@ -29,9 +29,10 @@ proxy that runs under the old name.`,
       }
       host.print(`renamed it in ${title}: ${file}`);
       if (backup !== undefined) host.warn(`backup of the file: ${backup}`);
-      host.warn(restartLine([title]));
     }
-    if (launches.every(({ problem }) => problem === undefined)) return 0;
+    const renamed = launches.filter(({ problem }) => problem === undefined);
+    if (renamed.length > 0) host.warn(restartLine(renamed.map(({ title }) => title)));
+    if (renamed.length === launches.length) return 0;
     host.warn(`hint: fix the problem, then run latchkey rename ${from} ${to} again`);
     return 1;
   },

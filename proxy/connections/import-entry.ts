@@ -214,6 +214,17 @@ export function exposedSecrets(entry: unknown): string | undefined {
   return `its arguments contain the value of ${exposed.join(', ')}, which every program on this computer can read; ${remedies.join('; ')}`;
 }
 
+/** The variables with secrets that an assistant passes to a program other than ours, and import leaves in the file. */
+export function keptVariables(entry: unknown): string[] {
+  if (!isObject(entry) || !isText(entry['command'])) return [];
+  const { command, args, env } = entry;
+  if (startsLatchkey([command, ...(Array.isArray(args) ? args.filter(isText) : [])])) return [];
+  return Object.entries(onlyTexts(membersOf(env)))
+    .filter(([name]) => secretName.test(name) && !/file|path/i.test(name))
+    .filter(([, value]) => isWrittenSecret(value) && isWritten(value))
+    .map(([name]) => name);
+}
+
 /** Whether the value of a setting is in the file: not a reference to a variable, not a number, not another option. */
 function isWritten(value: string): boolean {
   return value !== '' && !/^(\$\{[^}]+\}|\d+|-.*)$/.test(value);

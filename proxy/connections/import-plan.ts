@@ -19,6 +19,7 @@ import { ConfigurationError, UsageError } from '#config/errors';
 import {
   exposedSecrets,
   foundEntry,
+  keptVariables,
   plainEntry,
   settingsOf,
   type FoundEntry,
@@ -46,7 +47,12 @@ export type ImportStep = {
 
 export type ImportFile = { file: string; shape: EntryShape; steps: ImportStep[] };
 
-export type ImportPlan = { files: ImportFile[]; problems: { name: string; problem: string }[] };
+/** `kept`: the variables with secrets of entries that start other programs, which stay in the files. */
+export type ImportPlan = {
+  files: ImportFile[];
+  problems: { name: string; problem: string }[];
+  kept: { name: string; variables: readonly string[] }[];
+};
 
 type Place = Pick<Assistant, 'title' | 'shape' | 'connectsItself'> & {
   file: string;
@@ -65,6 +71,7 @@ export async function importPlan(
 ): Promise<ImportPlan> {
   const files: ImportFile[] = [];
   const problems: ImportPlan['problems'] = [];
+  const kept: ImportPlan['kept'] = [];
   const names = new Map<string, string>();
   for (const place of placesOf(from, host)) {
     let bytes: Buffer | undefined;
@@ -91,6 +98,8 @@ export async function importPlan(
         if (!step) {
           const problem = exposedSecrets(plain);
           if (problem !== undefined) problems.push({ name: key, problem });
+          const variables = keptVariables(plain);
+          if (variables.length > 0) kept.push({ name: key, variables });
           continue;
         }
         const { name, url } = step.connection;
@@ -105,7 +114,7 @@ export async function importPlan(
     }
     if (steps.length > 0) files.push({ file: place.file, shape: place.shape, steps });
   }
-  return { files, problems };
+  return { files, problems, kept };
 }
 
 async function entriesOf(bytes: Buffer | undefined, { file, servers }: Place) {

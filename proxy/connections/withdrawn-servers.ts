@@ -75,9 +75,9 @@ export async function takeOutIfWithdrawn(
   return one;
 }
 
-/** What happened, for the person: `sales was withdrawn …`. */
+/** What happened, for the person. */
 export function withdrawnWords({ name, removed }: WithdrawnServer): string {
-  const from = removed.map(({ title }) => title).join(', ');
-  const done = from === '' ? '' : `, and was removed from ${from}`;
-  return `${name} was withdrawn: you have no access to it any more${done}`;
+  const from = new Intl.ListFormat('en-GB').format(removed.map(({ title }) => title));
+  const done = from === '' ? '' : `; it was removed from ${from}`;
+  return `you no longer have access to ${name}${done}`;
 }

@@ -6,8 +6,9 @@ import { isAbsolute, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { assistants } from '#config/assistants';
 import { notValid } from '#config/errors';
-import { findDocuments } from '#config/find-entry';
+import { connectionNames, findDocuments } from '#config/find-entry';
 import { entriesIn, isLaunch, launchedName, launchWords } from '#config/launch-entry';
+import { registryFile } from '#config/user-files';
 import type { UserHost, ReadText } from '#host';
 import type { SecretStore } from '#keychain/secret-store';
 import { fail, ok, warn, type Check, type Finding } from './checks.ts';
@@ -120,13 +121,9 @@ export function assistantCheck(host: UserHost, readText: ReadText): Check {
         }
       }
       if (findings.length > 0) return findings;
-      return [
-        warn(
-          'assistants',
-          'no assistant is configured on this computer',
-          'latchkey install ASSISTANT NAME',
-        ),
-      ];
+      const names = await connectionNames([registryFile(host)], readText);
+      const hint = names.length === 0 ? 'latchkey setup URL' : 'latchkey install ASSISTANT NAME';
+      return [warn('assistants', 'no assistant is configured on this computer', hint)];
     },
   };
 }

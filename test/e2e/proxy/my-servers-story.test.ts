@@ -398,14 +398,14 @@ await suite(['keychain', 'browser'], 'my servers: one address, one sign-in, one 
     const { sales } = await entries(cursor);
     const text = await latchkey('servers');
 
-    expect(failed).toContain('crm was withdrawn: you have no access to it any more');
+    expect(failed).toContain('you no longer have access to crm; it was removed from');
     expect(left).toEqual([
       ['library', 'sales', 'wiki'],
       ['library', 'sales', 'wiki'],
     ]);
     expect(sales && (await tools(sales))).toContain('query');
     expect(text.stdout).toMatch(/^ {2}crm +no access$/m);
-    expect(text.stdout).toContain('crm was withdrawn');
+    expect(text.stdout).toContain('you no longer have access to crm');
     expect(await copies(cursor)).toContain(before);
   });
 

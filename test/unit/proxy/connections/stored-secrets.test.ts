@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { isClientSecretAccount, clientSecretAccount } from '#proxy/keychain/secret-accounts';
+import { keptVariables } from '#proxy/connections/import-entry';
 import { sentSecrets, storeSecrets } from '#proxy/connections/stored-secrets';
 import { ConfigurationError } from '#proxy/config/errors';
 import { inKeychain } from '#proxy/config/secret';
@@ -62,4 +63,22 @@ test('secrets in the keychain: two clients of one long URL have two accounts, sh
   expect(await store.get(accounts[1] ?? '')).toContain('second');
   expect(accounts.every((account) => account.length <= 400)).toBe(true);
   expect(accounts.every(isClientSecretAccount)).toBe(true);
+});
+
+test('import: of the variables for another program, those that look like secrets are named', () => {
+  const env = {
+    ACME_API_KEY: 'sk-acme',
+    GITHUB_TOKEN: 'ghp_1',
+    TOKEN_FROM_ELSEWHERE: '${env:TOKEN}',
+    KEY_FILE: '/home/dana/key.pem',
+    MAX_TOKENS: '4000',
+    LOG_LEVEL: 'debug',
+  };
+
+  expect(keptVariables({ command: 'npx', args: ['-y', '@acme/mcp'], env })).toEqual([
+    'ACME_API_KEY',
+    'GITHUB_TOKEN',
+  ]);
+  expect(keptVariables({ command: 'latchkey', args: ['connect', 'sales'], env })).toEqual([]);
+  expect(keptVariables({ url: 'https://mcp.example.com', env })).toEqual([]);
 });

@@ -45,3 +45,18 @@ test('doctor: an entry of an assistant that starts a missing file is reported wi
     missing('blank', 'a b/latchkey.js', 'blank'),
   ]);
 });
+
+test.each([
+  ['without a connection', '{}', 'latchkey setup URL'],
+  [
+    'with a connection',
+    '{"mcpServers":{"sales":{"url":"https://latchkey.example.com/mcp/acme/sales"}}}',
+    'latchkey install ASSISTANT NAME',
+  ],
+])('doctor: the next step on a computer without assistants, %s', async (_, registry, hint) => {
+  const host = { platform: 'linux', home: '/home/dana', env: {} } as const;
+  const readText = (path: string) => (path.endsWith('connections.json') ? registry : undefined);
+  const findings = await assistantCheck(host, readText).run(new AbortController().signal);
+
+  expect(findings).toMatchObject([{ state: 'warn', hint }]);
+});
