@@ -64,7 +64,7 @@ ${question.isCut && html`<p class="help">Not all servers that you may use fit on
 ${refused.length > 0 && notNow(refused, back)}
 ${scopeList(scopes)}
 ${request.listsServers && html`<p class="help">It also sees which other servers of these organizations you may use, so that it can tell you about them. It cannot use them unless you choose them here.</p>`}
-<p>It acts as <strong dir="auto">${email}</strong> until <time datetime="${until.toISOString()}">${until.toUTCString().slice(5, 16)}</time>, unless you withdraw access earlier on <a href="/account">your account page</a>, for one server or for all.</p>
+<p>It acts as <strong dir="auto">${email}</strong> until <time datetime="${until.toISOString()}">${until.toUTCString().slice(5, 16)}</time>, unless you withdraw access earlier on <a href="/account">your account page</a>.</p>
 <div class="actions even"><button class="primary" name="decision" value="allow">Allow</button> <button name="decision" value="deny">Deny</button></div>`;
   const signOut = html`${hiddenField('next', back)}
 <p class="help">Not you? <button class="quiet">Sign in with a different account</button></p>`;
@@ -137,7 +137,7 @@ function optionOf(
     ended(displayName(description, 240)),
     organizationTitle === organization ? `${serverPath}.` : `${organizationTitle} (${serverPath}).`,
     needsAccount &&
-      'It needs your own account there: your assistant tells you how to connect it at the first call.',
+      'It needs your own account or key there: your assistant shows how to connect it.',
     terms.scopes.length < anywhere.length && `Your role allows here only: ${here.join('; ')}.`,
     storedSentence(organizationTitle, terms.contents),
   ];

@@ -115,7 +115,7 @@ ${install}
 ${check}
 <section class="section">
 <h2>When npm does not trust this server’s certificate</h2>
-<p class="help">Your company may use its own certificate authority. Save the certificate of that authority in a file, and set the environment variable NODE_EXTRA_CA_CERTS to the path of the file: in the terminal, and under env in the configuration of an assistant. npm, npx and the proxy read it.</p>
+<p class="help">Your company may use its own certificate authority. Save the certificate of that authority in a file, and set the environment variable NODE_EXTRA_CA_CERTS to the path of the file in the terminal, for npm and npx. Add --ca-file with the same path to the setup command, which writes it into the configuration of assistants. Under env, the variable is only for entries that you write by hand with npx.</p>
 </section>`;
   return layout({ title: 'Download the proxy', width: 'text' }, frame, content);
 }
