@@ -359,21 +359,49 @@ function restrictedCell({ server, kind, name }: Restricted): string {
   return `${server}/${kind === 'tool' ? '' : `${kind}:`}${name ?? '*'}`;
 }
 
-/** The command that opens the first of what is restricted to a group. */
+/**
+ * The command that takes the first of what is restricted to a group from it: for the other groups that may use it, or else for
+ * everyone, which it says.
+ */
 async function opens(given: Given, ports: Ports): Promise<string | undefined> {
   const group = await administer(groupRead, given, ports);
+  const organization = organizationIn(given) ?? '';
+  const { items } = await administer(groupList, { organization }, ports);
+  const without = (uses: (one: GroupView) => boolean) =>
+    items
+      .filter((one) => one.id !== group.id && uses(one))
+      .map(({ name }) => ` --group ${shellWord(name)}`)
+      .join('');
   const [server] = group.servers;
-  const organization = organizationIn(given);
   if (server !== undefined) {
-    return `latchkey-server server set-groups ${organization}/${server} --everyone`;
+    const others = without(({ servers }) => servers.includes(server));
+    const change = `latchkey-server server set-groups ${organization}/${server}`;
+    return others === '' ? `${everyone}${change} --everyone` : `${change}${others}`;
   }
   const [first] = group.restricted;
   if (!first) return undefined;
-  const ofKind = first.kind === 'tool' ? '' : ` --kind ${first.kind}`;
+  const { kind, name } = first;
+  const others = without(({ restricted }) =>
+    restricted.some((one) => one.server === first.server && one.kind === kind && one.name === name),
+  );
+  const ofKind = kind === 'tool' ? '' : ` --kind ${kind}`;
   const path = `${organization}/${first.server}`;
-  return first.name === null
-    ? `latchkey-server tool default ${path} --everyone${ofKind}`
-    : `latchkey-server tool open ${path} ${first.name}${ofKind}`;
+  if (name === null) {
+    const change = `latchkey-server tool default ${path}`;
+    return others === ''
+      ? `${everyone}${change} --everyone${ofKind}`
+      : `${change}${others}${ofKind}`;
+  }
+  return others === ''
+    ? `${everyone}latchkey-server tool open ${path} ${shellWord(name)}${ofKind}`
+    : `latchkey-server tool restrict ${path} ${shellWord(name)}${others}${ofKind}`;
+}
+
+const everyone = 'to let everyone use it: ';
+
+/** A name in a command that people copy: an MCP server chooses the names of its tools. */
+function shellWord(name: string): string {
+  return /^[\w.-]+$/.test(name) ? name : `'${name.replaceAll("'", String.raw`'\''`)}'`;
 }
 
 export const groupCommands: readonly Command[] = [

@@ -108,7 +108,7 @@ test('a group is created, filled, mapped, gives access to a server, and is named
   ]);
   await expect(admin.run('group', 'delete', 'acme', id)).rejects.toMatchObject({
     message: 'web is restricted to Sales team: first open it to everyone, or choose other groups',
-    hint: 'latchkey-server server set-groups acme/web --everyone',
+    hint: 'to let everyone use it: latchkey-server server set-groups acme/web --everyone',
   });
   await expect(admin.run('group', 'add', 'acme', 'Nobody', 'eli@example.com')).rejects.toThrow(
     "there is no group 'Nobody' in acme",
@@ -121,8 +121,10 @@ test('a group is created, filled, mapped, gives access to a server, and is named
 
 test('a group that tools are restricted to is listed with them, and the refusal to delete it names them', async () => {
   await using admin = await withPeople();
+  const both = ['--group', 'Finance', '--group', 'Human resources'];
   await admin.run('group', 'create', 'acme', 'Finance');
-  await admin.run('tool', 'restrict', 'acme/web', 'get-env', '--group', 'Finance');
+  await admin.run('group', 'create', 'acme', 'Human resources');
+  await admin.run('tool', 'restrict', 'acme/web', 'get-env', ...both);
   await admin.run(
     'tool',
     'restrict',
@@ -138,21 +140,27 @@ test('a group that tools are restricted to is listed with them, and the refusal 
 
   expect(await admin.json('group', 'list', 'acme')).toMatchObject([
     { name: 'Finance', servers: [], tools: ['web/get-env', 'web/*', 'web/prompt:greet'] },
+    { name: 'Human resources', servers: [], tools: ['web/get-env'] },
   ]);
   await expect(remove()).rejects.toMatchObject({
     message:
       'get-env of web, other tools of web and the prompt greet of web are restricted to Finance: first open them to everyone, or choose other groups',
-    hint: 'latchkey-server tool open acme/web get-env',
+    hint: "latchkey-server tool restrict acme/web get-env --group 'Human resources'",
   });
-  await admin.run('tool', 'open', 'acme/web', 'get-env');
+  await admin.run('tool', 'restrict', 'acme/web', 'get-env', '--group', 'Human resources');
   await expect(remove()).rejects.toMatchObject({
-    hint: 'latchkey-server tool default acme/web --everyone',
+    hint: 'to let everyone use it: latchkey-server tool default acme/web --everyone',
   });
   await admin.run('tool', 'default', 'acme/web', '--everyone');
   await expect(remove()).rejects.toMatchObject({
-    hint: 'latchkey-server tool open acme/web greet --kind prompt',
+    hint: 'to let everyone use it: latchkey-server tool open acme/web greet --kind prompt',
   });
   await admin.run('tool', 'open', 'acme/web', 'greet', '--kind', 'prompt');
+  await admin.run('tool', 'restrict', 'acme/web', "it's; x", '--group', 'Finance');
+  await expect(remove()).rejects.toMatchObject({
+    hint: String.raw`to let everyone use it: latchkey-server tool open acme/web 'it'\''s; x'`,
+  });
+  await admin.run('tool', 'open', 'acme/web', "it's; x");
   await remove();
 });
 
