@@ -152,7 +152,10 @@ const sendFile: PageHandler = async (visit, request, reply): Promise<FastifyRepl
   const file = assistantFileNames.find((name) => name === request.params['file']);
   if (!file) throw notFound('file');
   const selection = selectionIn(request, groups);
-  const { fileName, mediaType, text } = await visit.perform(deploymentFile, { file, ...selection });
+  const made = await visit.perform(deploymentFile, { file, ...selection });
+  // It would forbid every server.
+  if (made.servers.length === 0 && !isPolicy(file)) throw notFound('file');
+  const { fileName, mediaType, text } = made;
   return reply
     .headers({
       'Content-Type': `${mediaType}; charset=utf-8`,
@@ -162,6 +165,11 @@ const sendFile: PageHandler = async (visit, request, reply): Promise<FastifyRepl
     })
     .send(text);
 };
+
+/** Whether a file says the same whichever servers are chosen. */
+function isPolicy(file: string): boolean {
+  return file.startsWith('vscode-policy');
+}
 
 interface DeployPageData {
   readonly home: string;
@@ -205,7 +213,7 @@ function filesSection({ home, plan, query, groups, warning }: DeployPageData): H
   const { length } = plan.servers;
   const words =
     length === 0
-      ? 'No server is installed by default for this choice. Choose servers in the table above.'
+      ? 'No server is installed by default for this choice, so there is nothing to download for most files: one without servers would forbid them all. Choose servers in the table above.'
       : `${counted(length, 'server')} in each file: ${plan.servers.map(({ name }) => name).join(', ')}.`;
   return html`<section class="section" aria-labelledby="files-heading">
 <h2 id="files-heading">Files for device management</h2>
@@ -240,7 +248,7 @@ ${assistantFileNames.map((name) => {
 <p class="help">${effect}</p>
 <p class="help">${places.map((place, index) => html`${index > 0 && html`<br>`}${place}`)}</p>
 </div>
-<a class="button" href="${home}/files/${name}?${query}" download="${fileName}" aria-label="Download ${fileName}: ${title}">Download</a>
+${(length > 0 || isPolicy(name)) && html`<a class="button" href="${home}/files/${name}?${query}" download="${fileName}" aria-label="Download ${fileName}: ${title}">Download</a>`}
 </li>`;
 })}
 </ul>

@@ -28,17 +28,20 @@ const published = () => findPublished(app.server.stores.db, 'acme', 'sales');
 test('deploy: a server is installed for nobody by default, then for a group, then for everyone', async () => {
   const before = await show(home);
   await send(sales, { install: 'groups', 'group.group_1': 'group_1' }, admin);
-  const ofNobody = await show(`${home}/files/claude-code?connection=direct`);
+  const ofNobody = await app.get(`${home}/files/claude-code?connection=direct`, admin.cookie);
   const ofGroup = await show(`${home}/files/claude-code?connection=latchkey&group.group_1=group_1`);
   await send(sales, { install: 'everyone' }, admin);
   const ofEveryone = await app.get(`${home}/files/cursor`, admin.cookie);
   const page = await show(home);
 
-  expect(before).toContain('No server is installed by default for this choice.');
-  expect(JSON.parse(ofNobody)).toEqual({ mcpServers: {} });
+  expect(before).toContain('No server is installed by default for this choice,');
+  expect(before).not.toContain('/files/claude-code');
+  expect(before).toContain('/files/vscode-policy');
+  expect(ofNobody.status).toBe(404);
   expect(JSON.parse(ofGroup).mcpServers.sales).toMatchObject({ command: 'latchkey' });
   expect(JSON.parse(ofEveryone.text).mcpServers.sales).toMatchObject({ type: 'http' });
   expect(page).toContain('1 server in each file: sales.');
+  expect(page).toContain('/files/claude-code');
   expect(page).toContain('cursor://anysphere.cursor-deeplink/mcp/install?name=sales&amp;config=');
 });
 
