@@ -268,7 +268,10 @@ function problemOf(error: unknown, context: ProblemContext): Inspection {
     return { outcome: 'forbidden', reason: `${name} is in a private network.` };
   }
   if (chain.some((one) => one instanceof OutboundError && one.code === 'not_public')) {
-    return { outcome: 'forbidden', reason: `${name} is not on the public internet.` };
+    return {
+      outcome: 'forbidden',
+      reason: `${name} was not found, or is not on the public internet.`,
+    };
   }
   const code = refusal?.code;
   if (code === 'key_missing') {

@@ -76,7 +76,7 @@ export function connectionTest(inspection: Inspection, wanted: Wanted): Connecti
       };
     case 'forbidden': {
       const text = `${inspection.reason} Check the URL. Latchkey calls only public addresses and the hosts that its operator allows.`;
-      return { ...rest, heading: 'Not on the public internet', text };
+      return { ...rest, heading: 'Not found, or not on the public internet', text };
     }
   }
 }

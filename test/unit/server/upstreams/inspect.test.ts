@@ -204,7 +204,7 @@ describe('76: inspection: a name says the same, unless the operator allowed it,'
 
     expect(await look(upstream)).toEqual({
       outcome: 'forbidden',
-      reason: 'mcp.example.com is not on the public internet.',
+      reason: 'mcp.example.com was not found, or is not on the public internet.',
     });
   });
 });
