@@ -225,7 +225,9 @@ async function findOut(
   } catch (error) {
     if (!(error instanceof UpstreamAccessError)) throw error;
     const remedy =
-      error.code === 'forbidden' ? '; the operator can allow the host with --outbound-host' : '';
+      error.code === 'forbidden'
+        ? ': check the spelling, or ask the operator to allow it: latchkey-server outbound allow HOST:PORT'
+        : '';
     throw invalidField('issuer', `cannot be used: ${error.message}${remedy}`);
   }
 }

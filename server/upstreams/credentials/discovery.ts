@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { UpstreamAccessKind } from '#db/upstream-access';
-import { OutboundError } from '#outbound/checked-addresses';
+import { hostFault, OutboundError } from '#outbound/checked-addresses';
 import type { GuardedFetch } from '#outbound/guarded-fetch';
 import {
   serverMetadataSchema,
@@ -212,7 +212,7 @@ async function translateErrors(url: string, request: Promise<Response>): Promise
     if (!(error instanceof OutboundError)) throw error;
     const { host } = new URL(url);
     throw error.code === 'forbidden' || error.code === 'not_public'
-      ? new UpstreamAccessError('forbidden', `${host} is not on the public internet`)
+      ? new UpstreamAccessError('forbidden', `${host} ${hostFault(error)}`)
       : new UpstreamAccessError('unreachable', `${host} cannot be reached: ${error.code}`);
   }
 }

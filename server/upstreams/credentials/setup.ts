@@ -3,7 +3,12 @@ import { z } from 'zod';
 import type { UpstreamAccess } from '#db/upstream-access';
 import type { FixedHeader } from '#model/fixed-headers';
 import type { ServerRecord } from '#model/endpoints';
-import { isPlainlyForbidden, OutboundError, type OutboundGuard } from '#outbound/checked-addresses';
+import {
+  hostFault,
+  isPlainlyForbidden,
+  OutboundError,
+  type OutboundGuard,
+} from '#outbound/checked-addresses';
 import type { GuardedFetch } from '#outbound/guarded-fetch';
 import type { Sealing } from '#secrets/master-key';
 import { registrationPurpose, secretPurpose, UpstreamAccessError } from './access.ts';
@@ -203,7 +208,7 @@ async function postRegistration(
     if (!(error instanceof OutboundError)) throw error;
     const { host } = new URL(endpoint);
     throw error.code === 'forbidden' || error.code === 'not_public'
-      ? new UpstreamAccessError('forbidden', `${host} is not on the public internet`)
+      ? new UpstreamAccessError('forbidden', `${host} ${hostFault(error)}`)
       : new UpstreamAccessError('unreachable', `${host} cannot be reached: ${error.code}`);
   }
 }

@@ -46,7 +46,7 @@ test('76: an administrator reaches no server inside the network, and no such ser
       {
         field: 'issuer',
         problem: expect.stringMatching(
-          /public internet; the operator can allow the host with --outbound-host/,
+          /public internet: check the spelling, or ask the operator to allow it: latchkey-server outbound allow/,
         ),
       },
     ],
