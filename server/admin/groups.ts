@@ -204,7 +204,7 @@ const mostNamed = 5;
 function inUse({ name, servers, restricted }: GroupView): string {
   const all = [...servers, ...restricted.map(restrictedText)];
   const more = all.length > mostNamed ? [`${all.length - mostNamed} more`] : [];
-  const what = listed([...all.slice(0, mostNamed), ...more]);
+  const what = new Intl.ListFormat('en-GB').format([...all.slice(0, mostNamed), ...more]);
   const [are, them] = all.length === 1 ? ['is', 'it'] : ['are', 'them'];
   return `${what} ${are} restricted to ${name}: first open ${them} to everyone, or choose other groups`;
 }
@@ -216,11 +216,6 @@ export type Restricted = GroupView['restricted'][number];
 function restrictedText({ server, kind, name }: Restricted): string {
   const what = name === null ? `other ${kind}s` : kind === 'tool' ? name : `the ${kind} ${name}`;
   return `${what} of ${server}`;
-}
-
-/** `a, b and c` */
-function listed(names: readonly string[]): string {
-  return names.join(', ').replace(/, ([^,]*)$/, ' and $1');
 }
 
 function taken(): AdministrationRefusal {
