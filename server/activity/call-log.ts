@@ -31,10 +31,13 @@ export interface CallLogPorts extends CallRowsPorts {
   readonly dropped?: ((count: number) => void) | undefined;
 }
 
+/** What each server of a call stores of it: the one that it was for, and the collection that it was made to. */
+type Contents = readonly CallContents[];
+
 /** A call that waits to be written. */
 interface Queued {
   readonly call: EndedCall;
-  readonly contents: CallContents | undefined;
+  readonly contents: Contents;
   /** Set for a refusal, which may happen again, also once it is written. */
   readonly refusal: Refusal | undefined;
 }
@@ -62,7 +65,7 @@ export class CallLog {
   #queue: Queued[] = [];
   readonly #ended: CallRecord[] = [];
   /** Arguments and results of calls whose rows were written when they began. */
-  readonly #endedContents = new Map<CallRecord, CallContents>();
+  readonly #endedContents = new Map<CallRecord, Contents>();
   readonly #beginning: Beginning[] = [];
   #isCommitting = false;
   /** How many calls wait, by their caller. */
@@ -138,25 +141,25 @@ export class CallLog {
   }
 
   /** Records a call, or the end of one that began. Neither waits nor throws. */
-  note(ended: EndedCall, begun?: CallRecord, contents?: CallContents): void {
+  note(ended: EndedCall, begun?: CallRecord, contents: Contents = []): void {
     if (begun) {
       const { callId = begun.callId, durationMs, account, end, error, status, bytesOut } = ended;
       if (this.#ended.length >= maxQueued) {
         // It stays `unknown`.
-        contents?.letGo();
+        letGo(contents);
         this.#dropped += 1;
         this.#missing.addEnd(begun.organizationId);
         return;
       }
       const row = { ...begun, callId, durationMs, account, end, error, status, bytesOut };
       this.#ended.push(row);
-      if (contents) this.#endedContents.set(row, contents);
+      if (contents.length > 0) this.#endedContents.set(row, contents);
       if (this.#ended.length >= rowsAtOnce && !this.#isWriting) void this.flush();
       return;
     }
     const call = shortened(ended);
     if (call.end === 'refused') {
-      contents?.letGo();
+      letGo(contents);
       this.#noteRefusal(call);
     } else this.#add({ call, contents, refusal: undefined });
     if (this.#queue.length >= rowsAtOnce && !this.#isWriting) void this.flush();
@@ -167,7 +170,7 @@ export class CallLog {
     const caller = callerOf(queued.call);
     const own = this.#queuedOf.get(caller) ?? 0;
     if (!this.#hasRoom(own)) {
-      queued.contents?.letGo();
+      letGo(queued.contents);
       this.#dropped += 1;
       this.#missing.add(queued.call.endpoint.organization);
       return false;
@@ -211,7 +214,7 @@ export class CallLog {
     }
     const one = isMore ? { ...call, method: undefined, subject: undefined } : call;
     const refusal: Refusal = { times: 1, row: undefined };
-    if (!this.#add({ call: one, contents: undefined, refusal })) return;
+    if (!this.#add({ call: one, contents: [], refusal })) return;
     this.#refusals.set(key, refusal);
     this.#refusalKinds.set(caller, kinds + 1);
   }
@@ -282,8 +285,8 @@ export class CallLog {
   /** There is no row if the organization was deleted meanwhile. */
   #isWritten({ call, contents, refusal }: Queued, row: CallRecord | undefined): void {
     this.#leaves(callerOf(call));
-    if (!row) return contents?.letGo();
-    if (contents) this.#ports.contents?.add(row, contents);
+    if (!row) return letGo(contents);
+    for (const one of contents) this.#ports.contents?.add(row, one);
     if (!refusal) return;
     const { organizationId, id, times } = row;
     refusal.row = { organizationId, id, times };
@@ -294,8 +297,9 @@ export class CallLog {
   #passContents(ended: readonly CallRecord[]): void {
     if (this.#endedContents.size === 0) return;
     for (const record of ended) {
-      const contents = this.#endedContents.get(record);
-      if (contents) this.#ports.contents?.add(record, contents);
+      for (const one of this.#endedContents.get(record) ?? []) {
+        this.#ports.contents?.add(record, one);
+      }
       this.#endedContents.delete(record);
     }
   }
@@ -316,6 +320,10 @@ export class CallLog {
     clearInterval(this.#timer);
     await this.flush();
   }
+}
+
+function letGo(contents: Contents): void {
+  for (const one of contents) one.letGo();
 }
 
 /** Who calls. Many people of many organizations may use the same client. */

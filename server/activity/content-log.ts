@@ -74,10 +74,10 @@ export class ContentLog {
   async #writeSome(): Promise<void> {
     const { settingsOf, write } = this.#ports;
     const some = this.#waiting.slice(0, rowsAtOnce);
-    const settings = await settingsOf([...new Set(some.map(({ call }) => call.target.id))]);
+    const settings = await settingsOf([...new Set(some.map(({ contents }) => contents.targetId))]);
     const rows = [];
     for (const { call, contents } of some) {
-      const now = settings.get(call.target.id);
+      const now = settings.get(contents.targetId);
       if (now) rows.push(...this.#rowsOf(call, contents, now));
       await afterOtherWork();
     }
@@ -87,11 +87,11 @@ export class ContentLog {
   }
 
   #rowsOf(
-    { organizationId, target, id }: CallRecord,
+    { organizationId, id }: CallRecord,
     contents: CallContents,
     now: ContentSettings,
   ): (ContentPlace & StoredContent)[] {
-    const place = { organizationId, targetId: target.id, id };
+    const place = { organizationId, targetId: contents.targetId, id };
     return contents.values.flatMap(([kind, value]) => {
       if (!(kind === 'arguments' ? now.arguments : now.results)) return [];
       const cleaned = cleanedContents(kind, value, now.limitBytes, contents.secrets);

@@ -126,7 +126,10 @@ function tableRow(call: CallView) {
     called_at: call.at,
     who: call.person?.name || call.credential.name || call.credential.id,
     application: call.application,
-    server: call.server.name,
+    server:
+      call.endpoint.name === call.server.name
+        ? call.server.name
+        : `${call.server.name} through ${call.endpoint.name}`,
     tool: call.tool ?? call.method,
     outcome: call.times > 1 ? `${call.outcome} ×${call.times}` : call.outcome,
     error: call.error,

@@ -6,6 +6,7 @@ import { json, masterKeyFile } from '#config/option';
 import type { Input } from '#config/read-options';
 import { UsageError } from '#config/usage-error';
 import { findContents, setContentSettings } from '#db/call-contents';
+import { findServerById } from '#db/servers';
 import { bytesOfSize, sizeOfBytes, typedSize } from '#model/byte-size';
 import { contentBounds, type ContentSettings, noContents } from '#model/call-contents';
 import { findReadableCall } from './calls.ts';
@@ -154,12 +155,18 @@ export const callContent = organizationOperation({
   output: z.object({ arguments: part, result: part }).meta({ id: 'CallContent' }),
   target: ({ callId }) => `call:${callId}`,
   async run({ callId }, reading, { db, contentKey }) {
-    const { organizationId, target, id } = await findReadableCall(callId, reading, db);
-    const place = { organizationId, targetId: target.id, id };
-    const found = await findContents(db, place);
+    const { organizationId, endpoint, target, id } = await findReadableCall(callId, reading, db);
+    // What was called through a collection may be stored by the member, by the collection, or by both.
+    const called = (await findServerById(db, endpoint.id))?.target ?? target;
+    const places = [...new Set([target.id, called.id])].map((targetId) => {
+      return { organizationId, targetId, id };
+    });
+    const found = await Promise.all(places.map((place) => findContents(db, place)));
     const partOf = (kind: 'arguments' | 'result') => {
-      const one = found.find((content) => content.kind === kind);
-      if (!one) return null;
+      const at = found.findIndex((contents) => contents.some((one) => one.kind === kind));
+      const one = found[at]?.find((content) => content.kind === kind);
+      const place = places[at];
+      if (!one || !place) return null;
       return { text: contentKey.open(contentPurpose(place, kind), one.sealed), isCut: one.isCut };
     };
     return { arguments: partOf('arguments'), result: partOf('result') };

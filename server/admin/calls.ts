@@ -7,7 +7,8 @@ import { writtenAtMs } from '#db/calls';
 import { type CallFilter, findCall, searchCalls, watermarkAt } from '#db/find-calls';
 import type { Organization } from '#db/organizations';
 import { findUserByEmail } from '#db/people';
-import { findServer } from '#db/servers';
+import { listNames } from '#db/collections';
+import { findServer, findServerById } from '#db/servers';
 import type { Db } from '#db/transaction';
 import {
   accountOwnerOf,
@@ -64,8 +65,10 @@ export const callViewSchema = z
     applicationSource: z.enum(['client_info', 'user_agent']).nullable(),
     deviceId: z.string().nullable().describe('The device that the `latchkey` proxy named'),
     address: z.string().nullable(),
-    endpoint: named,
-    server: named.describe('The server whose tool it was; the ID is that of its target'),
+    endpoint: named.describe('Where it was called: the server itself, or a collection'),
+    server: named.describe(
+      'The server whose tool it was, if need be through the collection that `endpoint` is; the ID is that of its target',
+    ),
     account: z.enum(upstreamAccounts).describe('What the server was called with'),
     accountOwner: named
       .nullable()
@@ -158,6 +161,32 @@ export async function selectedPerson(
 }
 
 /**
+ * Selects the calls at an endpoint: of a server those that its tools got, also through collections; of a collection those that it got, with
+ * the tool under the name that it shows. Without an endpoint, a tool is what any server calls it.
+ */
+export async function callsAt(
+  {
+    endpoint,
+    tool,
+  }: { readonly endpoint?: string | undefined; readonly tool?: string | undefined },
+  db: Db,
+): Promise<Pick<CallFilter, 'endpoint' | 'target' | 'names'>> {
+  const names = tool === undefined ? undefined : [tool];
+  if (endpoint === undefined) return { names };
+  const found = await findServerById(db, endpoint);
+  // A deleted one. It may have been a collection.
+  if (!found) return { endpoint, names };
+  const { id, target } = found;
+  if (target.upstream.kind !== 'collection') return { target: target.id, names };
+  const shown = tool === undefined ? [] : await listNames(db, id);
+  const renamed = shown.find((one) => one.state === 'shown' && one.shown === tool);
+  if (!renamed || renamed.name === tool) return { endpoint: id, names };
+  // Calls are recorded under the name that the member gives it.
+  const member = await findServerById(db, renamed.member);
+  return { endpoint: id, target: member?.target.id, names: [renamed.name] };
+}
+
+/**
  * What a filter selects for this reader, with the ids of what it names.
  *
  * @throws {AdministrationRefusal} `forbidden` for the calls of another person, `not_found` for an unknown server
@@ -180,8 +209,7 @@ async function selected(
     ...exact,
     ...wanted,
     ...(own !== undefined && { person: own }),
-    target: found?.target.id,
-    names: tool === undefined ? undefined : [tool],
+    ...(await callsAt({ endpoint: found?.id, tool }, db)),
     end: outcome,
     fromMs: from === undefined ? undefined : from * 1000,
     untilMs: until === undefined ? undefined : until * 1000,

@@ -6,6 +6,7 @@ import {
   type HeldBody,
 } from './body-memory.ts';
 import type { Upstream, UpstreamAnswer, UpstreamBody, UpstreamRequest } from './upstream.ts';
+import type { WholeCall } from './whole-call.ts';
 
 /**
  * The memory that one call holds of its upstream's answers. A body counts from its first chunk until its reader lets go
@@ -34,8 +35,8 @@ export class HeldAnswers {
    * The same upstream, except that its answers count. If it is used after the call, each answer counts until it has
    * been read.
    */
-  counted(upstream: Upstream, requestId?: string): Upstream {
-    return new CountedUpstream(this, upstream, requestId);
+  counted(upstream: Upstream, whole?: WholeCall): Upstream {
+    return new CountedUpstream(this, upstream, whole);
   }
 
   /** Counts a body that is kept after it has been read. */
@@ -135,17 +136,17 @@ export class HeldAnswers {
 class CountedUpstream implements Upstream {
   readonly #held: HeldAnswers;
   readonly #upstream: Upstream;
-  readonly #requestId: string | undefined;
+  readonly #whole: WholeCall | undefined;
 
-  constructor(held: HeldAnswers, upstream: Upstream, requestId: string | undefined) {
+  constructor(held: HeldAnswers, upstream: Upstream, whole: WholeCall | undefined) {
     this.#held = held;
     this.#upstream = upstream;
-    this.#requestId = requestId;
+    this.#whole = whole;
   }
 
   send(request: UpstreamRequest): Promise<UpstreamAnswer> {
-    const requestId = this.#requestId;
-    const sent = this.#upstream.send(requestId === undefined ? request : { ...request, requestId });
+    const whole = this.#whole;
+    const sent = this.#upstream.send(whole === undefined ? request : { ...request, whole });
     return sent.then((answer) => this.#held.countedAnswer(answer, request.giveUp));
   }
 

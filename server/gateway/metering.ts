@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 
-import { memberIn, membersIn } from 'latchkey-mcp/json-edit';
+import { memberIn } from 'latchkey-mcp/json-edit';
 import type { Envelope, Message } from 'latchkey-mcp/message';
 import type { Tracing } from 'latchkey-mcp/tracing';
 import { CallContents, type ContentMemory, type ContentSettings } from '#model/call-contents';
@@ -23,9 +23,10 @@ import {
   type RefusalCode,
   type SuspendedCall,
 } from './gateway-refusal.ts';
-import type { AnswerMessage, Filter } from './filters.ts';
+import type { Filter } from './filters.ts';
 import type { GatewayAnswer, GatewayRequest } from './request.ts';
 import type { Upstream } from './upstream.ts';
+import { endOfBoth, type PartEnd, type PassedPart, type WholeCall } from './whole-call.ts';
 
 /** How a call ended, as usage counts it. */
 export type CallOutcome =
@@ -83,7 +84,7 @@ export interface MeteringPorts {
    * waits nor throws.
    */
   readonly ended?:
-    | ((call: EndedCall, begun?: CallRecord, contents?: CallContents) => void)
+    | ((call: EndedCall, begun?: CallRecord, contents?: readonly CallContents[]) => void)
     | undefined;
   /** Records a call that begins. Absent unless calls that cannot be recorded must not be sent. */
   readonly begins?: ((call: EndedCall) => Promise<CallRecord>) | undefined;
@@ -101,6 +102,9 @@ const recordedMethods: ReadonlySet<string> = new Set([
   'tasks/result',
   'tasks/cancel',
 ]);
+
+/** The methods of requests that a collection passes on to one of its members. */
+const passedMethods: ReadonlySet<string> = new Set([...recordedMethods, 'tasks/get']);
 
 /** The methods with arguments or results that a server may store. Those of lists say nothing about what was done. */
 const methodsWithContents: ReadonlySet<string> = new Set([
@@ -143,6 +147,11 @@ export class Metering {
   #taskEnd: CallEnd | undefined;
   /** Set for a call to a server that stores arguments or results. */
   #contents: CallContents | undefined;
+  /** Set for a call to a collection, once it is sent to a member. */
+  #part: PassedPart | undefined;
+  /** Whether it is the part of such a call. */
+  #isPart = false;
+  #ended: PartEnd | undefined;
   /** Set once the call is sent. */
   #upstream: Pick<Upstream, 'account' | 'secrets'> | undefined;
   /** Set until the span begins. */
@@ -189,19 +198,63 @@ export class Metering {
     return span.headers;
   }
 
+  /** For what a collection sends to members on behalf of this call. */
+  get whole(): WholeCall {
+    return {
+      requestId: this.#request.id,
+      join: (part) => {
+        const admission = this.#admission;
+        if (!admission || this.#part || part.method !== this.#envelope?.method) return undefined;
+        this.#part = part;
+        return () => this.#recordBeginning(admission);
+      },
+    };
+  }
+
   /**
    * Records that the call begins, where that is required; its end is recorded later. Rejects if it cannot be recorded.
    * `undefined` if there is nothing to wait for.
    */
   begin(): Promise<void> | undefined {
-    const { begins } = this.#ports;
     const admission = this.#admission;
-    if (!begins || !admission || !isCall(this.#envelope)) return undefined;
-    if (!this.#isRecorded(this.#envelope?.method)) return undefined;
+    if (!admission || !isCall(this.#envelope)) return undefined;
+    const { target } = admission.endpoint;
+    if (passedMethods.has(this.#envelope?.method ?? '')) {
+      // It begins when it is sent to a member.
+      if (target.upstream.kind === 'collection') return undefined;
+      const begin = this.#request.whole?.join(this.#asPart(target));
+      this.#isPart = begin !== undefined;
+      if (begin) return begin();
+    }
+    return this.#recordBeginning(admission);
+  }
+
+  #recordBeginning(admission: Admission): Promise<void> | undefined {
+    const { begins } = this.#ports;
+    if (!begins || !this.#isRecorded(this.#envelope?.method)) return undefined;
     const durationMs = performance.now() - this.#startedAt;
     return begins(this.#record(admission, 'unknown', {}, durationMs)).then((row) => {
       this.#begun = row;
     });
+  }
+
+  #asPart(target: Target): PassedPart {
+    return {
+      method: this.#envelope?.method,
+      subject: subjectOf(this.#envelope),
+      target,
+      account: (end, error) => this.#account(target, end, error),
+      ended: () => this.#ended,
+      takeContents: () => this.#takeContents(),
+    };
+  }
+
+  /** What is to be stored, without the secrets that it was sent with. */
+  #takeContents(): CallContents | undefined {
+    const contents = this.#contents;
+    this.#contents = undefined;
+    contents?.hide(this.#upstream?.secrets?.() ?? []);
+    return contents;
   }
 
   /** What all requests of the call share: the rounds of one that needed input, or those about a task. 24 letters. */
@@ -225,18 +278,18 @@ export class Metering {
   /** It is sent to the MCP server. The upstream knows by its end whose account it was sent with. */
   sentThrough(upstream: Pick<Upstream, 'account' | 'secrets'>): void {
     this.#upstream = upstream;
-    const settings = this.#admission?.endpoint.target.contents;
-    if (settings) this.#keepArguments(settings);
+    const { contents, id } = this.#admission?.endpoint.target ?? {};
+    if (contents && id !== undefined) this.#keepArguments(id, contents);
   }
 
   /** Keeps the arguments of a call that is sent, if the server stores them. */
-  #keepArguments(settings: ContentSettings): void {
+  #keepArguments(targetId: string, settings: ContentSettings): void {
     const { contentMemory } = this.#ports;
     const message = this.#message;
     if (!contentMemory || !message || !(settings.arguments || settings.results)) return;
     const { kind, method = '', params } = message.envelope;
     if (kind !== 'request' || !methodsWithContents.has(method)) return;
-    this.#contents = new CallContents(settings, contentMemory);
+    this.#contents = new CallContents(targetId, settings, contentMemory);
     if (!settings.arguments || !params) return;
     const given = memberIn(message.received, params, 'arguments');
     if (given) this.#contents.keep('arguments', message.received, given);
@@ -248,7 +301,12 @@ export class Metering {
     if (!contents?.settings.results) return undefined;
     return (message) => {
       const { bytes, scan } = message;
-      if (scan.outcome === 'refused' || scan.envelope.kind !== 'response') return message;
+      if (
+        this.#contents !== contents ||
+        scan.outcome === 'refused' ||
+        scan.envelope.kind !== 'response'
+      )
+        return message;
       const { result, root } = scan.envelope;
       const kept = result ?? memberIn(bytes, root, 'error');
       if (kept) contents.keep('result', bytes, kept);
@@ -294,10 +352,8 @@ export class Metering {
 
   #over(outcome: CallOutcome, facts: AnswerFacts, error: SpanError | undefined): void {
     const admission = this.#admission;
-    const contents = this.#contents;
     this.#admission = undefined;
-    this.#contents = undefined;
-    if (!admission || !isCall(this.#envelope)) return contents?.letGo();
+    if (!admission || !isCall(this.#envelope)) return this.#takeContents()?.letGo();
     const { method, name } = this.#envelope ?? {};
     const durationMs = performance.now() - this.#startedAt;
     const application = this.#application(admission);
@@ -314,13 +370,22 @@ export class Metering {
       errorType: error?.type,
       ms: durationMs,
     });
-    contents?.hide(this.#upstream?.secrets?.() ?? []);
-    const end = facts.end ?? this.#taskEnd ?? endOf[outcome];
+    const own = { end: facts.end ?? this.#taskEnd ?? endOf[outcome], error: facts.error };
+    if (this.#isPart) {
+      // The whole call records it, and takes the contents.
+      this.#ended = own;
+      return;
+    }
+    const { end, error: code } = endOfBoth(own, this.#part?.ended());
+    const contents = [this.#takeContents(), this.#part?.takeContents()].filter(
+      (one) => one !== undefined,
+    );
     const isRecorded = end === 'refused' || this.#taskEnd || this.#isRecorded(method);
     const { ended } = this.#ports;
     if (ended && isRecorded) {
-      ended(this.#record(admission, end, facts, durationMs, application), this.#begun, contents);
-    } else contents?.letGo();
+      const all = { ...facts, error: code };
+      ended(this.#record(admission, end, all, durationMs, application), this.#begun, contents);
+    } else for (const one of contents) one.letGo();
   }
 
   /** Usage counts only calls that were admitted. A call that is admitted again, because its body was late, is one of them. */
@@ -355,7 +420,7 @@ export class Metering {
     application = this.#application({ endpoint, principal }),
   ): EndedCall {
     const { id, address, headers } = this.#request;
-    const { method, name, uri } = this.#envelope ?? {};
+    const part = this.#part;
     return {
       callId: this.#callId,
       startedAtMs: Math.round(Date.now() - durationMs),
@@ -364,15 +429,15 @@ export class Metering {
       traceId: this.#traceId ?? traceIdIn(headers),
       era: this.#message?.era ?? 'legacy',
       endpoint,
-      target: endpoint.target,
+      target: part?.target ?? endpoint.target,
       credential,
       userId,
       ...(grantId !== undefined && { grantId }),
       application,
       address,
-      account: this.#account(endpoint.target, end, error),
-      method,
-      subject: method?.startsWith('tasks/') ? undefined : (name ?? uri),
+      account: part ? part.account(end, error) : this.#account(endpoint.target, end, error),
+      method: this.#envelope?.method,
+      subject: part ? part.subject : subjectOf(this.#envelope),
       end,
       error,
       status,
@@ -380,6 +445,11 @@ export class Metering {
       bytesOut: bytes,
     };
   }
+}
+
+/** The tool or prompt by name, or the resource by URI. A task is not named, because who knows its id can read it. */
+function subjectOf({ method, name, uri }: Partial<Envelope> = {}): string | undefined {
+  return method?.startsWith('tasks/') ? undefined : (name ?? uri);
 }
 
 const endOf = {
@@ -428,36 +498,3 @@ export function isCall(envelope: Envelope | undefined): boolean {
   if (!envelope) return true;
   return envelope.kind === 'request' && envelope.method !== 'subscriptions/listen';
 }
-
-const maxErrorBytes = 64 * 1024;
-const marks = ['"isError"', '"error"'];
-
-/**
- * The error that a message of an answer is, of a tool or of the protocol; `undefined` if it is none. Only a message that
- * contains one of `marks` is parsed. A message of more than 64 KiB does not count as an error, because errors are short.
- *
- * JSON-RPC 2.0 §5.1; MCP 2025-11-25 tools, "Error Handling"
- */
-export function errorIn(message: AnswerMessage): AnsweredError | undefined {
-  const { bytes } = message;
-  if (bytes.length > maxErrorBytes || !marks.some((mark) => message.holds(mark))) return undefined;
-  const { scan } = message;
-  if (scan.outcome === 'refused' || scan.envelope.kind !== 'response') return undefined;
-  const members = membersIn(bytes, scan.envelope.root);
-  const error = members.get('error');
-  if (error) {
-    const code = memberIn(bytes, error, 'code');
-    const text = code && bytes.toString('utf8', code.start, code.end);
-    return { end: 'protocol_error', error: rpcCode.test(text ?? '') ? text : undefined };
-  }
-  const result = members.get('result');
-  const isError = result && membersIn(bytes, result).get('isError');
-  if (!isError || bytes.toString('utf8', isError.start, isError.end) !== 'true') return undefined;
-  return { end: 'tool_error' };
-}
-
-/** A code that is no number could be any text of the MCP server, a secret included, so it is not kept. */
-const rpcCode = /^-?\d{1,15}$/;
-
-/** An error that an MCP server answered with, as it is recorded. */
-export type AnsweredError = Pick<AnswerFacts, 'end' | 'error'>;

@@ -5,12 +5,12 @@ import { awaitsToolResult } from './connect-account.ts';
 import type { GatewayParts, RefusedCaller } from './gateway-parts.ts';
 import { GatewayRefusal, isUpstreamFailure } from './gateway-refusal.ts';
 import { HeldAnswers } from './held-answers.ts';
-import type { AnsweredOutcome, AnswerFacts } from './metering.ts';
+import type { AnsweredOutcome, AnswerFacts, Metering } from './metering.ts';
 import { countedFor } from './open-answers.ts';
 import { slownessIn } from './reply.ts';
-import type { GatewayRequest } from './request.ts';
 import { principalSeal } from './seal.ts';
 import type { Upstream } from './upstream.ts';
+import type { WholeCall } from './whole-call.ts';
 
 const maxOpenPerCredential = 1024;
 
@@ -37,12 +37,9 @@ export function callerWith(
   return caller;
 }
 
-/** The id of a request to a collection, which its calls to members have, too. */
-export function passedRequestId(
-  { endpoint }: Admission,
-  { id }: Pick<GatewayRequest, 'id'>,
-): string | undefined {
-  return endpoint.target.upstream.kind === 'collection' ? id : undefined;
+/** The call of a collection's caller, for the calls to members that belong to it. */
+export function wholeCall({ endpoint }: Admission, metering: Metering): WholeCall | undefined {
+  return endpoint.target.upstream.kind === 'collection' ? metering.whole : undefined;
 }
 
 /**
@@ -83,7 +80,7 @@ export function openCall(
     headers,
     node,
     target: admission.endpoint.target,
-    upstream: held.counted(upstream, passedRequestId(admission, request)),
+    upstream: held.counted(upstream, wholeCall(admission, metering)),
     ending,
     owner,
     seal,

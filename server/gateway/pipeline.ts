@@ -33,7 +33,7 @@ import { presentingMethods } from './filters.ts';
 import type { GatewayParts } from './gateway-parts.ts';
 import { GatewayRefusal, needsPage } from './gateway-refusal.ts';
 import { forwardLegacy, forwardStream } from './legacy-calls.ts';
-import { callerWith, openCall, passedRequestId } from './open-call.ts';
+import { callerWith, openCall, wholeCall } from './open-call.ts';
 import { nodeOf, nodeOfResponse, passToNode } from './other-nodes.ts';
 import { eraOf, parseAccept, readMessage } from './read-message.ts';
 import { whenGone, type GatewayAnswer } from './request.ts';
@@ -206,7 +206,7 @@ function readmitted(call: MessageCall, parts: GatewayParts): Awaitable<MessageCa
       throw new GatewayRefusal('bad_credential', { cause: 'for another server' });
     }
     const { target } = admission.endpoint;
-    const counted = call.held.counted(upstream, passedRequestId(admission, call.request));
+    const counted = call.held.counted(upstream, wholeCall(admission, call.metering));
     return { ...call, admission, target, upstream: counted };
   });
 }

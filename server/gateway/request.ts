@@ -5,6 +5,7 @@ import type { Message } from 'latchkey-mcp/message';
 import type { AccessTokenClaims } from '#oauth/access-tokens';
 import type { AnswerMessage } from './filters.ts';
 import type { RefusalMeaning } from './gateway-refusal.ts';
+import type { WholeCall } from './whole-call.ts';
 
 /** What a caller's own credential proved, without the credential. */
 export type OwnCredential =
@@ -36,6 +37,8 @@ export interface GatewayRequest {
    * credential.
    */
   readonly proved?: ProvedCredential;
+  /** The call of a collection's caller that it is a part of. */
+  readonly whole?: WholeCall | undefined;
   /**
    * Whether a page of ours asks, to show what a person can use. It passes all checks, but is no call of that person: it is neither
    * counted nor recorded.

@@ -2,6 +2,7 @@ import type { EndSignal } from '#model/ending';
 import { type Message, readMessage } from 'latchkey-mcp/message';
 import type { UpstreamAccount } from '#model/calls';
 import type { GiveUp, HeldBody } from './body-memory.ts';
+import type { WholeCall } from './whole-call.ts';
 
 /** A request to an upstream MCP server over Streamable HTTP. Never carries a credential of a caller. */
 export interface UpstreamRequest {
@@ -13,8 +14,8 @@ export interface UpstreamRequest {
   readonly message?: Message | undefined;
   /** The key of the person who calls, for an MCP server behind an agent. Everywhere else it is one of the headers. */
   readonly key?: { readonly name: string; readonly value: string } | undefined;
-  /** The id of the caller's request, for an upstream that calls others for the same caller: a collection. */
-  readonly requestId?: string;
+  /** The call that the request belongs to, for an upstream that calls others for the same caller: a collection. */
+  readonly whole?: WholeCall;
   /** Ends the request and its answer, at any time. */
   readonly signal: EndSignal;
   /**

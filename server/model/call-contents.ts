@@ -108,12 +108,15 @@ export class ContentMemory {
 
 /** The arguments and the result of one call, from the call until they are written. Their memory counts until `letGo`. */
 export class CallContents {
+  /** The server that stores them. */
+  readonly targetId: string;
   readonly settings: ContentSettings;
   readonly #memory: ContentMemory;
   readonly #values = new Map<ContentKind, KeptValue>();
   #secrets: readonly string[] = [];
 
-  constructor(settings: ContentSettings, memory: ContentMemory) {
+  constructor(targetId: string, settings: ContentSettings, memory: ContentMemory) {
+    this.targetId = targetId;
     this.settings = settings;
     this.#memory = memory;
   }

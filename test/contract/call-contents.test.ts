@@ -74,10 +74,10 @@ function logOn(db: Db, { fails = () => false }: { readonly fails?: () => boolean
     target: { id: 'tgt_acme', name: 'web' },
   });
   const having = (value: object) => {
-    const made = new CallContents(both, memory);
+    const made = new CallContents('tgt_acme', both, memory);
     const message = Buffer.from(JSON.stringify(value));
     made.keep('arguments', message, { start: 0, end: message.length });
-    return made;
+    return [made];
   };
   return { log, memory, call, having };
 }

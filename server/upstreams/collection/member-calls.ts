@@ -95,12 +95,13 @@ export async function hasTask(
 export async function callMember(
   { name }: Member,
   message: Message,
-  { headers, requestId, signal }: Pick<UpstreamRequest, 'headers' | 'requestId' | 'signal'>,
+  { headers, whole, signal }: Pick<UpstreamRequest, 'headers' | 'whole' | 'signal'>,
   { caller, ports }: { readonly caller: CollectionCaller; readonly ports: CollectionPorts },
 ): Promise<UpstreamAnswer | undefined> {
   const answer = await ports.answer({
-    // Activity shows both calls as one request.
-    id: requestId ?? randomUUID(),
+    // In the audit log, both are one request.
+    id: whole?.requestId ?? randomUUID(),
+    whole,
     method: 'POST',
     organization: caller.target.organization,
     server: name,

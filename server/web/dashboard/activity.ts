@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { exportCalls } from '#activity/export-calls';
 import { accountWords, endWords } from '#activity/sentences';
-import { callExport, ownCallsOnly, selectedPerson } from '#admin/calls';
+import { callExport, callsAt, ownCallsOnly, selectedPerson } from '#admin/calls';
 import { callIdAt, writtenAtMs } from '#db/calls';
 import { type CallFilter, type CallSearch, type FoundCalls, watermarkAt } from '#db/find-calls';
 import { listServers } from '#db/servers';
@@ -143,9 +143,8 @@ async function filterOf(
     credential: query.credential,
     application: query.application,
     hasAnyVersion: query.versions === 'all',
-    endpoint: query.endpoint,
-    target: query.server,
-    names: tool === undefined ? undefined : [tool],
+    ...(await callsAt({ endpoint: query.endpoint, tool }, db)),
+    ...(query.server !== undefined && { target: query.server }),
     error: query.error,
     account: upstreamAccounts.find((account) => account === query.account),
     end: outcome === 'failed' ? 'failed' : callEnds.find((end) => end === outcome),

@@ -74,11 +74,17 @@ async function sendCall(
 ) {
   const { organization } = visit;
   const call = await findVisible(visit, request.params['callId'] ?? '', ports.db);
-  const servers = await findServerTitles(ports.db, organization, [call.target.name]);
-  const server = await findServer(ports.db, organization, call.endpoint.name);
+  const { endpoint, target } = call;
+  const names = [target.name, endpoint.name];
+  const servers = await findServerTitles(ports.db, organization, names);
+  const [served, called] = await Promise.all(
+    names.map((name) => findServer(ports.db, organization, name)),
+  );
   // A later server may have the name of a deleted one.
-  const home =
-    server?.id === call.endpoint.id ? serverPath(organization, call.endpoint.name) : undefined;
+  const homes = {
+    server: served?.target.id === target.id ? serverPath(organization, target.name) : undefined,
+    endpoint: called?.id === endpoint.id ? serverPath(organization, endpoint.name) : undefined,
+  };
   const devices = await findDeviceNames(
     ports.db,
     call.deviceId === undefined ? [] : [call.deviceId],
@@ -93,8 +99,8 @@ async function sendCall(
     sentence: callSentence(call, servers, undefined, devices),
     failure: failureSentence(call),
     remedy: failureOf(call)?.remedy,
-    fix: fixOf(visit, call, home),
-    facts: factsOf(visit, call, { home, isLeaver: leaver !== undefined, devices }),
+    fix: fixOf(visit, call, homes),
+    facts: factsOf(visit, call, { homes, isLeaver: leaver !== undefined, devices }),
     rounds:
       rounds.length > 1
         ? await callTable(visit, rounds, { caption: 'Each round', empty: '' }, ports)
@@ -143,7 +149,7 @@ async function roundsOf(visit: DashboardVisit, call: CallRecord, ports: Dashboar
   return calls;
 }
 
-/** A call of a collection is recorded there and at its member, of one caller and with one request id: the others of its request. */
+/** What a member of a collection refused is recorded there and at the collection, of one caller and with one request id: the others of its request. */
 async function partsOf(visit: DashboardVisit, call: CallRecord, ports: DashboardPorts) {
   const { credential, requestId, startedAtMs, durationMs } = call;
   const filter = {
@@ -205,14 +211,18 @@ function aroundOf(organization: string, call: CallRecord): Link {
   };
 }
 
+/** The pages of the server whose tool it was, and of the endpoint at which it was called; each only while it exists. */
+interface Homes {
+  readonly server: string | undefined;
+  readonly endpoint: string | undefined;
+}
+
 /** Where the person who looks at a failed call can remove its cause. */
-function fixOf(
-  visit: DashboardVisit,
-  call: CallRecord,
-  home: string | undefined,
-): Link | undefined {
+function fixOf(visit: DashboardVisit, call: CallRecord, homes: Homes): Link | undefined {
   const place = failureOf(call)?.place;
-  if (home === undefined || place === undefined) return undefined;
+  if (place === undefined) return undefined;
+  const home = place === 'credential' ? homes.endpoint : homes.server;
+  if (home === undefined) return undefined;
   const isManager = visit.may('server.manage');
   const links: Record<RemedyPlace, Link | undefined> = {
     credential: credentialLink(call, home),
@@ -266,11 +276,11 @@ function factsOf(
   visit: DashboardVisit,
   call: CallRecord,
   {
-    home,
+    homes,
     isLeaver,
     devices,
   }: {
-    readonly home: string | undefined;
+    readonly homes: Homes;
     readonly isLeaver: boolean;
     readonly devices: ReadonlyMap<string, string>;
   },
@@ -287,7 +297,7 @@ function factsOf(
     linked('Error code', error, activity({ error })),
     plain('HTTP status', status?.toString()),
     linked('Person', person && (person.name || person.id), personHref || undefined),
-    credentialFact(call, home),
+    credentialFact(call, homes.endpoint),
     plain(
       application?.source === 'user_agent'
         ? 'Application, by its User-Agent'
@@ -300,8 +310,12 @@ function factsOf(
       activity({ person: person?.id, device: deviceId }),
     ),
     plain('Address', call.address),
-    linked('Server', target.name, home),
-    plain('Endpoint', endpoint.name === target.name ? undefined : endpoint.name),
+    linked('Server', target.name, homes.server),
+    linked(
+      'Through the collection',
+      endpoint.name === target.name ? undefined : endpoint.name,
+      homes.endpoint,
+    ),
     plain('Method', call.method ?? 'Refused before it was read'),
     linked(
       subjectLabel(call.method),

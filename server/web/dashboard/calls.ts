@@ -1,6 +1,6 @@
 import { asAskedByCaller, asToldToCaller } from '#activity/own-calls';
 import { endWords, failureOf } from '#activity/sentences';
-import { ownCallsOnly } from '#admin/calls';
+import { callsAt, ownCallsOnly } from '#admin/calls';
 import { notFound } from '#admin/refusal';
 import {
   type CallFilter,
@@ -171,7 +171,7 @@ export function callSentence(
   show: ShowValue = plainValue,
   devices: ReadonlyMap<string, string> = new Map(),
 ): Html {
-  const { person, credential, application, subject, target, method, end } = call;
+  const { person, credential, application, subject, endpoint, target, method, end } = call;
   const who = person
     ? show(callerName(call), { person: person.id })
     : show(callerName(call), { credential: credential.id });
@@ -183,8 +183,12 @@ export function callSentence(
   ];
   const verb = end === 'ok' || end === 'tool_error' ? did : `tried to ${tried}`;
   const what = subject === undefined ? undefined : show(words(subject), { tool: subject });
-  const title = titles.get(target.name);
-  const server = show(titleText({ name: target.name, title }), { server: target.id });
+  const titled = ({ name }: CallRecord['target']) => titleText({ name, title: titles.get(name) });
+  const server = show(titled(target), { server: target.id });
+  const through =
+    endpoint.name === target.name
+      ? ''
+      : html` through ${show(titled(endpoint), { endpoint: endpoint.id, server: undefined })}`;
   const joint = what ? 'of' : method === 'initialize' || method === undefined ? 'to' : 'of';
   const by = application
     ? html` with “${show(words(application.text, 40), { application: application.text, versions: undefined })}”`
@@ -197,7 +201,7 @@ export function callSentence(
     device && person
       ? html` on ${show(words(device), { person: person.id, device: deviceId })}`
       : '';
-  return html`${who} ${verb}${what && html` ${what}`} ${joint} ${server}${by}${on}`;
+  return html`${who} ${verb}${what && html` ${what}`} ${joint} ${server}${through}${by}${on}`;
 }
 
 interface CallTable {
@@ -216,7 +220,8 @@ export async function callTable(
   { caption, empty, show, hasRemedies = false }: CallTable,
   { db, clock }: Pick<DashboardPorts, 'db' | 'clock'>,
 ): Promise<Table> {
-  const servers = [...new Set(calls.map(({ target }) => target.name))];
+  const names = calls.flatMap(({ target, endpoint }) => [target.name, endpoint.name]);
+  const servers = [...new Set(names)];
   const titles = await findServerTitles(db, organization, servers);
   const devices = await findDeviceNames(
     db,
@@ -274,7 +279,8 @@ export async function lastCalls(
   if (!visit.may('activity.read')) return undefined;
   const { organization } = visit;
   const fromMs = (ports.clock.now() - usualDays * daySeconds) * 1000;
-  const search = { filter: { ...query, fromMs }, limit: mostLast, budgetMs: 200 };
+  const filter = { ...query, ...(await callsAt(query, ports.db)), fromMs };
+  const search = { filter, limit: mostLast, budgetMs: 200 };
   const { calls } = await callsFor(visit, search, ports);
   const range = '7d';
   const usage = (await isCounted(visit, counted, ports))

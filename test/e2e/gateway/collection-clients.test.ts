@@ -103,20 +103,18 @@ test('Try it: lists what a person sees of a collection, and calls it', async () 
   expect(await called.text()).toContain('here is sales');
 });
 
-test('Activity: a call is recorded at the collection and at its member, as one request', async () => {
-  const listed = z.array(z.object({ id: z.string(), request_id: z.string() }));
-  const callsAt = async (name: string) =>
-    listed.parse(await server.command('call', 'list', `acme/${name}`));
-  await expect.poll(() => callsAt('sales'), patient).toHaveLength(1);
-  const [ofMember] = await callsAt('sales');
+test('Activity: the page of a call through a collection leads to the member and to the collection', async () => {
+  const listed = z.array(z.object({ id: z.string() }));
+  const calls = async () => listed.parse(await server.command('call', 'list', 'acme/sales'));
+  await expect.poll(calls, patient).toHaveLength(1);
+  const [call] = await calls();
   const person = visitor(server.base);
   await person.signIn(dana.email, dana.password);
 
-  const page = await (await person.get(`/dashboard/acme/activity/${ofMember?.id}`)).text();
+  const page = await (await person.get(`/dashboard/acme/activity/${call?.id}`)).text();
+  const ofCollection = await (await person.get('/dashboard/acme/servers/desk')).text();
 
-  const ofCollection = (await callsAt('desk')).find(
-    (one) => one.request_id === ofMember?.request_id,
-  );
-  expect(page).toContain('The same request');
-  expect(page).toContain(`/dashboard/acme/activity/${ofCollection?.id}`);
+  expect(page).toMatch(/Server<[^]*\/dashboard\/acme\/servers\/sales/);
+  expect(page).toMatch(/Through the collection<[^]*\/dashboard\/acme\/servers\/desk/);
+  expect(ofCollection).toContain(`/dashboard/acme/activity/${call?.id}`);
 });

@@ -218,7 +218,7 @@ describe('arguments and results: their memory until they are written', () => {
 
   test('is that of the beginning, not of the message', () => {
     const memory = new ContentMemory();
-    const contents = new CallContents(settings, memory);
+    const contents = new CallContents('target', settings, memory);
     const message = Buffer.alloc(1_000_000, 'x');
     contents.keep('arguments', message, span(message));
     const [[, kept] = []] = contents.values;
@@ -234,7 +234,9 @@ describe('arguments and results: their memory until they are written', () => {
   test('is bounded: what finds no room is not kept, and counted', () => {
     const memory = new ContentMemory(150);
     const message = Buffer.alloc(100, 'x');
-    const [first, second] = [settings, settings].map((one) => new CallContents(one, memory));
+    const [first, second] = [settings, settings].map(
+      (one) => new CallContents('target', one, memory),
+    );
     first?.keep('arguments', message, span(message));
     second?.keep('arguments', message, span(message));
 
