@@ -33,12 +33,20 @@ export interface Killing {
   readonly database?: 'SQLite' | 'PostgreSQL';
   /** What each caller waits between two calls; nothing unless given. */
   readonly pauseMs?: number;
+  /** Whether a life counts from its first answer, which a busy machine delays; else from the start. */
+  readonly isFromAnswer?: boolean;
 }
 
 /** Starts a server, calls it with numbered tools, and ends it by `signal` after each of `livesMs`. */
 export async function killedWhileRecording(
   livesMs: readonly number[],
-  { args = [], signal = 'SIGKILL', database = 'SQLite', pauseMs = 0 }: Killing = {},
+  {
+    args = [],
+    signal = 'SIGKILL',
+    database = 'SQLite',
+    pauseMs = 0,
+    isFromAnswer = false,
+  }: Killing = {},
 ): Promise<KilledRecording> {
   const upstream = await recordingUpstream();
   onTestFinished(() => upstream[Symbol.asyncDispose]());
@@ -69,6 +77,7 @@ export async function killedWhileRecording(
     onTestFinished(async () => void (await program.end()));
     await program.line(/^listening on /m);
     const inThisLife = new Map<string, number>();
+    const first = Promise.withResolvers<void>();
     const caller = async () => {
       for (;;) {
         const name = `tool-${(sent += 1)}`;
@@ -78,10 +87,12 @@ export async function killedWhileRecording(
         );
         if (answer?.status !== 200) return;
         inThisLife.set(name, Date.now());
+        first.resolve();
         if (pauseMs > 0) await pause(pauseMs);
       }
     };
     const calling = Promise.all(Array.from({ length: callers }, caller));
+    if (isFromAnswer) await Promise.race([first.promise, calling]);
     await pause(lifeMs);
     const killedAtMs = Date.now();
     program.kill(signal);

@@ -27,7 +27,7 @@ test('activity: a server that is stopped has recorded every call that it answere
 });
 
 test('activity: a server that is killed loses no call but those of its last second, and records none twice', async () => {
-  const recording = await killedWhileRecording(longLives, { pauseMs });
+  const recording = await killedWhileRecording(longLives, { pauseMs, isFromAnswer: true });
   const { answered, rows } = recording;
 
   expect(rows.length).toBeGreaterThan(0);
