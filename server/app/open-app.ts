@@ -21,8 +21,11 @@ import type { Stores } from './stores.ts';
 
 const clientDocument = { timeoutMs: 3000, maxBytes: 20 * 1024 };
 
-/** The pages are loaded this long after the start, when no one has asked for one before: an upgrade may remove their files. */
-const pagesAfterMs = 1000;
+/**
+ * When no one has asked for a page before, their files are loaded a second after the start, because an upgrade may remove them, and
+ * their routes are made after a minute, because that takes long and many processes are asked for no page.
+ */
+const pagesAfterMs = { loaded: 1000, ready: 60_000 };
 
 /** Opens the HTTP server with all routes, and listens. `closeIdle` closes the connections on which nothing is in progress. */
 export async function openApp(
@@ -68,8 +71,13 @@ export async function openApp(
 
 function loadSoon(pages: LatePages, log: Log, closers: Closers): void {
   const failed = (err: unknown) => log.error({ err }, 'pages could not be loaded');
-  const timer = setTimeout(() => void pages.app().catch(failed), pagesAfterMs).unref();
-  closers.push(async () => clearTimeout(timer));
+  const load = async () => void (await import('./open-pages.ts')).pageAssets();
+  const timers = [
+    setTimeout(() => void load().catch(failed), pagesAfterMs.loaded),
+    setTimeout(() => void pages.app().catch(failed), pagesAfterMs.ready),
+  ];
+  for (const timer of timers) timer.unref();
+  closers.push(async () => timers.forEach((timer) => clearTimeout(timer)));
 }
 
 type AppPorts = Parameters<typeof createApp>[0];

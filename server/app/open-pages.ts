@@ -20,6 +20,9 @@ import { createPages, type PagesOptions } from './pages-app.ts';
 import type { ServeOptions } from './serve-options.ts';
 import type { Stores } from './stores.ts';
 
+/** Reads the files that pages refer to. */
+export { pageAssets } from '#web/assets';
+
 export interface AppParts extends SharedParts {
   readonly keys: KeyRing;
   /** Where nodes share PostgreSQL. */
