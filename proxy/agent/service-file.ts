@@ -1,3 +1,5 @@
+import { shellWord } from '#shell-word';
+
 /** The options of a service. */
 export type ServicePlan = {
   kind: 'systemd' | 'launchd';
@@ -153,7 +155,7 @@ ${strings.join('\n')}
     next: [
       // Only its owner can read the key file, so the account of the service has to own it.
       ...(runAs !== undefined && keyFile !== undefined
-        ? [`chown ${runAs} '${keyFile.replaceAll("'", String.raw`'\''`)}'`]
+        ? [`chown ${runAs} ${shellWord(keyFile)}`]
         : []),
       `launchctl bootstrap ${user ? 'gui/$(id -u)' : 'system'} ${path}`,
     ],

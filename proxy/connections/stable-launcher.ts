@@ -7,6 +7,7 @@ import { dirname, join, posix, win32 } from 'node:path';
 import type { Host, UserHost, Launcher } from '#host';
 import { writeAtomically } from '#atomic-file';
 import { UsageError } from '#config/errors';
+import { shellWord } from '#shell-word';
 
 /** The folder for copies of this program, which assistants start. */
 export function dataFolder({ platform, home, env }: UserHost): string {
@@ -182,8 +183,8 @@ const usualNodes = [
 function launcherScript(node: string, script: string): string {
   return `#!/bin/sh
 # Starts Latchkey with Node.js. Written by \`latchkey install\`; \`latchkey uninstall\` removes it.
-node=${quoted(node)}
-script=${quoted(script)}
+node=${shellWord(node)}
+script=${shellWord(script)}
 HOME=\${HOME:-/}
 if [ ! -x "$node" ]; then
   node=
@@ -202,9 +203,4 @@ if [ -z "$node" ]; then
 fi
 exec "$node" "$script" "$@"
 `;
-}
-
-/** Quotes `text` as one word for `sh`. */
-function quoted(text: string): string {
-  return `'${text.replaceAll("'", `'\\''`)}'`;
 }

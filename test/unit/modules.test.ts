@@ -14,6 +14,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   'proxy/version': {},
   'proxy/clock': {},
   'proxy/atomic-file': {},
+  'proxy/shell-word': {},
   'proxy/log': { packages: ['latchkey-mcp'] },
   'proxy/transport': { imports: ['clock', 'log'], packages: ['latchkey-mcp'] },
   'proxy/keychain': { imports: ['clock', 'atomic-file'], packages: ['@napi-rs/keyring'] },
@@ -35,11 +36,21 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     packages: ['fflate', 'latchkey-mcp'],
   },
   'proxy/connections': {
-    imports: ['clock', 'atomic-file', 'transport', 'keychain', 'host', 'config', 'auth', 'status'],
+    imports: [
+      'clock',
+      'atomic-file',
+      'shell-word',
+      'transport',
+      'keychain',
+      'host',
+      'config',
+      'auth',
+      'status',
+    ],
     packages: ['latchkey-mcp'],
   },
   'proxy/agent': {
-    imports: ['clock', 'log', 'transport', 'keychain', 'config', 'pipeline'],
+    imports: ['clock', 'shell-word', 'log', 'transport', 'keychain', 'config', 'pipeline'],
     packages: ['cross-spawn', 'latchkey-mcp', 'ws'],
   },
   'proxy/errors': {

@@ -52,14 +52,14 @@ test('agent service: a launchd file names the account only if there is one', () 
     ...plan,
     kind: 'launchd',
     user: false,
-    keyFile: '/etc/latchkey/agent.key',
+    keyFile: "/etc/dana's/agent.key",
   } as const;
 
   const named = serviceFile({ ...system, runAs: '_latchkey' });
   const ofRoot = serviceFile(system);
 
   expect(named.text).toContain('<key>UserName</key>\n  <string>_latchkey</string>\n');
-  expect(named.next[0]).toBe("chown _latchkey '/etc/latchkey/agent.key'");
+  expect(named.next[0]).toBe(String.raw`chown _latchkey '/etc/dana'\''s/agent.key'`);
   expect(ofRoot.text).not.toContain('UserName');
   expect(ofRoot.next).toEqual([
     'launchctl bootstrap system /Library/LaunchDaemons/latchkey.agent.plist',

@@ -17,7 +17,7 @@ async function person(platform: NodeJS.Platform) {
   return {
     clock,
     async install(version: string) {
-      const found = join(folder.path, version, 'node_modules', 'latchkey');
+      const found = join(folder.path, "dana's node", version, 'node_modules', 'latchkey');
       const script = join(found, 'bin', 'latchkey.js');
       await mkdir(join(found, 'dist'), { recursive: true });
       await mkdir(join(found, 'bin'), { recursive: true });
