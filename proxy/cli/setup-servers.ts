@@ -2,7 +2,7 @@
 import { OAuthError, TokenError } from '#auth/errors';
 import { listConnection } from '#auth/server-list';
 import { assistantNamed } from '#config/assistants';
-import { UsageError } from '#config/errors';
+import { ConfigurationError, UsageError } from '#config/errors';
 import type { ConnectedServer } from '#connections/accounts-service';
 import { connectCompanyServers, connectServer } from '#connections/connect-server';
 import type { CompanyServers } from '#connections/company-servers';
@@ -24,6 +24,7 @@ import {
 import { missingNetwork } from './inherited-network.ts';
 import { restartLine } from './install.ts';
 import { terminalPage } from './login.ts';
+import { keptKeyNote, keyRemedy, toolCount } from './setup-words.ts';
 
 /** A chosen server; `problem` also says why its tools are unknown. */
 type Connected = ConnectedServer & { tools?: number };
@@ -42,7 +43,7 @@ function addressOf({ list, organization }: Place): string {
 /** Connects the servers that the person chooses: `false` when a server or an assistant was left out. */
 export async function setUpServers(place: Place, run: Run): Promise<boolean> {
   const { list } = place;
-  const { flags, options, host, print } = run;
+  const { flags, options, host } = run;
   const origin = new URL(list).origin;
   host.about(listConnection(list));
   const wrong = forOneServer.find((flag) => flags.has(flag));
@@ -53,13 +54,10 @@ export async function setUpServers(place: Place, run: Run): Promise<boolean> {
     );
   await checkStore(await host.store(options));
   const { connected, signedInAs, available } = await findServers(place, run);
-  for (const { name, isNew, problem, server } of connected) {
-    if (problem !== undefined) host.warn(`latchkey: ${name} was not connected: ${problem}`);
-    else if (isNew) print(`added ${name}: ${server.url}`);
-  }
+  const again = `latchkey setup ${addressOf(place)}`;
+  for (const one of connected) reportConnected(one, again, run);
   const ready = connected.filter(({ problem }) => problem === undefined);
   const names = ready.map(({ name }) => name);
-  const again = `latchkey setup ${addressOf(place)}`;
   const added = ready.filter(({ isNew }) => isNew).map(({ name }) => name);
   const subject = { names, added, again };
   const assistants = names.length === 0 ? [] : await choose(subject, run);
@@ -72,10 +70,9 @@ export async function setUpServers(place: Place, run: Run): Promise<boolean> {
   if (written.length === 0 && names.length > 0) host.warn(chooseLaterLine(subject, run));
   const others = otherCommandsLine(host);
   if (others !== undefined) host.warn(others);
-  const isLeftOut = connected.some(
-    ({ problem, server }) => problem !== undefined && !server.needsAccount,
-  );
-  return !isLeftOut && !written.some((one) => 'problem' in one);
+  const isWrong = (one: Connected) =>
+    one.problem !== undefined && !(ready.includes(one) && one.server.needsAccount);
+  return !connected.some(isWrong) && !written.some((one) => 'problem' in one);
 }
 
 /** What was connected. `available`: how many more servers the person may use, as far as is known. */
@@ -152,15 +149,28 @@ async function openPage(page: URL, list: string, { flags, host }: Run): Promise<
   );
 }
 
+function reportConnected(
+  { name, server, isNew, problem, keptKey }: Connected,
+  again: string,
+  { host, print }: Run,
+): void {
+  const { url } = server;
+  if (problem !== undefined) host.warn(`latchkey: ${server.name} was not connected: ${problem}`);
+  else if (isNew) print(`added ${name}: ${url}`);
+  if (keptKey === 'in_use') host.warn(keptKeyNote({ name, url }, again));
+  else if (keptKey) host.warn(`hint: ${keyRemedy({ name, url }, keptKey, again)}`);
+}
+
 /** Counts the tools, which also proves that the connection works. A missing account at the server behind it is no failure of it. */
 async function countTools(one: Connected, { host, options }: Run): Promise<void> {
   try {
     const connection = await host.connection(one.name, options);
     one.tools = (await host.listTools(connection, options)).length;
   } catch (error) {
-    const isExpected =
-      error instanceof UpstreamError || error instanceof OAuthError || error instanceof TokenError;
-    if (!isExpected) throw error;
+    const isExpected = [UpstreamError, OAuthError, TokenError, ConfigurationError].some(
+      (expected) => error instanceof expected,
+    );
+    if (!(error instanceof Error && isExpected)) throw error;
     one.problem = error.message;
     if (!one.server.needsAccount) host.warn(`latchkey: ${one.name}: ${error.message}`);
   }
@@ -183,7 +193,7 @@ function printResult(
   { flags, options, print, host }: Run,
 ): void {
   for (const { name, tools, server } of connected) {
-    if (tools !== undefined) print(`${name}: ${tools === 1 ? '1 tool' : `${tools} tools`}`);
+    if (tools !== undefined) print(toolCount(name, tools));
     if (server.needsAccount)
       host.warn(`${name} needs your own account: ${server.accountUrl ?? `${origin}/dashboard`}`);
   }

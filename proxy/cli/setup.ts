@@ -4,11 +4,13 @@ import type { Connection } from '#config/connection';
 import { UsageError } from '#config/errors';
 import { readIdentityProvider } from '#config/identity-provider';
 import type { AddInput } from '#connections/accounts-service';
+import { isRejectedKey, keyProblem } from '#connections/connect-server';
 import { Connections } from '#connections/connections';
-import { organizationOf } from '#connections/list-url';
+import { endpointOf, organizationOf } from '#connections/list-url';
 import type { Checked } from '#connections/connections-host';
 import type { Described } from '#connections/new-connection';
 import { checkStore } from '#keychain/secret-store';
+import { UpstreamError } from '#transport/upstream';
 import { secretFor } from './add.ts';
 import {
   asksForAssistants,
@@ -27,6 +29,7 @@ import type { CommandHost } from './command-host.ts';
 import { checkCertificates, missingNetwork } from './inherited-network.ts';
 import { restartLine } from './install.ts';
 import { login } from './login.ts';
+import { keptKeyNote, keyRemedy, toolCount } from './setup-words.ts';
 
 /** `latchkey setup URL`. */
 export const setupCommand: Command = {
@@ -134,7 +137,7 @@ function printResult(
   const { name } = found.connection;
   if (!found.isNew && !signedIn && written.length > 0 && !written.some(isChanged))
     print(`${name} was already set up`);
-  print(`${name}: ${tools === 1 ? '1 tool' : `${tools} tools`}`);
+  print(toolCount(name, tools));
   if (flags.has('json'))
     host.print(
       JSON.stringify({
@@ -174,10 +177,8 @@ async function findOrAdd(url: string, run: Run): Promise<Found> {
   if (existing) {
     refuseOtherCredential(existing, flags);
     const given = flags.has('api-key') || flags.has('client-secret');
-    if (!given && (await connections.hasSecrets(existing))) {
-      const { as } = await connections.check(existing, host.stop());
-      return { connection: existing, as, isNew: false };
-    }
+    if (!given && (await connections.hasSecrets(existing)))
+      return { connection: existing, as: await checkKept(existing, run), isNew: false };
     const described = await withNewSecret(existing, host);
     return { connection: described.connection, as: await keep(described, true, run), isNew: false };
   }
@@ -185,6 +186,25 @@ async function findOrAdd(url: string, run: Run): Promise<Found> {
   await connections.checkFree({ name: free, url });
   const described = await connections.describe(await describe(free, url, run));
   return { connection: described.connection, as: await keep(described, false, run), isNew: true };
+}
+
+/** Checks the connection that there is. @throws {UpstreamError} with a remedy of its own, if the server rejects its API key */
+async function checkKept(
+  connection: Connection,
+  { flags, connections, host }: Run,
+): Promise<Checked['as']> {
+  const { name, url, credentials } = connection;
+  const again = setupCommandFor(url, flags);
+  try {
+    const { as } = await connections.check(connection, host.stop());
+    if (credentials.kind === 'api_key' && endpointOf(url))
+      host.warn(keptKeyNote(connection, again));
+    return as;
+  } catch (error) {
+    if (!isRejectedKey(error, connection)) throw error;
+    const remedy = keyRemedy(connection, 'rejected', again);
+    throw new UpstreamError('unauthorized', keyProblem(name, 'rejected'), { cause: error, remedy });
+  }
 }
 
 async function keep(

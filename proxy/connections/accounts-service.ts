@@ -230,7 +230,12 @@ export type ConnectedServer = {
   isNew: boolean;
   /** Why it was not connected. */
   problem?: string;
+  /** The connection was there before and uses an API key, so it does not use the sign-in. */
+  keptKey?: KeptKey;
 };
+
+/** `in_use`: the server accepts it, or gave no answer. `missing`: the keychain does not have it. */
+export type KeptKey = 'in_use' | 'rejected' | 'missing';
 
 /** What came of setting up a Latchkey server. `restart`: the titles of the assistants whose files changed. */
 export type SetUpServers = {

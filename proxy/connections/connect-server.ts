@@ -1,7 +1,8 @@
 // One of the servers of a person becomes a connection, for the command `setup` and for the tray app.
 import { OAuthError, TokenError } from '#auth/errors';
 import type { Connection } from '#config/connection';
-import type { ConnectedServer } from './accounts-service.ts';
+import { UpstreamError } from '#transport/upstream';
+import type { ConnectedServer, KeptKey } from './accounts-service.ts';
 import type { CompanyServers } from './company-servers.ts';
 import type { Connections } from './connections.ts';
 import type { MyServer } from './my-servers.ts';
@@ -18,9 +19,8 @@ export async function connectServer(
 ): Promise<ConnectedServer> {
   const { url } = server;
   const existing = await connections.ownFor(url);
-  // A key or a sign-in of its own goes on.
-  if (existing && (await hasCredential(existing, connections)))
-    return { name: existing.name, server, isNew: false };
+  const kept = existing && (await keptServer(existing, server, connections));
+  if (kept) return kept;
   const name = existing?.name ?? (await connections.freeName(url));
   if (!existing) {
     const described = await connections.describe({ name, url, as: 'person' });
@@ -44,8 +44,9 @@ export async function connectCompanyServers(
   for (const server of servers) {
     const { url } = server;
     const existing = await connections.ownFor(url);
-    if (existing && (await hasCredential(existing, connections))) {
-      connected.push({ name: existing.name, server, isNew: false });
+    const kept = existing && (await keptServer(existing, server, connections));
+    if (kept) {
+      connected.push(kept);
       continue;
     }
     const name = existing?.name ?? (await connections.freeName(url));
@@ -68,8 +69,41 @@ async function problemOf(join: () => Promise<void> | undefined): Promise<{ probl
   }
 }
 
-async function hasCredential(connection: Connection, connections: Connections): Promise<boolean> {
-  if (connection.credentials.kind !== 'authorization_code')
-    return connections.hasSecrets(connection);
-  return connections.isSignedIn(connection);
+/** An existing connection that goes on with its key or its own sign-in; `undefined` if it needs a new sign-in. */
+async function keptServer(
+  connection: Connection,
+  server: MyServer,
+  connections: Connections,
+): Promise<ConnectedServer | undefined> {
+  const { name, credentials } = connection;
+  const kept = { name, server, isNew: false };
+  if (credentials.kind === 'authorization_code')
+    return (await connections.isSignedIn(connection)) ? kept : undefined;
+  if (credentials.kind === 'client_credentials') return kept;
+  const keptKey = await stateOfKey(connection, connections);
+  if (keptKey === 'in_use') return { ...kept, keptKey };
+  return { ...kept, keptKey, problem: keyProblem(name, keptKey) };
+}
+
+async function stateOfKey(connection: Connection, connections: Connections): Promise<KeptKey> {
+  if (!(await connections.hasSecrets(connection))) return 'missing';
+  try {
+    await connections.check(connection);
+  } catch (error) {
+    if (isRejectedKey(error, connection)) return 'rejected';
+    if (!(error instanceof UpstreamError)) throw error;
+  }
+  return 'in_use';
+}
+
+/** Whether the error of a check says that the server rejected the API key of the connection. */
+export function isRejectedKey(error: unknown, { credentials }: Connection): boolean {
+  const isRejected = error instanceof UpstreamError && error.code === 'unauthorized';
+  return isRejected && credentials.kind === 'api_key';
+}
+
+export function keyProblem(name: string, key: 'rejected' | 'missing'): string {
+  return key === 'rejected'
+    ? `the connection ${name} uses an API key, and the server rejected it`
+    : `the connection ${name} uses an API key, which is not in the keychain`;
 }

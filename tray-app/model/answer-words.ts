@@ -3,6 +3,7 @@
 import type {
   CompanySignedIn,
   CompanySignedOut,
+  ConnectedServer,
   SetUpServers,
   SignedIn,
   SignedOut,
@@ -14,15 +15,23 @@ export function setUpWords({ url, signedInAs, servers, restart, problems }: SetU
   const connected = servers.filter(({ problem }) => problem === undefined);
   const who = signedInAs === undefined ? '' : ` as ${signedInAs}`;
   const names = connected.map(({ server }) => server.title);
-  const what = names.length === 0 ? 'No server was chosen.' : `Connected: ${listOf(names)}.`;
-  const left = [
-    ...servers.flatMap(({ name, problem }) =>
-      problem === undefined ? [] : [`${name}: ${problem}`],
-    ),
-    ...problems,
-  ].map((text) => ` ${text}.`);
+  const none = servers.length === 0 ? 'No server was chosen.' : 'No server was connected.';
+  const what = names.length === 0 ? none : `Connected: ${listOf(names)}.`;
+  const left = [...servers.flatMap(keptWords), ...problems].map((text) => ` ${text}.`);
   const next = restart.length === 0 ? '' : ` Restart ${listOf(restart)}.`;
   return `You are signed in at ${host}${who}. ${what}${left.join('')}${next}`;
+}
+
+/** What is wrong with a server, or does not use the sign-in. */
+function keptWords({ name, server, problem, keptKey }: ConnectedServer): readonly string[] {
+  const wrong = problem === undefined ? [] : [`${server.title}: ${problem}`];
+  if (keptKey === undefined) return wrong;
+  const key = {
+    in_use: `${name} goes on using its API key`,
+    rejected: `To keep using a key, rotate the key of ${name}`,
+    missing: `To keep using a key, enter the key of ${name}`,
+  };
+  return [...wrong, key[keptKey], `To sign in instead, remove ${name}, then set up again`];
 }
 
 export function checkedWords(checked: 'api_key' | 'client' | null): string {

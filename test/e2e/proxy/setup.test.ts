@@ -13,7 +13,7 @@ import { keychainSession } from '#support/keychain-session';
 import { latchkeyHome } from '#support/latchkey-home';
 import { legacyMcp } from '#support/legacy-mcp';
 import { oauthFront } from '#support/oauth-front';
-import { startProgram } from '#support/processes';
+import { runProgram, startProgram } from '#support/processes';
 import { inherited } from '#support/programs';
 import { launcher, proxyProcess } from '#support/proxy-process';
 import { serverProcess } from '#support/server-process';
@@ -96,6 +96,42 @@ test('setup: an API key that the server requires is asked for, and another run r
   expect(second).toBe(first);
   expect(second).not.toContain(apiKey);
   expect(unchanged).toMatchObject({ added: false, assistants: [{ changed: false }] });
+});
+
+test('setup: a connection with an API key goes on using it, until the server rejects it', async () => {
+  await using server = await signInFront(legacyMcp().handle, { apiKeys: [apiKey] });
+  await using machine = await withAssistants();
+  await runProgram(process.execPath, {
+    args: [launcher, 'add', 'key', server.url, '--api-key'],
+    env: { ...machine.env, LATCHKEY_API_KEY: apiKey },
+  });
+
+  const kept = await machine.run('setup', server.url, '--yes');
+  await machine.run('uninstall', 'cursor', 'key');
+  server.options.apiKeys = [];
+  const rejected = await machine.run('setup', server.url, '--yes');
+  const inCursor = machine.entry(cursor, 'key');
+  await machine.run('remove', 'key');
+  const signedIn = await machine.run('setup', server.url, '--yes');
+
+  const remedy = `to sign in instead, run latchkey remove key, then latchkey setup ${server.url} again`;
+  expect(kept).toMatchObject({ code: 0, stdout: expect.stringMatching(/^key: \d+ tools$/m) });
+  expect(kept.stderr).toContain(
+    `note: key already connects to ${server.url} with an API key, and goes on using it; ${remedy}\n`,
+  );
+  expect(rejected).toEqual({
+    code: 1,
+    signal: null,
+    stdout: '',
+    stderr:
+      'latchkey: the connection key uses an API key, and the server rejected it\n' +
+      `hint: ${remedy}; to keep using a key, run latchkey rotate key\n`,
+  });
+  expect(inCursor).toBeUndefined();
+  expect(signedIn).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('signed in to sales'),
+  });
 });
 
 test('setup: the tools of a server of the modern era alone, which requires nothing, are counted', async () => {

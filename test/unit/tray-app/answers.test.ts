@@ -171,7 +171,7 @@ test('rename: an assistant whose file stays as it is, is a failure that can be r
 
 /** What a page hears when the accounts service signs in, or out, with this result. */
 async function told(
-  operation: 'signIn' | 'signOut' | 'signInCompany' | 'signOutCompany',
+  operation: 'signIn' | 'signOut' | 'setUp' | 'signInCompany' | 'signOutCompany',
   result: object,
 ) {
   const unused = () => {
@@ -181,6 +181,7 @@ async function told(
     accounts: Object.assign(Object.create(null), {
       signIn: async () => result,
       signOut: async () => result,
+      setUp: async () => result,
       signInCompany: async () => result,
       signOutCompany: async () => result,
     }),
@@ -195,8 +196,39 @@ async function told(
     openFile: unused,
     copySecret: unused,
   });
-  return answer({ operation, input: { name: 'sales' } }, all, recorder().report);
+  const input = operation === 'setUp' ? { url, choose: false } : { name: 'sales' };
+  return answer({ operation, input }, all, recorder().report);
 }
+
+const sales = { name: 'lkey', isNew: false, server: { title: 'Sales' } };
+const url = 'https://latchkey.example.com';
+const signInInstead = 'To sign in instead, remove lkey, then set up again.';
+
+test.each([
+  [
+    'goes on using a key',
+    { ...sales, keptKey: 'in_use' },
+    `Connected: Sales. lkey goes on using its API key. ${signInInstead} Restart Cursor.`,
+  ],
+  [
+    'has a key that the server rejects',
+    { ...sales, keptKey: 'rejected', problem: 'the server rejected its key' },
+    `No server was connected. Sales: the server rejected its key. To keep using a key, rotate the key of lkey. ${signInInstead} Restart Cursor.`,
+  ],
+  [
+    'has a key that is gone',
+    { ...sales, keptKey: 'missing', problem: 'its key is gone' },
+    `No server was connected. Sales: its key is gone. To keep using a key, enter the key of lkey. ${signInInstead} Restart Cursor.`,
+  ],
+])(
+  'set-up: of a connection that %s, the page says how to sign in instead',
+  async (_, one, words) => {
+    const result = { url, servers: [one], restart: ['Cursor'], problems: [] };
+
+    const message = `You are signed in at latchkey.example.com. ${words}`;
+    expect(await told('setUp', result)).toEqual({ ok: true, message });
+  },
+);
 
 test.each([
   [

@@ -1,0 +1,27 @@
+// What `latchkey setup` says about a connection, whether it sets up one server or several.
+import type { KeptKey } from '#connections/accounts-service';
+
+type Kept = { name: string; url: string };
+
+/** For an existing connection that uses an API key. `again` is the command that sets up the connection. */
+export function keptKeyNote({ name, url }: Kept, again: string): string {
+  return `note: ${name} already connects to ${url} with an API key, and goes on using it; ${toSignIn(name, again)}`;
+}
+
+/** What to do about an API key that a connection cannot go on using. */
+export function keyRemedy(
+  { name, url }: Kept,
+  key: Exclude<KeptKey, 'in_use'>,
+  again: string,
+): string {
+  const enter = key === 'rejected' ? `latchkey rotate ${name}` : `latchkey setup ${url}`;
+  return `${toSignIn(name, again)}; to keep using a key, run ${enter}`;
+}
+
+function toSignIn(name: string, again: string): string {
+  return `to sign in instead, run latchkey remove ${name}, then ${again} again`;
+}
+
+export function toolCount(name: string, tools: number): string {
+  return `${name}: ${tools === 1 ? '1 tool' : `${tools} tools`}`;
+}
