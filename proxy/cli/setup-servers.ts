@@ -24,7 +24,7 @@ import {
 import { missingNetwork } from './inherited-network.ts';
 import { restartLine } from './install.ts';
 import { terminalPage } from './login.ts';
-import { keptKeyNote, keyRemedy, toolCount } from './setup-words.ts';
+import { keptKeyNote, keyRemedy, noToolsHint, toolCount } from './setup-words.ts';
 
 /** A chosen server; `problem` also says why its tools are unknown. */
 type Connected = ConnectedServer & { tools?: number };
@@ -55,7 +55,7 @@ export async function setUpServers(place: Place, run: Run): Promise<boolean> {
   await checkStore(await host.store(options));
   const { connected, signedInAs, available } = await findServers(place, run);
   const again = `latchkey setup ${addressOf(place)}`;
-  for (const one of connected) reportConnected(one, again, run);
+  for (const one of connected) await reportConnected(one, again, run);
   const ready = connected.filter(({ problem }) => problem === undefined);
   const names = ready.map(({ name }) => name);
   const added = ready.filter(({ isNew }) => isNew).map(({ name }) => name);
@@ -149,16 +149,18 @@ async function openPage(page: URL, list: string, { flags, host }: Run): Promise<
   );
 }
 
-function reportConnected(
+async function reportConnected(
   { name, server, isNew, problem, keptKey }: Connected,
   again: string,
-  { host, print }: Run,
-): void {
+  { connections, host, print }: Run,
+): Promise<void> {
   const { url } = server;
   if (problem !== undefined) host.warn(`latchkey: ${server.name} was not connected: ${problem}`);
   else if (isNew) print(`added ${name}: ${url}`);
   if (keptKey === 'in_use') host.warn(keptKeyNote({ name, url }, again));
   else if (keptKey) host.warn(`hint: ${keyRemedy({ name, url }, keptKey, again)}`);
+  else if (problem !== undefined && (await connections.own(name)))
+    host.warn(`hint: latchkey doctor ${name}`);
 }
 
 /** Counts the tools, which also proves that the connection works. A missing account at the server behind it is no failure of it. */
@@ -172,7 +174,9 @@ async function countTools(one: Connected, { host, options }: Run): Promise<void>
     );
     if (!(error instanceof Error && isExpected)) throw error;
     one.problem = error.message;
-    if (!one.server.needsAccount) host.warn(`latchkey: ${one.name}: ${error.message}`);
+    if (one.server.needsAccount) return;
+    host.warn(`latchkey: ${one.name}: ${error.message}`);
+    host.warn(`hint: latchkey doctor ${one.name}`);
   }
 }
 
@@ -192,8 +196,9 @@ function printResult(
   },
   { flags, options, print, host }: Run,
 ): void {
-  for (const { name, tools, server } of connected) {
+  for (const { name, tools, server, keptKey } of connected) {
     if (tools !== undefined) print(toolCount(name, tools));
+    if (tools === 0 && !keptKey) host.warn(`hint: ${noToolsHint(server)}`);
     if (server.needsAccount)
       host.warn(`${name} needs your own account: ${server.accountUrl ?? `${origin}/dashboard`}`);
   }

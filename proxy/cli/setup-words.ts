@@ -1,5 +1,6 @@
 // What `latchkey setup` says about a connection, whether it sets up one server or several.
 import type { KeptKey } from '#connections/accounts-service';
+import { endpointOf } from '#connections/list-url';
 
 type Kept = { name: string; url: string };
 
@@ -24,4 +25,12 @@ function toSignIn(name: string, again: string): string {
 
 export function toolCount(name: string, tools: number): string {
   return `${name}: ${tools === 1 ? '1 tool' : `${tools} tools`}`;
+}
+
+/** Why a Latchkey server may show a person no tools. The answer of the server does not say what the person allowed. */
+export function noToolsHint({ url }: { url: string }): string | undefined {
+  const [organization, server] = endpointOf(url) ?? [];
+  if (organization === undefined) return undefined;
+  const page = `${new URL(url).origin}/dashboard/${organization}/applications`;
+  return `if you allowed only reading, ${server} may have no tool that is known to only read; change it under My applications: ${page}`;
 }

@@ -29,7 +29,7 @@ import type { CommandHost } from './command-host.ts';
 import { checkCertificates, missingNetwork } from './inherited-network.ts';
 import { restartLine } from './install.ts';
 import { login } from './login.ts';
-import { keptKeyNote, keyRemedy, toolCount } from './setup-words.ts';
+import { keptKeyNote, keyRemedy, noToolsHint, toolCount } from './setup-words.ts';
 
 /** `latchkey setup URL`. */
 export const setupCommand: Command = {
@@ -138,6 +138,8 @@ function printResult(
   if (!found.isNew && !signedIn && written.length > 0 && !written.some(isChanged))
     print(`${name} was already set up`);
   print(toolCount(name, tools));
+  const noTools = tools === 0 && found.as === 'person' ? noToolsHint({ url }) : undefined;
+  if (noTools !== undefined) host.warn(`hint: ${noTools}`);
   if (flags.has('json'))
     host.print(
       JSON.stringify({

@@ -340,6 +340,58 @@ await suite(['keychain', 'browser'], 'my servers: one address, one sign-in, one 
     );
   });
 
+  test('a revoked key stays out of assistants, and what else is amiss has a hint, such as no tool that only reads', async () => {
+    await using other = await keychainSession();
+    await using desk = await latchkeyHome(other.env);
+    await desk.write(cursor, '{}');
+    const there = { ...desk.env, ...handover.env, ...inherited };
+    const run = async (...args: string[]) =>
+      runProgram(process.execPath, { args: [launcher, ...args], env: there });
+    const made = await server.command(['key', 'create', 'demo/sales', '--name', 'old', '--json']);
+    const { id, key }: { id: string; key: string } = JSON.parse(made);
+    await desk.run(['add', 'lkey', `${server.base}/mcp/demo/sales`, '--api-key'], `${key}\n`);
+    const nowhere = ['--http-url', 'http://127.0.0.1:1/mcp'];
+    await server.command(['server', 'create', 'demo/broken', ...nowhere]);
+    const { click } = hands();
+    await using running = startProgram(process.execPath, {
+      args: [launcher, 'setup', server.base],
+      env: there,
+    });
+    await page.goto(await handover.next());
+    await click('Allow only reading at library', 'checkbox');
+    await click('broken', 'checkbox');
+    await click('Allow');
+    const { code } = await running.exited;
+    const [kept, reading] = [running.stderr, running.stdout];
+    await run('uninstall', 'cursor', 'lkey');
+    await server.command(['key', 'revoke', id]);
+    const revoked = await run('setup', server.base);
+    await using accounts = accountsClient(there);
+    const inTray = await accounts.call<{ servers: unknown[] }>('setUp', server.base);
+    const after: { mcpServers: object } = JSON.parse((await desk.read(cursor)) ?? '{}');
+
+    const again = `run latchkey remove lkey, then latchkey setup ${server.base} again`;
+    expect(code).toBe(1);
+    expect(kept).toMatch(/^latchkey: broken: .+\nhint: latchkey doctor broken$/m);
+    expect(kept).toContain(
+      `note: lkey already connects to ${server.base}/mcp/demo/sales with an API key, and goes on using it; to sign in instead, ${again}\n`,
+    );
+    expect(reading).toMatch(/^library: 0 tools$/m);
+    expect(kept).toContain(
+      `hint: if you allowed only reading, library may have no tool that is known to only read; change it under My applications: ${server.base}/dashboard/demo/applications\n`,
+    );
+    expect(reading).toMatch(/^crm: \d+ tools$/m);
+    expect(revoked.code).toBe(1);
+    expect(revoked.stderr).toContain(
+      `latchkey: sales was not connected: the connection lkey uses an API key, and the server rejected it\n` +
+        `hint: to sign in instead, ${again}; to keep using a key, run latchkey rotate lkey\n`,
+    );
+    expect(inTray.servers).toContainEqual(
+      expect.objectContaining({ name: 'lkey', keptKey: 'rejected' }),
+    );
+    expect(Object.keys(after.mcpServers).toSorted()).toEqual(['broken', 'crm', 'library']);
+  });
+
   test('a server that needs the person’s own key: the assistant gets its page, and the tools when the key is there', async () => {
     await using upstream = await keyedUpstream();
     upstream.keys.set('the-key-of-dana-there', 'dana');
