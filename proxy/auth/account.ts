@@ -32,7 +32,7 @@ export type Account = {
   provider: () => Promise<IdentityProvider | undefined>;
   /** Stores the provider that the server named when the person signed in; `undefined` if it named none. */
   learnProvider: (named: NamedProvider | undefined) => Promise<void>;
-  /** The URLs of the servers that were chosen from `list`. Their connections share the list's sign-in. */
+  /** The URLs of the servers that were chosen from `list`. Most of their connections share the list's sign-in. */
   sharedServers: (list: string) => Promise<readonly string[]>;
   /**
    * How this computer identifies itself to Latchkey servers; `undefined` if secrets are kept only in memory, because servers could not

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { isObject, parseObject } from 'latchkey-mcp/json-value';
 import { writeAtomically } from '#atomic-file';
 
-/** A list of servers, and the URLs of those that share its sign-in. */
+/** A list of servers, and the URLs of those that were chosen from it. */
 export type ServerList = { list: string; servers: readonly string[] };
 
 /** The most servers of one sign-in. */

@@ -20,7 +20,10 @@ export async function connectServer(
   const { url } = server;
   const existing = await connections.ownFor(url);
   const kept = existing && (await keptServer(existing, server, connections));
-  if (kept) return kept;
+  if (kept) {
+    await connections.noteChosen(url, list);
+    return kept;
+  }
   const name = existing?.name ?? (await connections.freeName(url));
   if (!existing) {
     const described = await connections.describe({ name, url, as: 'person' });

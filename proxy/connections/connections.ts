@@ -324,6 +324,12 @@ export class Connections {
     await joinServerList(connection, list, this.#own, this.#host);
   }
 
+  /** Stores that a server was chosen from a list, although its connection has a key or a sign-in of its own. */
+  async noteChosen(url: string, list: string): Promise<void> {
+    const { noteChosen } = await import('./my-servers.ts');
+    await noteChosen(url, list, this.#own, this.#host);
+  }
+
   /** The servers of a Latchkey server, or of one organization there, that the company sign-in opens without a page. */
   async companyServers(
     list: string,

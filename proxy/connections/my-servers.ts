@@ -321,6 +321,16 @@ export async function leaveServerList(
   await signOutConnection(await host.account(listConnection(list), options), { atProvider: false });
 }
 
+/** Stores that a server was chosen from a list, although its connection has a key or a sign-in of its own. */
+export async function noteChosen(
+  url: string,
+  list: string,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<void> {
+  await changeShared(list, options, host, (servers) => [...servers, url]);
+}
+
 /** Changes what is stored of a list. Returns what is left; `undefined` if the list was unknown and stays so. */
 async function changeShared(
   list: string,
@@ -338,7 +348,7 @@ async function changeShared(
   });
 }
 
-/** The lists that connections of this computer share the sign-in of. */
+/** The lists that servers of this computer were chosen from. */
 export async function knownLists(options: Options, host: ConnectionsHost): Promise<string[]> {
   const lists = await serverLists(options.stateDir ?? defaultStateDirectory(host));
   return lists.map(({ list }) => list);

@@ -369,6 +369,10 @@ await suite(['keychain', 'browser'], 'my servers: one address, one sign-in, one 
     await using accounts = accountsClient(there);
     const inTray = await accounts.call<{ servers: unknown[] }>('setUp', server.base);
     const after: { mcpServers: object } = JSON.parse((await desk.read(cursor)) ?? '{}');
+    for (const name of ['broken', 'crm', 'library']) await run('remove', name);
+    const listed = await run('servers');
+    await run('remove', 'lkey');
+    const left = [...(await other.contents()).values()].join('\n');
 
     const again = `run latchkey remove lkey, then latchkey setup ${server.base} again`;
     expect(code).toBe(1);
@@ -390,6 +394,8 @@ await suite(['keychain', 'browser'], 'my servers: one address, one sign-in, one 
       expect.objectContaining({ name: 'lkey', keptKey: 'rejected' }),
     );
     expect(Object.keys(after.mcpServers).toSorted()).toEqual(['broken', 'crm', 'library']);
+    expect(listed.stdout).toMatch(/^ {2}sales +connected as lkey, in no assistant$/m);
+    expect(left).not.toMatch(refreshToken);
   });
 
   test('a server that needs the person’s own key: the assistant gets its page, and the tools when the key is there', async () => {
