@@ -1,3 +1,4 @@
+import { refuseCommandName } from './add.ts';
 import { restartLine } from './install.ts';
 import type { Command } from './command.ts';
 import { connectionsOf } from './command-host.ts';
@@ -14,7 +15,8 @@ proxy that runs under the old name.`,
   flags: { json: { doc: 'print one JSON object' } },
   options: ['secret-store', 'secret-store-key-file', 'state-dir'],
   examples: ['latchkey rename sales sales-eu', 'latchkey rename sales sales-eu --json'],
-  async run({ operands: [from = '', to = ''], flags, options: given }, host) {
+  async run({ operands: [from = '', to = ''], flags, options: given }, host, others) {
+    await refuseCommandName(to, others);
     const { url, launches } = await connectionsOf(host, given).rename(from, to);
     if (flags.has('json')) {
       const assistants = launches.map(({ title: _title, ...launch }) => launch);

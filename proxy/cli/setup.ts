@@ -11,7 +11,7 @@ import type { Checked } from '#connections/connections-host';
 import type { Described } from '#connections/new-connection';
 import { checkStore } from '#keychain/secret-store';
 import { UpstreamError } from '#transport/upstream';
-import { secretFor } from './add.ts';
+import { refuseCommandName, secretFor } from './add.ts';
 import {
   asksForAssistants,
   choose,
@@ -67,7 +67,8 @@ with /mcp/ORGANIZATION, you choose its servers on one page. Run it again to repa
     'latchkey setup https://latchkey.example.com/mcp/acme/sales --yes --api-key <key.txt',
   ],
   signsInAgain: ({ operands: [url = 'URL'] }) => `latchkey setup ${url}`,
-  async run(input, host) {
+  async run(input, host, others) {
+    for (const name of input.flags.get('name') ?? []) await refuseCommandName(name, others);
     return (await setup(input, host)) ? 0 : 1;
   },
 };

@@ -268,11 +268,15 @@ test('setup: invalid arguments are refused before the server is contacted', asyn
     setup('--api-key', '--client-id', 'client_1'),
     setup('--client-secret'),
     setup('--identity-provider', 'company'),
+    setup('--name', 'status'),
+    machine.run('rename', 'sales', 'status'),
   ]);
 
-  expect(wrong.map(({ code }) => code)).toEqual([2, 2, 2, 2, 2]);
+  expect(wrong.map(({ code }) => code)).toEqual([2, 2, 2, 2, 2, 2, 2]);
   expect(wrong[0]?.stderr).toContain('unknown assistant');
   expect(wrong[4]?.stderr).toContain('--identity-provider is not CLIENT_ID@ISSUER');
+  expect(wrong[5]?.stderr).toContain('status is a command, so no connection can have this name');
+  expect(wrong[6]?.stderr).toBe(wrong[5]?.stderr);
   expect(server.seen).toEqual([]);
 });
 
