@@ -5,7 +5,7 @@ import type { SignInMode } from '#config/options';
 import { isInKeychain } from '#config/secret';
 import { HttpError, platformCode } from '#transport/http-error';
 import type { Failure } from 'latchkey-mcp/raw-message';
-import { UnavailableError, type Trouble } from '#pipeline/contact';
+import { isAboutKey, UnavailableError, type Trouble } from '#pipeline/contact';
 import { SecretStoreError } from '#keychain/secret-store';
 import { printable, redact } from 'latchkey-mcp/safe-text';
 import { LoopbackError, OAuthError, TokenError } from '#auth/errors';
@@ -254,7 +254,7 @@ function upstreamWords(error: UpstreamError, who: string, connection?: Connectio
     case 'account':
       return {
         ...known,
-        hint: `open that page and ${/\bkey\b/.test(message) ? 'enter your key' : 'connect your account'}`,
+        hint: `open that page and ${isAboutKey(message) ? 'enter your key' : 'connect your account'}`,
       };
     case 'too_large':
       return { ...known, hint: 'increase --max-message-bytes, or request less data' };

@@ -1,6 +1,7 @@
 // The composition of `latchkey NAME`. Assistants start it many times a day, so all that it needs until its first answer is
 // imported statically, and the rest on demand.
 import type { Writable } from 'node:stream';
+import { signsIn } from '#auth/account';
 import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import { defaultStateDirectory } from '#config/user-files';
@@ -13,7 +14,7 @@ import { publicStates } from '#status/proxy-status';
 import { StatusReporter } from '#status/status-reporter';
 import { programVersion } from '#version';
 import { openCredential, type Identity } from './credential.ts';
-import { openSecretStore } from './open-account.ts';
+import { openAccount, openSecretStore } from './open-account.ts';
 import { openTracing } from './tracing.ts';
 
 export type ConnectPorts = Host & {
@@ -92,9 +93,14 @@ function openPresence(
     log,
     signInService: identity.signInService,
     token: identity.token,
-    // If a secret was replaced before this process started, the new one is the one that has just worked.
     async worked() {
       await identity.load?.();
+      if (signsIn(connection)) {
+        // A check before may have found that the person's account or key was missing.
+        const { marks } = await openAccount(connection, options, ports);
+        await marks.noteMissingAccount(undefined);
+      }
+      // If a secret was replaced before this process started, the new one is the one that has just worked.
       const { settleRotation } = await import('#connections/secret-trial');
       const store = async () => openSecretStore(options, ports);
       await settleRotation(connection, performance.timeOrigin, options, ports, store);

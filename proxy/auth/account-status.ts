@@ -2,6 +2,7 @@ import type { EpochSeconds } from '#clock/clock';
 import type { Connection } from '#config/connection';
 import type { Account } from './account.ts';
 import { renewingToken } from './server-list.ts';
+import type { MissingAccount } from './sign-in-marks.ts';
 import { isExpired } from './token-vault.ts';
 
 /** The status of a connection, as far as it is known without contacting a server. */
@@ -13,8 +14,8 @@ export type AccountStatus = {
   state: 'ready' | 'signed_out' | 'assistant';
   /** The title of that assistant. */
   assistant?: string;
-  /** The Latchkey server's message that the person needs an account at the MCP server behind it, from a check in the last hour. */
-  missingAccount?: string;
+  /** That the MCP server behind a Latchkey server needs an account or a key of the person, from a check in the last hour. */
+  missingAccount?: MissingAccount;
   as: 'api_key' | 'client' | 'person';
   issuer?: string;
   scope?: string;

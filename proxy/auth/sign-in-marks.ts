@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Clock } from '#clock/clock';
+import type { Clock, EpochSeconds } from '#clock/clock';
 
 /** What all processes of this host remember about the sign-ins of a connection. Contains no secrets. */
 export interface SignInMarks {
@@ -23,12 +23,15 @@ export interface SignInMarks {
 
   wantedScopes(): Promise<string[]>;
 
-  /** Stores the server's message that the person has no account connected at the MCP server behind it; `undefined` deletes it. */
+  /** Stores the server's message that the MCP server behind it needs an account or a key of the person; `undefined` deletes it. */
   noteMissingAccount(words: string | undefined): Promise<void>;
 
-  /** The message of `noteMissingAccount`, for an hour, because the person may connect the account in the meantime. */
-  missingAccount(): Promise<string | undefined>;
+  /** What `noteMissingAccount` stored, for an hour, because the person may connect the account in the meantime. */
+  missingAccount(): Promise<MissingAccount | undefined>;
 }
+
+/** The server's message, and when it came. */
+export type MissingAccount = { message: string; at: EpochSeconds };
 
 const daySeconds = 86_400;
 const missingAccountSeconds = 3600;
@@ -104,8 +107,10 @@ export function fileMarks(
       await rm(at('account'), { force: true });
     },
     async missingAccount() {
-      const [, seconds, words] = /^(\d+) (.+)$/s.exec(await read(at('account'))) ?? [];
-      return Number(seconds) + missingAccountSeconds > clock.now() ? words : undefined;
+      const [, seconds, message] = /^(\d+) (.+)$/s.exec(await read(at('account'))) ?? [];
+      const notedAt = Number(seconds);
+      if (message === undefined || notedAt + missingAccountSeconds <= clock.now()) return undefined;
+      return { message, at: notedAt };
     },
   };
 }

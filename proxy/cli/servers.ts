@@ -19,8 +19,9 @@ export const serversCommand: Command = {
   arity: [0, 1],
   summary: 'list the servers that you may use, and how you use them',
   about: `Asks each Latchkey server that latchkey setup connected, or the one at URL, which of its servers you may use: those in
-use and by which assistants, here and on other computers, those that need an account of yours, those that you can add, and those
-that you can ask for. A server that was withdrawn from you is removed from your assistants; a backup of each file is kept.`,
+use and by which assistants, here and on other computers, those that need your own account or key, those that you can add,
+and those that you can ask for. A server that was withdrawn from you is removed from your assistants; a backup of each file
+is kept.`,
   flags: { json: { doc: 'print one JSON object: {"lists":[{"url":…,"servers":[…]}]}' } },
   options: ['secret-store', 'secret-store-key-file', 'state-dir', 'proxy', 'ca-file'],
   examples: ['latchkey servers', 'latchkey servers https://latchkey.example.com --json'],
@@ -78,7 +79,9 @@ function listLines(lists: readonly ServerListView[]): string[] {
           `  ${title.padEnd(width)}  ${stateWords(server)}`,
           ...(description === '' ? [] : [`  ${' '.repeat(width)}  ${description}`]),
           ...otherUses(server).map((use) => `  ${' '.repeat(width)}  ${use}`),
-          ...(needsAccount ? [`  ${' '.repeat(width)}  needs your account: ${accountUrl}`] : []),
+          ...(needsAccount
+            ? [`  ${' '.repeat(width)}  needs your own account or key: ${accountUrl}`]
+            : []),
         ];
       }),
       ...askable.flatMap(({ title, askUrl, request }) => [

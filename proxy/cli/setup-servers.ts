@@ -200,7 +200,9 @@ function printResult(
     if (tools !== undefined) print(toolCount(name, tools));
     if (tools === 0 && !keptKey) host.warn(`hint: ${noToolsHint(server)}`);
     if (server.needsAccount)
-      host.warn(`${name} needs your own account: ${server.accountUrl ?? `${origin}/dashboard`}`);
+      host.warn(
+        `${name} needs your own account or key: ${server.accountUrl ?? `${origin}/dashboard`}`,
+      );
   }
   if (flags.has('json'))
     host.print(

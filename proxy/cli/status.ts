@@ -1,4 +1,5 @@
 import type { AccountStatus } from '#auth/account-status';
+import { isAboutKey } from '#pipeline/contact';
 import { connectionOptions, type Command } from './command.ts';
 import { connectionsOf } from './command-host.ts';
 
@@ -43,7 +44,7 @@ function statusLines(
     const { name, url, state, as, issuer, scope, signedInAs, expiresAt, renewable } = status;
     const { missingAccount, provider } = status;
     const facts = [
-      `${name}: ${stateWords(status)}`,
+      `${name}: ${stateWords(status, now)}`,
       `  server ${url}`,
       credentialWords[as] && `  ${credentialWords[as]}`,
       signedInAs && `  ${state === 'ready' ? '' : 'last '}signed in as ${signedInAs}`,
@@ -51,7 +52,7 @@ function statusLines(
       provider && `  by the company sign-in of ${provider}`,
       scope && `  scopes ${scope}`,
       expiresAt !== undefined && `  token ${tokenWords(expiresAt - now, renewable)}`,
-      missingAccount !== undefined && `  hint: ${missingAccount}; then run latchkey doctor ${name}`,
+      missingAccount && `  hint: ${missingAccount.message}; then run latchkey doctor ${name}`,
       state === 'signed_out' && `  hint: ${remedy(status)}`,
       state === 'assistant' && `  hint: to connect it through Latchkey, run latchkey setup ${url}`,
     ];
@@ -69,15 +70,19 @@ function statusJson(
 ): string {
   const connections = statuses.map(({ expiresAt, signedInAs, missingAccount, ...rest }) => ({
     ...rest,
-    ...(missingAccount !== undefined && { missing_account: missingAccount }),
+    ...(missingAccount && { missing_account: missingAccount.message }),
     ...(signedInAs !== undefined && { signed_in_as: signedInAs }),
     ...(expiresAt !== undefined && { expires_at: expiresAt }),
   }));
   return JSON.stringify({ connections, problems });
 }
 
-function stateWords({ state, as, assistant, missingAccount }: AccountStatus): string {
-  if (missingAccount !== undefined) return 'account not connected';
+function stateWords({ state, as, assistant, missingAccount }: AccountStatus, now: number): string {
+  if (missingAccount) {
+    const { message, at } = missingAccount;
+    const what = isAboutKey(message) ? 'key' : 'account';
+    return `needs your own ${what} (checked ${duration(now - at)} ago)`;
+  }
   if (state === 'ready') return 'ready';
   if (state === 'assistant') return `${assistant} connects and signs in itself`;
   return as === 'api_key' ? 'API key not found in the keychain' : 'signed out';
@@ -90,5 +95,9 @@ function remedy({ as, name, url }: AccountStatus): string {
 function tokenWords(seconds: number, renewable: boolean): string {
   const then = renewable ? ', renewed automatically' : '';
   if (seconds <= 0) return `expired${then}`;
-  return `expires in ${seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`}${then}`;
+  return `expires in ${duration(seconds)}${then}`;
+}
+
+function duration(seconds: number): string {
+  return seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;
 }

@@ -189,7 +189,7 @@ async function connectionStatuses(
       const isOut = stored.state === 'signed_out' && stored.as === 'person';
       const assistant = isOut ? await connectedBy(connection) : undefined;
       const missing = stored.state === 'ready' ? await marks?.missingAccount() : undefined;
-      const checked = { ...stored, ...(missing !== undefined && { missingAccount: missing }) };
+      const checked = { ...stored, ...(missing && { missingAccount: missing }) };
       const status =
         assistant === undefined ? checked : { ...checked, state: 'assistant' as const, assistant };
       found.statuses.push({ status, connection });

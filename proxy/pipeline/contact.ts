@@ -66,6 +66,11 @@ export function accountRefusal(answer: Message, url: string): UpstreamError | un
   return new UpstreamError('account', message);
 }
 
+/** Whether the message of such an error is about a key, and not an account. The address of the page may contain either word. */
+export function isAboutKey(message: string): boolean {
+  return /\byour (own )?key\b/.test(message);
+}
+
 const ping = readMessage(
   Buffer.from('{"jsonrpc":"2.0","id":"latchkey-are-you-there","method":"ping"}'),
 );

@@ -211,7 +211,7 @@ const serverListView = z.strictObject({
       assistants: z.array(z.string()),
       /** Such as `Cursor on danas-desktop`. */
       elsewhere: z.array(z.string()),
-      /** The page where the user connects an account of theirs that calls need. */
+      /** The page where the user connects an account, or enters a key, of theirs that calls need. */
       accountUrl: z.string().optional(),
     }),
   ),

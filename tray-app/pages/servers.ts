@@ -84,7 +84,7 @@ function serverCard(server: ServerListView['servers'][number]): TemplateResult {
   return html`<li class="card">
     <div class="card-head">
       <h3 dir="auto">${title}</h3>
-      ${accountUrl === undefined ? stateBadge(mood, word) : stateBadge('warn', 'Needs your account')}
+      ${accountUrl === undefined ? stateBadge(mood, word) : stateBadge('warn', 'Needs your account or key')}
     </div>
     ${description === '' ? nothing : html`<p class="soft" dir="auto">${description}</p>`}
     ${uses.length === 0 ? nothing : html`<p class="help" dir="auto">In use by ${uses.join('; ')}.</p>`}
@@ -95,10 +95,10 @@ function serverCard(server: ServerListView['servers'][number]): TemplateResult {
             <button
               type="button"
               class="primary"
-              aria-label=${`Connect your account for ${title}`}
+              aria-label=${`Add your account or key for ${title}`}
               @click=${() => open(accountUrl)}
             >
-              Connect your account
+              Add your account or key
             </button>
           </div>`
     }

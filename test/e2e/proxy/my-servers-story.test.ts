@@ -419,6 +419,7 @@ await suite(['keychain', 'browser'], 'my servers: one address, one sign-in, one 
     await click('Allow');
     await page.waitForURL(/^http:\/\/127\.0\.0\.1:\d+\/callback\?/);
     await running.exited;
+    const missing = await latchkey('status', 'own-key');
     const entry = (await entries(cursor))['own-key'];
     const { client, names } = await assistant(entry ?? { command: '', args: [] });
     const told = await client.callTool({ name: 'connect_account', arguments: {} });
@@ -429,9 +430,13 @@ await suite(['keychain', 'browser'], 'my servers: one address, one sign-in, one 
     await page.waitForURL('**/account?done=*');
     const called = await client.callTool({ name: 'whoami', arguments: {} });
     const after = await client.listTools();
+    const status = async () => (await latchkey('status', 'own-key')).stdout;
+    await expect.poll(status, patient).toContain('own-key: ready');
     await client.close();
     await latchkey('remove', 'own-key');
 
+    expect(running.stderr).toContain('own-key needs your own account or key: ');
+    expect(missing.stdout).toContain('own-key: needs your own key (checked ');
     expect(names).toEqual(['connect_account']);
     expect(told.isError ?? false).toBe(false);
     expect(JSON.stringify(called.content)).toContain('dana');

@@ -307,9 +307,9 @@ test('setup: a store of files without its key is reported before anyone signs in
   expect(machine.read('.config/latchkey/connections.json')).toBeUndefined();
 });
 
-test('setup: an account that the person has yet to connect is in the status until a check finds it', async () => {
+test('setup: a key that the person has yet to enter is in the status until a check finds it', async () => {
   const words =
-    'connect your account for this MCP server first: open https://cloud.example.com/connect';
+    'enter your own key for this MCP server first: open https://cloud.example.com/account';
   const { handle } = legacyMcp();
   let isMissing = true;
   await using server = await signInFront(async (request, response) => {
@@ -327,7 +327,7 @@ test('setup: an account that the person has yet to connect is in the status unti
   await machine.run('doctor', 'sales');
   const found = await machine.run('status', 'sales');
 
-  expect(missing.stdout).toContain('sales: account not connected');
+  expect(missing.stdout).toMatch(/^sales: needs your own key \(checked \d+ s ago\)$/m);
   expect(missing.stdout).toContain(`hint: ${words}`);
   expect(found.stdout).toContain('sales: ready');
 });

@@ -341,13 +341,13 @@ await suite('browser', 'tray app windows', () => {
     await page.getByRole('main').getByText('crm was withdrawn').first().waitFor();
     const shown = await page.locator('main').textContent();
     await lookAt(page, 'servers');
-    await button(page, 'Connect your account for Tickets').click();
+    await button(page, 'Add your account or key for Tickets').click();
     await page.getByRole('main').getByText('The page opened in your browser.').first().waitFor();
 
     expect(await page.getByLabel('Address of your company’s Latchkey').count()).toBe(0);
     for (const words of [
       'In use by Claude Desktop, Cursor on this computer; Cursor on danas-macbook.',
-      'Needs your account',
+      'Needs your account or key',
       'No access',
       'Ask Eve',
       'crm was withdrawn',

@@ -70,7 +70,7 @@ test('mark of a missing account: every process sees it for an hour, or until a c
 
   expect([before, noted, found]).toEqual([
     undefined,
-    'connect your account: open https://a.example/x',
+    { message: 'connect your account: open https://a.example/x', at: clock.now() - 3600 },
     undefined,
   ]);
   expect(await marks().missingAccount()).toBeUndefined();

@@ -44,7 +44,7 @@ async function refusingServer(error: object) {
 }
 
 const page =
-  'connect your account for this MCP server first: open https://cloud.example.com/connect';
+  'connect your account for this MCP server first: open https://cloud.example.com/servers/own-key/account';
 
 test('doctor: a missing account is a warning with the page where it can be connected', async () => {
   await using server = await refusingServer({ code: -32042, message: page });
