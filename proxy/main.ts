@@ -25,7 +25,7 @@ const stopping = new AbortController();
 const guardWord = '__guard';
 /** The connection that a command is about, for its error messages. */
 let subject: Connection | undefined;
-/** The command that signs in again, if there is no connection. */
+/** The command that signs in again, if it is not `latchkey login` with the name of the connection. */
 let signsInAgain: string | undefined;
 /** Set once the command line is read. No request is sent before. */
 let network: NetworkSettings = { env: process.env };
@@ -208,7 +208,7 @@ async function run(args: string[]): Promise<number> {
 }
 
 function report(error: unknown): number {
-  const { message, hint } = words(error, subject, subject ? undefined : signsInAgain);
+  const { message, hint } = words(error, subject, signsInAgain);
   for (const line of message.split('\n')) host.warn(`latchkey: ${redact(line)}`);
   if (hint) host.warn(`hint: ${hint}`);
   if (appendLog) jsonLinesLog('error', appendLog).error(message, hint ? { hint } : {});

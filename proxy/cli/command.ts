@@ -39,7 +39,7 @@ export type Command = {
   /** The options that its own help lists. */
   options: readonly OptionName[];
   examples: readonly string[];
-  /** The command that signs in again where there is no connection yet. Default: `latchkey login` with its name. */
+  /** The command that signs in again. Default: `latchkey login` with the name of the connection. */
   signsInAgain?: (input: CommandInput) => string;
   /** Resolves to the exit code. */
   run: (input: CommandInput, host: CommandHost, others: OtherCommands) => Promise<number>;

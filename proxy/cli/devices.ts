@@ -4,7 +4,7 @@ import type { Connections } from '#connections/connections';
 import type { MyDevice } from '#connections/my-devices';
 import type { Command } from './command.ts';
 import { connectionsOf } from './command-host.ts';
-import { listAt } from './servers.ts';
+import { listAt, noLists } from './servers.ts';
 
 /** `latchkey devices`. */
 export const devicesCommand: Command = {
@@ -32,6 +32,7 @@ export const devicesCommand: Command = {
     const shown: DeviceList[] = [];
     for (const list of lists) shown.push(await readDeviceList(list, connections));
     if (flags.has('json')) host.print(listsJson(shown));
+    else if (lists.length === 0) for (const line of await noLists(connections)) host.print(line);
     else for (const line of listLines(shown)) host.print(line);
     return shown.some(({ problem }) => problem !== undefined) ? 1 : 0;
   },
@@ -73,8 +74,6 @@ async function readDeviceList(list: string, connections: Connections): Promise<D
 }
 
 function listLines(lists: readonly DeviceList[]): string[] {
-  if (lists.length === 0)
-    return ['no Latchkey server is known', 'hint: latchkey setup https://latchkey.example.com'];
   return lists.flatMap(({ url, devices, problem }) => {
     if (problem !== undefined) return [`${url}: ${problem}`, `  hint: latchkey setup ${url}`];
     const width = Math.max(0, ...devices.map(({ name }) => name.length));

@@ -9,6 +9,7 @@ import type {
 import type { Connections } from '#connections/connections';
 import { serverListView, type ProblemOf } from '#connections/server-list-views';
 import { withdrawnWords } from '#connections/withdrawn-servers';
+import { UpstreamError } from '#transport/upstream';
 import type { Command } from './command.ts';
 import { connectionsOf } from './command-host.ts';
 
@@ -34,17 +35,19 @@ is kept.`,
     const at = { assistants, problemOf: signedOut };
     for (const list of lists) shown.push(await serverListView(list, at, connections));
     if (flags.has('json')) host.print(listsJson(shown));
+    else if (lists.length === 0) for (const line of await noLists(connections)) host.print(line);
     else for (const line of listLines(shown)) host.print(line);
     return shown.some(({ problem }) => problem !== undefined) ? 1 : 0;
   },
 };
 
-/** The list of the Latchkey server at a URL. @throws {UsageError} if it has none */
+/** The list of the Latchkey server at a URL. @throws {UsageError} {@link UpstreamError} if it has none, or cannot be reached */
 export async function listAt(url: string, connections: Connections): Promise<string> {
   const list = await connections.serverList(url);
   if (list !== undefined) return list;
-  if (URL.parse(url)?.pathname === '/')
-    throw new UsageError(`you are not signed in to ${url}`, `latchkey setup ${url}`);
+  await connections.probe(url).catch((error: unknown) => {
+    if (error instanceof UpstreamError && error.code === 'unreachable') throw error;
+  });
   throw new UsageError(
     `${url} has no list of servers`,
     'name a Latchkey server without a path, for example https://latchkey.example.com',
@@ -63,9 +66,18 @@ function stateOf({ connection, assistants }: ListedServer): 'in_use' | 'connecte
   return connection === undefined ? 'available' : 'connected';
 }
 
-function listLines(lists: readonly ServerListView[]): string[] {
-  if (lists.length === 0)
+/** The lines where no list is known. `setup` with the URL of one server does not sign in to the list. */
+export async function noLists(connections: Connections): Promise<readonly string[]> {
+  const addresses = await connections.addresses();
+  if (addresses.length === 0)
     return ['no Latchkey server is known', 'hint: latchkey setup https://latchkey.example.com'];
+  return [
+    'you connected single servers, and no Latchkey server with its address alone',
+    ...addresses.map((address) => `hint: to see all your servers, run latchkey setup ${address}`),
+  ];
+}
+
+function listLines(lists: readonly ServerListView[]): string[] {
   return lists.flatMap(({ url, signedInAs, servers, askable, withdrawn, problem }) => {
     if (problem !== undefined) return [`${url}: ${problem}`, `  hint: latchkey setup ${url}`];
     const width = Math.max(0, ...[...servers, ...askable].map(({ title }) => title.length));

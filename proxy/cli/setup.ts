@@ -66,7 +66,7 @@ with /mcp/ORGANIZATION, you choose its servers on one page. Run it again to repa
     'latchkey setup https://latchkey.example.com',
     'latchkey setup https://latchkey.example.com/mcp/acme/sales --yes --api-key <key.txt',
   ],
-  signsInAgain: ({ operands: [url = 'URL'] }) => `latchkey setup ${url}`,
+  signsInAgain: ({ operands: [url = 'URL'], flags }) => setupCommandFor(url, flags),
   async run(input, host, others) {
     for (const name of input.flags.get('name') ?? []) await refuseCommandName(name, others);
     return (await setup(input, host)) ? 0 : 1;

@@ -62,7 +62,9 @@ export type SignInOptions = Until & {
   tell?: (sentence: string) => void;
 };
 
-const revokingHint = (_name: string) => 'revoke the key in the dashboard, under Servers';
+const revokingHint = () => 'revoke the key in the dashboard, under Servers';
+const replacingHint = ({ name, url }: Connection) =>
+  `to sign in instead, run latchkey remove ${name}, then latchkey setup ${url}; to replace the key, run latchkey rotate ${name}`;
 
 /** `secret` describes the new one; `undefined` if it is not in the keychain. */
 export type RotatedSecret = { connection: Connection; secret: SecretView | undefined };
@@ -234,8 +236,7 @@ export class Connections {
   /** Lets a person sign in, and notifies running proxies. */
   async signIn(target: string, { signal, ...how }: SignInOptions): Promise<SignedIn> {
     const { browserPage, signInConnection } = await import('#auth/sign-in');
-    const replacing = (name: string) => `to replace the key, run latchkey rotate ${name}`;
-    const account = await this.#account(target, replacing);
+    const account = await this.#account(target, replacingHint);
     const { progress = () => undefined } = how;
     const { show = browserPage({ ...this.#host, progress }), assistant, next, tell } = how;
     const until = signal ?? new AbortController().signal;
@@ -276,6 +277,12 @@ export class Connections {
   async serverLists(): Promise<string[]> {
     const { knownLists } = await import('./my-servers.ts');
     return knownLists(this.#own, this.#host);
+  }
+
+  /** The addresses of the Latchkey servers that our own connections are at. */
+  async addresses(): Promise<readonly string[]> {
+    const { latchkeyAddresses } = await import('./my-servers.ts');
+    return latchkeyAddresses(this.#own, this.#host);
   }
 
   /** The servers of a list, as the person may use them now. @throws {TokenError} `signed_out` */
@@ -474,12 +481,15 @@ export class Connections {
   }
 
   /** @throws {UsageError} if the connection has an API key */
-  async #account(target: string, hintFor = revokingHint): Promise<Account> {
+  async #account(
+    target: string,
+    hintFor: (connection: Connection) => string = revokingHint,
+  ): Promise<Account> {
     const connection = await this.#named(target);
     if (signsIn(connection)) return this.#host.account(connection, this.#options);
     throw new UsageError(
       `${connection.name} uses an API key, so there is nothing to sign in to`,
-      hintFor(connection.name),
+      hintFor(connection),
     );
   }
 

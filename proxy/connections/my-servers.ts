@@ -17,6 +17,7 @@ import { keepServers, serverLists, serversOf } from '#config/server-lists';
 import { defaultStateDirectory } from '#config/user-files';
 import { isWithin } from '#transport/web-url';
 import type { ConnectionsHost } from './connections-host.ts';
+import { endpointOf } from './list-url.ts';
 import { registeredConnections } from './registry.ts';
 
 /** A server that the person may use. */
@@ -352,6 +353,17 @@ async function changeShared(
 export async function knownLists(options: Options, host: ConnectionsHost): Promise<string[]> {
   const lists = await serverLists(options.stateDir ?? defaultStateDirectory(host));
   return lists.map(({ list }) => list);
+}
+
+/** The addresses of the Latchkey servers that our own connections are at, whether or not they were chosen from a list. */
+export async function latchkeyAddresses(
+  options: Options,
+  host: ConnectionsHost,
+): Promise<readonly string[]> {
+  const found = new Set<string>();
+  for await (const { url } of registeredConnections(options, host))
+    if (endpointOf(url)) found.add(new URL(url).origin);
+  return [...found];
 }
 
 /** The list that a server was chosen from on this computer, also if its sign-in has ended since. */

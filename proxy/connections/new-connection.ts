@@ -74,7 +74,7 @@ async function noEndpoint(
   return new UpstreamError(code, `${url} is not an MCP endpoint: ${error.message}`, {
     ...error.details,
     remedy: isOurs
-      ? `use the URL of a server, ${origin}/mcp/ORGANIZATION/SERVER; your servers: ${origin}/dashboard`
+      ? `use the URL of a server, ${origin}/mcp/ORGANIZATION/SERVER; your servers: ${origin}/dashboard; to choose from them, run latchkey setup ${origin}`
       : 'check the URL, or ask the administrator of the server for it',
     cause: error,
   });

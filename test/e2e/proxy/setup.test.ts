@@ -216,7 +216,9 @@ test('setup: the URL of a dashboard is answered with the URLs that work', async 
   expect(done).toMatchObject({ code: 1, stdout: '' });
   expect(done.stderr).toContain(`${server.origin}/dashboard/acme is not an MCP endpoint`);
   expect(done.stderr).toContain(`${server.origin}/mcp/ORGANIZATION/SERVER`);
-  expect(done.stderr).toContain(`your servers: ${server.origin}/dashboard`);
+  expect(done.stderr).toContain(
+    `your servers: ${server.origin}/dashboard; to choose from them, run latchkey setup ${server.origin}\n`,
+  );
 });
 
 test('setup: a server that the person may not use leaves no connection behind', async () => {
@@ -342,9 +344,17 @@ test('setup: Ctrl-C during the sign-in lists what exists, and another run contin
   });
   await browser.next();
   running.kill('SIGINT');
+  await running.exited;
+  const known = await machine.run('servers');
+  const pasted = await runProgram(process.execPath, {
+    args: [launcher, 'setup', server.url, '--name', 'sales'],
+    env: { ...machine.env, BROWSER: '', SSH_TTY: '/dev/pts/1' },
+  });
 
   expect(await running.exited).toMatchObject({ code: 1 });
   expect(running.stderr).toContain('sales was added, but you are not signed in to it yet');
+  expect(known.stdout).toContain(`to see all your servers, run latchkey setup ${server.origin}\n`);
+  expect(pasted.stderr).toContain(`\nhint: latchkey setup ${server.url} --name sales\n`);
   expect(machine.read(cursor)).toBeUndefined();
   expect(await machine.run('setup', server.url, '--yes')).toMatchObject({ code: 0 });
   expect(machine.entry(cursor, 'sales').args).toContain('sales');
@@ -406,6 +416,7 @@ test('setup: options for one server, a missing browser and a missing sign-in of 
   const alone = await machine.run('setup', server.base, '--yes');
   const none = await machine.run('servers');
   const signedOut = await machine.run('servers', server.base);
+  const away = await machine.run('servers', 'http://127.0.0.1:1');
   const elsewhere = await machine.run('servers', `${server.base}/mcp/demo/library`);
 
   expect(key).toMatchObject({ code: 2 });
@@ -415,6 +426,8 @@ test('setup: options for one server, a missing browser and a missing sign-in of 
   expect(none).toMatchObject({ code: 0, stdout: expect.stringContaining('no Latchkey server') });
   expect(signedOut).toMatchObject({ code: 1 });
   expect(signedOut.stdout).toContain(`hint: latchkey setup ${server.base}`);
+  expect(away).toMatchObject({ code: 1 });
+  expect(away.stderr).toContain('cannot reach http://127.0.0.1:1: connection refused');
   expect(elsewhere).toMatchObject({ code: 2 });
   expect(elsewhere.stderr).toContain('has no list of servers');
 });

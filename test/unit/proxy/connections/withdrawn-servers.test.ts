@@ -220,7 +220,7 @@ test('API key: login and logout of its connection say what to do instead', async
   await connections.add(described, { replace: false, check: false });
 
   await expect(connections.signIn('keyed', {})).rejects.toMatchObject({
-    hint: 'to replace the key, run latchkey rotate keyed',
+    hint: `to sign in instead, run latchkey remove keyed, then latchkey setup ${input.url}; to replace the key, run latchkey rotate keyed`,
   });
   await expect(connections.signOut('keyed')).rejects.toMatchObject({
     hint: 'revoke the key in the dashboard, under Servers',
