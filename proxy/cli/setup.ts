@@ -112,11 +112,16 @@ async function setup(input: CommandInput, host: CommandHost): Promise<boolean> {
   const written: Written[] = [];
   for (const id of chosen) written.push(await install(name, id, run));
   for (const one of written) report(one, name, run);
-  const tools = await host.listTools(connection, options).catch(async (error: unknown) => {
+  const listed = host.listTools(connection, options).catch(async (error: unknown) => {
     if (signedIn || !(error instanceof TokenError && error.code === 'signed_out')) throw error;
     // The stored sign-in was ended at the server.
     await signIn();
     return host.listTools(connection, options);
+  });
+  const tools = await listed.catch((error: unknown) => {
+    // The connection stays: the server may be down, or may need the person's own key first.
+    warnRestart(written, host);
+    throw error;
   });
   printResult(url, { found, signedIn, written, tools: tools.length }, run);
   if (written.length === 0) host.warn(chooseLaterLine(subject, run));
@@ -155,6 +160,10 @@ function printResult(
   for (const { note } of written) if (note !== undefined) host.warn(`note: ${note}`);
   const missing = written.length > 0 ? missingNetwork([url], options, host) : [];
   for (const one of missing) host.warn(`note: ${one}`);
+  warnRestart(written, host);
+}
+
+function warnRestart(written: readonly Written[], host: CommandHost): void {
   const restart = written.filter(isChanged).map(({ title }) => title);
   if (restart.length > 0) host.warn(restartLine(restart));
 }

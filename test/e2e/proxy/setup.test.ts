@@ -323,12 +323,15 @@ test('setup: a key that the person has yet to enter is in the status until a che
   });
   await using machine = await withAssistants();
 
-  await machine.run('setup', server.url, '--yes');
+  const done = await machine.run('setup', server.url, '--yes');
   const missing = await machine.run('status', 'sales');
   isMissing = false;
   await machine.run('doctor', 'sales');
   const found = await machine.run('status', 'sales');
 
+  expect(done.stderr).toContain(
+    `next: restart Gemini CLI and Cursor to finish\nlatchkey: ${words}\n`,
+  );
   expect(missing.stdout).toMatch(/^sales: needs your own key \(checked \d+ s ago\)$/m);
   expect(missing.stdout).toContain(`hint: ${words}`);
   expect(found.stdout).toContain('sales: ready');
