@@ -21,7 +21,7 @@ import { sendDashboardPage } from './page.ts';
 import { peopleTabs } from './people.ts';
 import { personPath } from './person.ts';
 import { counted } from './questions.ts';
-import { serverPath } from './servers.ts';
+import { serverPath } from './server-tabs.ts';
 
 const home = '/people/requests';
 const toRead = 'people.read';

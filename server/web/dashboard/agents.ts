@@ -17,7 +17,7 @@ import { listQuery, renewedPart, sendListPage } from './lists.ts';
 import { livePath } from './live.ts';
 import { sendDashboardPage } from './page.ts';
 import { counted, questionRoutes, type Question } from './questions.ts';
-import { serverPath } from './servers.ts';
+import { serverPath } from './server-tabs.ts';
 
 /** The on-premise agents of an organization. */
 export function agentRoutes(guard: DashboardGuard): void {

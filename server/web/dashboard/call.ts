@@ -43,7 +43,7 @@ import type { DashboardRequest, DashboardVisit, FormHandler, PageHandler } from 
 import { sendDashboardPage } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
 import { leaverOf, pseudonymDone, pseudonymVerb } from './pseudonym-question.ts';
-import { serverPath } from './servers.ts';
+import { serverPath } from './server-tabs.ts';
 import { checkPath } from './tool-tabs.ts';
 
 const mostRounds = 20;

@@ -10,7 +10,7 @@ import { formFor } from './forms.ts';
 import type { DashboardGuard, DashboardVisit } from './guard.ts';
 import { choosableTools } from './known-tools.ts';
 import { sendDashboardPage } from './page.ts';
-import { serverCrumbs, serverOf, serverPath } from './servers.ts';
+import { serverCrumbs, serverOf, serverPath } from './server-tabs.ts';
 
 /** `/servers/{server}/new-client`, and the settings of one client. */
 export function clientFormRoutes(guard: DashboardGuard): void {

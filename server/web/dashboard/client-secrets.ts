@@ -11,7 +11,7 @@ import { sendDashboardPage } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
 import { questionRoutes, type Question } from './questions.ts';
 import { rotationPage, rotationStartPage } from './rotation.ts';
-import { serverCrumbs, serverPath } from './servers.ts';
+import { serverCrumbs, serverPath } from './server-tabs.ts';
 
 const client = '/servers/:server/clients/:clientId';
 const toManage = 'client.manage';

@@ -22,7 +22,7 @@ import { livePath } from './live.ts';
 import { sendDashboardPage } from './page.ts';
 import { counted, questionRoutes, type Question } from './questions.ts';
 import { rotationsAmong } from './rotation.ts';
-import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
+import { serverCrumbs, serverOf, serverPath, serverTabs } from './server-tabs.ts';
 import { checkPath } from './tool-tabs.ts';
 
 /** The OAuth clients of a server: listing, showing and revoking them. */

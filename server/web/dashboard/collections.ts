@@ -39,7 +39,7 @@ import { choosableTools } from './known-tools.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
 import { type Question, questionRoutes } from './questions.ts';
-import { serverCrumbs, serverPath, serverTabs } from './servers.ts';
+import { serverCrumbs, serverPath, serverTabs } from './server-tabs.ts';
 
 const toRead = 'server.read';
 const toManage = 'server.manage';

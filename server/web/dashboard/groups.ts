@@ -39,7 +39,7 @@ import type {
 import { sendDashboardPage } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
 import { counted, questionRoutes, type Question } from './questions.ts';
-import { serverPath } from './servers.ts';
+import { serverPath } from './server-tabs.ts';
 import { newThings } from './tool-access-page.ts';
 
 const toRead = 'people.read';

@@ -6,7 +6,7 @@ import { formFor } from './forms.ts';
 import type { DashboardGuard } from './guard.ts';
 import { keyOf, toManage } from './keys.ts';
 import { choosableTools } from './known-tools.ts';
-import { serverCrumbs, serverOf, serverPath } from './servers.ts';
+import { serverCrumbs, serverOf, serverPath } from './server-tabs.ts';
 
 /** `/servers/{server}/keys/{keyId}/tools`: what a key may use of its server. */
 export function keyToolRoutes(guard: DashboardGuard): void {

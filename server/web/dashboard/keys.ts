@@ -32,7 +32,7 @@ import { sendDashboardPage } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
 import { questionRoutes, type Question } from './questions.ts';
 import { rotationOf, rotationPage, rotationsAmong, rotationStartPage } from './rotation.ts';
-import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
+import { serverCrumbs, serverOf, serverPath, serverTabs } from './server-tabs.ts';
 import { checkPath } from './tool-tabs.ts';
 
 /** The API keys of a server: listing, generating, rotating and revoking them. */

@@ -12,7 +12,7 @@ import type { DashboardGuard, FormHandler, PageHandler } from './guard.ts';
 import { agentPath } from './agents.ts';
 import { sendDashboardPage } from './page.ts';
 import { counted } from './questions.ts';
-import { serverPath } from './servers.ts';
+import { serverPath } from './server-tabs.ts';
 
 const needs = 'people.manage';
 const path = '/people/:userId/offboard';

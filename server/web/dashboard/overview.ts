@@ -29,7 +29,7 @@ import { livePath, queryCache, type QueryCache } from './live.ts';
 import { sendDashboardPage } from './page.ts';
 import { noticesPath } from './notices.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
-import { serverPath } from './servers.ts';
+import { serverPath } from './server-tabs.ts';
 import { usagePath } from './usage-query.ts';
 import { ownServers, yourServersPage } from './your-servers.ts';
 

@@ -40,7 +40,8 @@ import { isOwnKey, ownKeyRoutes, sendOwnKey } from './own-key.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
 import { questionRoutes, type Question } from './questions.ts';
-import { ownCallsFact, serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
+import { serverCrumbs, serverOf, serverPath, serverTabs } from './server-tabs.ts';
+import { ownCallsFact } from './servers.ts';
 
 const needs = 'server.read';
 const notices: Readonly<Record<string, string>> = {

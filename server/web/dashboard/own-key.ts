@@ -33,7 +33,8 @@ import { type Titled, titleText } from '#web/titles';
 import type { DashboardGuard, DashboardRequest, DashboardVisit, FormHandler } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
-import { ownCallsFact, serverCrumbs, serverPath, serverTabs } from './servers.ts';
+import { serverCrumbs, serverPath, serverTabs } from './server-tabs.ts';
+import { ownCallsFact } from './servers.ts';
 
 // A person's own key at the MCP server behind an endpoint. Only a form that the person sends in their own session stores one: neither an
 // administrator nor a link can.

@@ -44,7 +44,7 @@ import {
   pseudonymVerb,
 } from './pseudonym-question.ts';
 import { questionRoutes, type Question } from './questions.ts';
-import { serverPath } from './servers.ts';
+import { serverPath } from './server-tabs.ts';
 import { checkPath } from './tool-tabs.ts';
 
 /** `/people/{userId}`: a member, their role and other actions. */

@@ -26,7 +26,7 @@ import type {
 } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
 import { counted, questionRoutes, type Question } from './questions.ts';
-import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
+import { serverCrumbs, serverOf, serverPath, serverTabs } from './server-tabs.ts';
 
 const accessForm = formFor(serverGroupsSet);
 const toRead = 'people.read';

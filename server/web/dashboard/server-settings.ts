@@ -38,7 +38,7 @@ import {
   typedServer,
   type TypedServer,
 } from './server-form.ts';
-import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
+import { serverCrumbs, serverOf, serverPath, serverTabs } from './server-tabs.ts';
 
 /** `/new-server`, and `/servers/{server}/settings`, with `/disable`, `/enable` and `/delete`. */
 export function serverSettingsRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {

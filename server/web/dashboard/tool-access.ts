@@ -29,7 +29,7 @@ import { listQuery } from './lists.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
 import { counted, inWords } from './questions.ts';
-import { serverCrumbs, serverPath, serverTabs } from './servers.ts';
+import { serverCrumbs, serverPath, serverTabs } from './server-tabs.ts';
 import { type AccessRow, newThings, toolAccessPage } from './tool-access-page.ts';
 import { toolPreviewPage } from './tool-preview-page.ts';
 import { toolTabs } from './tool-tabs.ts';

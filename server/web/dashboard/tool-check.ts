@@ -31,7 +31,7 @@ import { listQuery } from './lists.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
 import { counted } from './questions.ts';
-import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
+import { serverCrumbs, serverOf, serverPath, serverTabs } from './server-tabs.ts';
 import { partNavigation, toolPath, toolTabs } from './tool-tabs.ts';
 import {
   type DecidingSetting,

@@ -25,7 +25,7 @@ import type {
 import { listQuery } from './lists.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
-import { serverCrumbs, serverPath, serverTabs } from './servers.ts';
+import { serverCrumbs, serverPath, serverTabs } from './server-tabs.ts';
 import { type Reviewed, type ReviewItem, toolReviewPage } from './tool-review-page.ts';
 import { toolPath, toolTabs } from './tool-tabs.ts';
 import { nameOf } from './tool-words.ts';

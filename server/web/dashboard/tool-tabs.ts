@@ -1,7 +1,7 @@
 import { html, type Html } from '#web/html';
 import type { Tabs } from '#web/layout';
 import type { DashboardVisit } from './guard.ts';
-import { serverPath } from './servers.ts';
+import { serverPath } from './server-tabs.ts';
 
 const parts = [
   { part: 'list', text: 'All tools', path: '', needs: 'server.read' },

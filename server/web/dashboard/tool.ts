@@ -42,7 +42,7 @@ import type {
 } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
-import { serverCrumbs, serverPath, serverTabs } from './servers.ts';
+import { serverCrumbs, serverPath, serverTabs } from './server-tabs.ts';
 import { partNavigation, toolPath, toolTabs } from './tool-tabs.ts';
 import { usableByVisitor } from './tool-visitor.ts';
 import { audienceWords, hintBadge, kindWords, nameOf, stateBadges } from './tool-words.ts';

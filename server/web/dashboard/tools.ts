@@ -25,7 +25,7 @@ import { type ListedThing, listedThings, toolInspections } from './offered-tools
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions } from './ports.ts';
 import { counted } from './questions.ts';
-import { serverCrumbs, serverPath, serverTabs } from './servers.ts';
+import { serverCrumbs, serverPath, serverTabs } from './server-tabs.ts';
 import { partNavigation, toolPath, toolTabs } from './tool-tabs.ts';
 import { argumentCount, argumentFacts } from './tool-arguments.ts';
 import { usableByVisitor } from './tool-visitor.ts';

@@ -39,7 +39,7 @@ import type {
 } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
-import { serverCrumbs, serverPath, serverTabs } from './servers.ts';
+import { serverCrumbs, serverPath, serverTabs } from './server-tabs.ts';
 
 /** The entered values and the result. */
 interface Tried {

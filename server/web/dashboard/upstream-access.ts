@@ -30,7 +30,7 @@ import type {
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions } from './ports.ts';
 import { questionRoutes, type Question } from './questions.ts';
-import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
+import { serverCrumbs, serverOf, serverPath, serverTabs } from './server-tabs.ts';
 import {
   headerForm,
   headerRoutes,

@@ -17,7 +17,7 @@ import { type Entered, formFor } from './forms.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit, FormHandler } from './guard.ts';
 import type { DashboardOptions } from './ports.ts';
 import { questionRoutes, type Question } from './questions.ts';
-import { serverCrumbs, serverOf, serverPath } from './servers.ts';
+import { serverCrumbs, serverOf, serverPath } from './server-tabs.ts';
 
 const headerPath = '/servers/:server/upstream/headers/:header';
 const toManage = 'server.manage';

@@ -30,7 +30,7 @@ import { renewedPart } from './lists.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
 import { inWords } from './questions.ts';
-import { serverPath } from './servers.ts';
+import { serverPath } from './server-tabs.ts';
 
 const home = '/my-servers';
 const needs = 'organization.read';
