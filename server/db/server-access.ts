@@ -170,6 +170,20 @@ export async function mayUseServer(db: Db, userId: string, serverPath: string): 
   return row !== undefined;
 }
 
+/** Which of these servers no group keeps from a person. */
+export async function findUsableServers(
+  db: Db,
+  userId: string,
+  serverIds: readonly string[],
+): Promise<ReadonlySet<string>> {
+  if (serverIds.length === 0) return new Set();
+  const rows = await selectUsable(db, userId)
+    .select('endpoint.id')
+    .where('endpoint.id', 'in', serverIds)
+    .execute();
+  return new Set(rows.map(({ id }) => id));
+}
+
 /** A server as the people who use it see it. */
 export interface UsableServer {
   readonly id: string;

@@ -14,6 +14,7 @@ import { titleText } from '#web/titles';
 import { selectionWords } from '#web/tool-choice';
 import { lastCalls } from './calls.ts';
 import { findActorNames } from './actors.ts';
+import { sendExclusion } from './closed-server.ts';
 import { scopeList, scopeWords } from './forms.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
 import { selectedNames } from './known-tools.ts';
@@ -22,7 +23,7 @@ import { livePath } from './live.ts';
 import { sendDashboardPage } from './page.ts';
 import { counted, questionRoutes, type Question } from './questions.ts';
 import { rotationsAmong } from './rotation.ts';
-import { serverCrumbs, serverOf, serverPath, serverTabs } from './server-tabs.ts';
+import { isExcluded, serverCrumbs, serverOf, serverPath, serverTabs } from './server-tabs.ts';
 import { checkPath } from './tool-tabs.ts';
 
 /** The OAuth clients of a server: listing, showing and revoking them. */
@@ -53,6 +54,7 @@ const listNotices: Readonly<Record<string, string>> = {
 };
 
 const showClients: PageHandler = async (visit, request, reply, { ports }) => {
+  if (isExcluded(visit)) return sendExclusion(visit, reply, 'clients', ports);
   const server = await serverOf(visit, request);
   const { organization } = visit;
   const home = serverPath(organization, server.name);
@@ -125,6 +127,7 @@ function clientBadges({
 }
 
 const showClient: PageHandler = async (visit, request, reply, { ports }) => {
+  if (isExcluded(visit)) return sendExclusion(visit, reply, 'clients', ports);
   const { organization } = visit;
   const client = await clientOf(visit, request);
   const { clientId, server, name, revokedAt, authentication } = client;

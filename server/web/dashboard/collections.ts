@@ -26,6 +26,7 @@ import {
   newCollectionPage,
   type Preview,
 } from './collection-page.ts';
+import { sendExclusion } from './closed-server.ts';
 import { includedTools, shownTools, sumOf, unlistedServers } from './collection-sums.ts';
 import { formFor } from './forms.ts';
 import type {
@@ -39,7 +40,7 @@ import { choosableTools } from './known-tools.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
 import { type Question, questionRoutes } from './questions.ts';
-import { serverCrumbs, serverPath, serverTabs } from './server-tabs.ts';
+import { isExcluded, serverCrumbs, serverPath, serverTabs } from './server-tabs.ts';
 
 const toRead = 'server.read';
 const toManage = 'server.manage';
@@ -159,7 +160,9 @@ const notices: Readonly<Record<string, string>> = {
 };
 
 const showMembers: PageHandler = (visit, request, reply, { ports }) =>
-  sendMembers(visit, request, reply, [], ports);
+  isExcluded(visit) && visit.server.isCollection
+    ? sendExclusion(visit, reply, 'members', ports)
+    : sendMembers(visit, request, reply, [], ports);
 
 async function sendMembers(
   visit: DashboardVisit,

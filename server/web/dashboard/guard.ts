@@ -7,6 +7,7 @@ import { missingProof } from '#model/sign-in-proof';
 import { type Actor, mayDo, type Operation, perform, type Permission } from '#admin/operation';
 import { AdministrationRefusal, notFound } from '#admin/refusal';
 import { listOpenMemberships, type Membership as MembershipRecord } from '#db/people';
+import { mayUseServer } from '#db/server-access';
 import { findServerHeading } from '#db/servers';
 import { findSettings } from '#db/settings';
 import type { Db } from '#db/transaction';
@@ -31,8 +32,8 @@ export interface DashboardVisit {
   readonly organization: string;
   /** The organization with its title. */
   readonly titled: Titled;
-  /** The server in the path of the page with its title; only the name if there is no such server, or no such part. */
-  readonly server: Titled & { readonly isCollection: boolean };
+  /** The server in the path of the page; only the name if there is no such server, or no such part. */
+  readonly server: VisitedServer;
   readonly role: Role;
   /** The other organizations of the person. */
   readonly others: readonly Titled[];
@@ -48,6 +49,13 @@ export interface DashboardVisit {
   readonly navigation: readonly Tab[];
   /** Whether the page should offer an action; `perform` checks again. */
   readonly may: (permission: Permission) => boolean;
+}
+
+/** A server as its pages introduce it to a person. */
+interface VisitedServer extends Titled {
+  readonly isCollection: boolean;
+  /** Whether it is restricted to groups, and the person is in none of them. */
+  readonly isClosed: boolean;
 }
 
 export type DashboardRequest = PageRequest;
@@ -171,18 +179,11 @@ async function enter(
     );
   }
   const actor = personActor(person, request);
-  const { server = '' } = request.params;
-  const heading =
-    server === '' ? undefined : await findServerHeading(ports.db, organization, server);
   return {
     person,
     organization,
     titled,
-    server: {
-      name: server,
-      title: heading?.title,
-      isCollection: heading?.isCollection ?? false,
-    },
+    server: await serverFor(person, organization, request, ports),
     role,
     others,
     mayCreate,
@@ -191,6 +192,18 @@ async function enter(
     perform: (operation, input) => perform(operation, { ...input, organization }, actor, ports),
     may: (wanted) => mayDo(role, wanted),
   };
+}
+
+async function serverFor(
+  { user }: CurrentMember,
+  organization: string,
+  { params: { server: name = '' } }: DashboardRequest,
+  { db }: MembershipPorts,
+): Promise<VisitedServer> {
+  const heading = name === '' ? undefined : await findServerHeading(db, organization, name);
+  if (!heading) return { name, title: undefined, isCollection: false, isClosed: false };
+  const isClosed = !(await mayUseServer(db, user.id, `${organization}/${name}`));
+  return { name, ...heading, isClosed };
 }
 
 /** A person's membership in an organization. */

@@ -37,6 +37,13 @@ export function healthCell(health: ServerHealth | undefined, mayManage: boolean)
   return { kind: 'status', status: serverBadge(health), reason };
 }
 
+/** In place of the status, for people who cannot use the server. */
+export const noAccessCell: Cell = {
+  kind: 'status',
+  status: { text: 'No access', tone: 'plain' },
+  reason: undefined,
+};
+
 /** The status of an agent in a word or two. */
 export function agentBadge(
   agent: {

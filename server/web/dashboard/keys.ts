@@ -16,6 +16,7 @@ import { titleText } from '#web/titles';
 import { keyWords, selectionWords } from '#web/tool-choice';
 import { lastCalls } from './calls.ts';
 import { type ActorName, findActorNames } from './actors.ts';
+import { sendExclusion } from './closed-server.ts';
 import { formRoutes, type FormRoutes } from './form-routes.ts';
 import { formFor, scopeList, scopeWords } from './forms.ts';
 import type {
@@ -32,7 +33,7 @@ import { sendDashboardPage } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
 import { questionRoutes, type Question } from './questions.ts';
 import { rotationOf, rotationPage, rotationsAmong, rotationStartPage } from './rotation.ts';
-import { serverCrumbs, serverOf, serverPath, serverTabs } from './server-tabs.ts';
+import { isExcluded, serverCrumbs, serverOf, serverPath, serverTabs } from './server-tabs.ts';
 import { checkPath } from './tool-tabs.ts';
 
 /** The API keys of a server: listing, generating, rotating and revoking them. */
@@ -76,6 +77,7 @@ const notices: Readonly<Record<string, string>> = {
 };
 
 const showKeys: PageHandler = async (visit, request, reply, { ports }) => {
+  if (isExcluded(visit)) return sendExclusion(visit, reply, 'keys', ports);
   const server = await serverOf(visit, request);
   const { organization } = visit;
   const home = serverPath(organization, server.name);
@@ -213,6 +215,7 @@ function scopeName(scope: string): string {
 }
 
 const showKey: PageHandler = async (visit, request, reply, { ports }) => {
+  if (isExcluded(visit)) return sendExclusion(visit, reply, 'keys', ports);
   const { organization } = visit;
   const { name: server } = await serverOf(visit, request);
   const key = await keyOf(visit, request);

@@ -2,7 +2,6 @@ import { AdministrationRefusal } from '#admin/refusal';
 import { accessOf, ownConnectionEnd, ownConnectionRead } from '#admin/upstream-connections';
 import type { EpochSeconds } from '#model/clock';
 import { insertAuditEvent } from '#db/audit';
-import { mayUseServer } from '#db/server-access';
 import { findOrganization } from '#db/organizations';
 import type { UpstreamAccess } from '#db/upstream-access';
 import { findUpstreamConnection, replaceUpstreamConnection } from '#db/upstream-connections';
@@ -29,6 +28,7 @@ import { redirectPage } from '#web/messages';
 import { queryChoice, seeOther, sendPage } from '#web/page-request';
 import { type Fact, factList, timeCell } from '#web/tables';
 import { type Titled, titleText, titleWithName } from '#web/titles';
+import { sendExclusion } from './closed-server.ts';
 import type {
   DashboardGuard,
   DashboardRequest,
@@ -67,12 +67,11 @@ export function ownConnectionRoutes(guard: DashboardGuard): void {
 /** The upstream access that people connect to. @throws {AdministrationRefusal} `not_found`, `forbidden` */
 async function accessFor(visit: DashboardVisit, request: DashboardRequest, ports: DashboardPorts) {
   const { name } = await serverOf(visit, request);
-  const { organization, person } = visit;
-  if (!(await mayUseServer(ports.db, person.user.id, `${organization}/${name}`))) {
+  if (visit.server.isClosed) {
     const words = `${name} is restricted to certain groups: ask an administrator to add you to one`;
     throw new AdministrationRefusal('forbidden', words);
   }
-  const access = await accessOf(organization, name, ports);
+  const access = await accessOf(visit.organization, name, ports);
   return access?.kind === 'authorization_code' ? access : undefined;
 }
 
@@ -111,6 +110,10 @@ const showAccount: PageHandler = async (visit, request, reply, { ports }) => {
   const { organization, person } = visit;
   const { id, name } = await serverOf(visit, request);
   const own = await visit.perform(ownConnectionRead, { server: name });
+  // What a person left there can be removed, also without access.
+  if (visit.server.isClosed && own.state === 'none') {
+    return sendExclusion(visit, reply, 'connect', ports);
+  }
   if (isOwnKey(own)) return sendOwnKey(visit, request, reply, { own, ports, errors: [] });
   const home = serverPath(organization, name);
   const host = own.issuer === null ? '' : new URL(own.issuer).host;

@@ -10,7 +10,6 @@ import {
   notePersonKeyRefused,
   replacePersonKey,
 } from '#db/person-keys';
-import { mayUseServer } from '#db/server-access';
 import { findServer } from '#db/servers';
 import type { EpochSeconds } from '#model/clock';
 import { keyHint, keyPlace, keyProblem } from '#model/person-keys';
@@ -112,11 +111,10 @@ function stateOf({ state, key }: OwnKey): KeyPageState {
 
 /** The target whose key the person enters. @throws {AdministrationRefusal} `not_found`, `forbidden` */
 async function keyedFor(visit: DashboardVisit, request: DashboardRequest, ports: DashboardPorts) {
-  const { organization, person } = visit;
   const name = request.params['server'] ?? '';
-  const record = await findServer(ports.db, organization, name);
+  const record = await findServer(ports.db, visit.organization, name);
   if (!record) throw notFound('server');
-  if (!(await mayUseServer(ports.db, person.user.id, `${organization}/${name}`))) {
+  if (visit.server.isClosed) {
     const words = `${name} is restricted to certain groups: ask an administrator to add you to one`;
     throw new AdministrationRefusal('forbidden', words);
   }

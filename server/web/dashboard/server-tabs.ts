@@ -33,7 +33,15 @@ const pages = [
 ] as const;
 
 /** A page of a server, as a key for `serverTabs`. */
-type ServerTab = (typeof pages)[number]['tab'];
+export type ServerTab = (typeof pages)[number]['tab'];
+
+/** Those that mean nothing to people who can neither use nor manage the server. */
+const aboutUse: ReadonlySet<ServerTab> = new Set(['members', 'clients', 'keys', 'try']);
+
+/** Whether a person can neither use nor manage the server of the page. */
+export function isExcluded({ server, may }: DashboardVisit): boolean {
+  return server.isClosed && !may('server.manage');
+}
 
 /** The tabs of a server that this person may see. */
 export function serverTabs(visit: DashboardVisit, server: string, here: ServerTab) {
@@ -44,6 +52,7 @@ export function serverTabs(visit: DashboardVisit, server: string, here: ServerTa
     label: `Server ${titleText(visit.server)}`,
     entries: pages
       .filter(({ of, needs }) => of !== absent && may(needs))
+      .filter(({ tab }) => !(aboutUse.has(tab) && isExcluded(visit)))
       .map(({ tab, text, path }) => ({ text, href: home + path, isHere: tab === here })),
   };
 }

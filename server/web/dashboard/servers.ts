@@ -2,7 +2,7 @@ import { type ServerInUse, serverList, serverRead, type ServerView } from '#admi
 import { ownConnectionRead, type OwnConnectionView } from '#admin/upstream-connections';
 import type { EpochSeconds } from '#model/clock';
 import { listGrantsOfPerson } from '#db/grants';
-import { findServerAccess, mayUseServer } from '#db/server-access';
+import { findUsableServers } from '#db/server-access';
 import { describeUpstream } from '#model/upstream-kinds';
 import type { ServerHealth } from '#upstreams/health';
 import { applicationName } from '#web/consent';
@@ -26,13 +26,14 @@ import { queryChoice, queryText } from '#web/page-request';
 import { copyable, type Fact, factList, timeCell } from '#web/tables';
 import { type Titled, titleText } from '#web/titles';
 import { activityPath, lastCalls } from './calls.ts';
+import { type Exclusion, exclusionNotice, exclusionOf } from './closed-server.ts';
 import type { DashboardGuard, DashboardVisit, PageHandler } from './guard.ts';
-import { healthCell, healthOfAll } from './health.ts';
+import { healthCell, healthOfAll, noAccessCell } from './health.ts';
 import { listQuery, renewedPart, sendListPage } from './lists.ts';
 import { livePath } from './live.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
-import { serverCrumbs, serverPath, serverTabs } from './server-tabs.ts';
+import { isExcluded, serverCrumbs, serverPath, serverTabs } from './server-tabs.ts';
 
 /** The servers of an organization, and the page of each. */
 export function serverRoutes(guard: DashboardGuard): void {
@@ -63,6 +64,8 @@ const showServers: PageHandler = async (visit, request, reply, { ports }) => {
   const query = listQuery(request, { ...shape, columns });
   const { items, total } = await visit.perform(serverList, query.input);
   const health = await healthOfAll(items, ports);
+  const ids = items.map(({ id }) => id);
+  const usable = await findUsableServers(ports.db, visit.person.user.id, ids);
   const create = { text: 'Create server', href: `${dashboardPath(organization)}/new-server` };
   const rows = items.map((server) => ({
     id: server.id,
@@ -70,7 +73,10 @@ const showServers: PageHandler = async (visit, request, reply, { ports }) => {
     isOver: false,
     cells: [
       { kind: 'title', of: server, href: serverPath(organization, server.name) } as const,
-      healthCell(health.get(server.id), false),
+      // Those who manage a server need its status, whether or not they can use it.
+      seesUpstreams || usable.has(server.id) || server.disabledAt !== null
+        ? healthCell(health.get(server.id), false)
+        : noAccessCell,
       ...(seesUpstreams
         ? [{ kind: 'text', text: describeUpstream(server.upstream) } as const]
         : []),
@@ -122,16 +128,25 @@ const showServer: PageHandler = async (visit, request, reply, { base, ports }) =
     settings: may('server.manage') ? `${home}/settings` : undefined,
     endpoint,
     problem: health && problemOf(health, server, visit),
-    exclusion: await exclusionOf(server, visit, ports),
+    exclusion: await exclusionOf(visit, ports),
     mayManage: may('server.manage'),
     here: request.url,
     facts: [
-      { label: 'Status', cell: healthCell(health, may('server.manage')) },
+      {
+        label: 'Status',
+        cell:
+          isExcluded(visit) && server.disabledAt === null
+            ? noAccessCell
+            : healthCell(health, may('server.manage')),
+      },
       {
         label: 'You use it with',
         text: applications.get(`${organization}/${name}`) ?? 'No application yet',
       },
-      ...(own.isNeeded ? [ownAccountFact(own, `${home}/account`)] : []),
+      // What a person left there can be removed, also without access.
+      ...(own.isNeeded && !(visit.server.isClosed && own.state === 'none')
+        ? [ownAccountFact(own, `${home}/account`)]
+        : []),
       ownCallsFact(visit, server.id),
       ...(may('server.manage') ? administrationFacts(server, health) : []),
     ],
@@ -163,20 +178,6 @@ const showServer: PageHandler = async (visit, request, reply, { base, ports }) =
   const at = { crumbs: serverCrumbs(visit), live: livePath(organization) };
   return sendDashboardPage(reply, visit, serverPage, data, at);
 };
-
-/** What a person can do who is in none of the groups that a server is restricted to; `undefined` for others. */
-async function exclusionOf(
-  { id, name }: ServerView,
-  { person, organization, may }: DashboardVisit,
-  { db }: Pick<DashboardPorts, 'db'>,
-): Promise<Exclusion | undefined> {
-  if (await mayUseServer(db, person.user.id, `${organization}/${name}`)) return undefined;
-  const home = serverPath(organization, name);
-  if (may('server.manage')) return { link: { text: 'View access', href: `${home}/access` } };
-  const access = await findServerAccess(db, id);
-  const ask = { text: 'Ask for access', href: `${home}/ask` };
-  return { link: access?.isRequestable ? ask : undefined };
-}
 
 /** What the people who manage a server can do about it when calls do not succeed. */
 function problemOf(
@@ -233,11 +234,6 @@ function ownAccountFact({ kind, state, key }: OwnConnectionView, href: string) {
 interface Problem {
   readonly reason: string;
   readonly link: Link;
-}
-
-/** The next step of a person who cannot use the server; without one, they ask an administrator. */
-interface Exclusion {
-  readonly link: Link | undefined;
 }
 
 /** A server, and the ways to connect to it; `endpoint` is its whole URL. */
@@ -318,13 +314,6 @@ function problemNotice({ reason, link }: Problem): Html {
   return html`<div class="notice warning" role="status">
 <p dir="auto">${reason}</p>
 <p><a class="button" href="${link.href}">${link.text}</a></p>
-</div>`;
-}
-
-function exclusionNotice({ link }: Exclusion): Html {
-  return html`<div class="notice warning">
-<p>You cannot use this server: it is restricted to groups that you are not in.${!link && ' Ask an administrator.'}</p>
-${link && html`<p><a class="button" href="${link.href}">${link.text}</a></p>`}
 </div>`;
 }
 

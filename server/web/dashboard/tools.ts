@@ -19,13 +19,14 @@ import { queryChoice, seeOther } from '#web/page-request';
 import { listFilter, type ListFrame, pager } from '#web/tables';
 import { type Titled, titleText } from '#web/titles';
 import { activityPath } from './calls.ts';
+import { sendExclusion } from './closed-server.ts';
 import type { DashboardGuard, FormHandler, PageHandler } from './guard.ts';
 import { listQuery } from './lists.ts';
 import { type ListedThing, listedThings, toolInspections } from './offered-tools.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions } from './ports.ts';
 import { counted } from './questions.ts';
-import { serverCrumbs, serverPath, serverTabs } from './server-tabs.ts';
+import { isExcluded, serverCrumbs, serverPath, serverTabs } from './server-tabs.ts';
 import { partNavigation, toolPath, toolTabs } from './tool-tabs.ts';
 import { argumentCount, argumentFacts } from './tool-arguments.ts';
 import { usableByVisitor } from './tool-visitor.ts';
@@ -76,6 +77,7 @@ export function toolRoutes(guard: DashboardGuard, { ports }: DashboardOptions): 
 const showTools =
   (inspectionFor: ReturnType<typeof toolInspections>): PageHandler =>
   async (visit, request, reply, { ports }) => {
+    if (isExcluded(visit)) return sendExclusion(visit, reply, 'tools', ports);
     const { organization, may } = visit;
     const { server: name = '' } = request.params;
     const at = { server: name };
@@ -267,9 +269,12 @@ ${link && html`<p><a class="button" href="${link.href}">${link.text}</a></p>`}
 }
 
 function thingsList(data: ToolsPageData, frame: Frame): Html {
-  const { things, problem, isEmpty } = data;
+  const { things, problem, isEmpty, mayManage } = data;
   if (things.length === 0) {
-    const none = problem ? 'No tools seen yet.' : 'This server has no tools.';
+    const has = mayManage
+      ? 'This server has no tools.'
+      : 'This server has no tools that you can use.';
+    const none = problem ? 'No tools seen yet.' : has;
     return html`<div class="empty"><p>${isEmpty ? none : 'Nothing matches.'}</p></div>`;
   }
   return html`<ul class="rows">

@@ -14,7 +14,6 @@ import {
   typedArguments,
 } from '#console/tool-fields';
 import { insertAuditEvent } from '#db/audit';
-import { mayUseServer } from '#db/server-access';
 import { nextStepFor } from '#model/upstream-kinds';
 import {
   csrfField,
@@ -30,6 +29,7 @@ import { queryText } from '#web/page-request';
 import { visitOf } from '#web/page-session';
 import { type Titled, titleText } from '#web/titles';
 import { agentPath } from './agents.ts';
+import { sendExclusion } from './closed-server.ts';
 import type {
   DashboardGuard,
   DashboardRequest,
@@ -51,8 +51,6 @@ interface Tried {
 
 const needs = 'server.try';
 const mostTools = 200;
-/** Stands in for the tools if the server is restricted to groups and the person is in none of them. */
-const outsideItsGroups = { outcome: 'none' } as const;
 
 /** `/servers/{server}/try`: lists the tools of a server and calls them as the signed-in person. */
 export function tryRoutes(guard: DashboardGuard): void {
@@ -68,11 +66,7 @@ async function openServer(visit: DashboardVisit, request: DashboardRequest, port
   const shown = await visit.perform(serverRead, { server });
   const { address } = visitOf(request);
   const caller = { userId: person.user.id, organization, server, address, requestId: id };
-  const here = { server, shown, caller };
-  // The gateway would refuse without a reason, but a member may learn that the server is restricted to groups.
-  const isTheirs = await mayUseServer(ports.db, person.user.id, `${organization}/${server}`);
-  if (!isTheirs) return { ...here, list: outsideItsGroups };
-  return { ...here, list: await listTools(caller, ports.callServer) };
+  return { server, shown, caller, list: await listTools(caller, ports.callServer) };
 }
 
 function show(
@@ -95,8 +89,6 @@ function show(
       list.outcome === 'error'
         ? { ...list, nextLook: whereCallsEnd(list, shown, visit) }
         : undefined,
-    groupsPath:
-      list === outsideItsGroups ? `${serverPath(visit.organization, server)}/access` : undefined,
     tools: tools.slice(0, mostTools).map((one) => ({
       name: one.name,
       text: displayName(one.name),
@@ -120,12 +112,15 @@ function show(
 }
 
 const showTools: PageHandler = async (visit, request, reply, { ports }) => {
+  // The gateway would refuse without a reason, but a member may learn that the server is restricted to groups.
+  if (visit.server.isClosed) return sendExclusion(visit, reply, 'try', ports);
   const tool = queryText(request, 'tool');
   const nothing = { typed: new Map<string, string>(), problems: [], result: undefined };
   return show(reply, visit, await openServer(visit, request, ports), { tool, ...nothing });
 };
 
 const callTool: FormHandler = async (visit, form, request, reply, { ports }) => {
+  if (visit.server.isClosed) return sendExclusion(visit, reply, 'try', ports);
   const here = await openServer(visit, request, ports);
   const { caller, list, server } = here;
   const typed = new Map(
@@ -183,8 +178,6 @@ interface TryPageData {
         readonly nextLook: { readonly text: string; readonly link: Link } | undefined;
       }
     | undefined;
-  /** The path of the page with the groups that the server is restricted to; `undefined` for people who may use the server. */
-  readonly groupsPath: string | undefined;
   readonly tools: readonly {
     readonly name: string;
     readonly text: string;
@@ -224,13 +217,7 @@ ${toolsOrReason(data, frame)}`;
 }
 
 function toolsOrReason(data: TryPageData, frame: Frame): Html {
-  const { groupsPath, problem, tools, tool } = data;
-  if (groupsPath) {
-    return html`<div class="empty">
-<p>This server is restricted to groups, and you are not a member of any of them. Owners and admins choose the groups under Access.</p>
-<p><a class="button" href="${groupsPath}">View access</a></p>
-</div>`;
-  }
+  const { problem, tools, tool } = data;
   if (problem) {
     const { message, code, nextLook } = problem;
     return html`<div class="notice warning" role="status"><p dir="auto">${message}</p>${errorCode(code)}</div>

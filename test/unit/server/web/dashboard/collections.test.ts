@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import { noteNames } from '#server/db/collections';
 import { insertOrganization } from '#server/db/organizations';
+import { setServerAccess } from '#server/db/server-access';
 import { findServer } from '#server/db/servers';
 import type { PrimitiveKind } from '#server/model/tool-rights';
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
@@ -194,4 +195,19 @@ test('members: only a collection has them, and it has no upstream of its own', a
   expect(saved.status).toBe(303);
   expect(await get(`${acme}/servers/sales`)).not.toContain('/members"');
   expect((await app.get(`${acme}/servers/sales/members`, owner.cookie)).status).toBe(404);
+});
+
+test('members: a viewer outside the groups of the collection reads that it is closed, an owner its members', async () => {
+  const { db } = app.server.stores;
+  const id = (await findServer(db, 'acme', 'work'))?.id ?? '';
+  const open = await get(`${home}/members`, viewer);
+  await setServerAccess(db, id, { access: 'groups', groupIds: [] });
+  const closed = await get(`${home}/members`, viewer);
+  const managed = await get(`${home}/members`);
+
+  const words = 'You cannot use this server: it is restricted to groups that you are not in.';
+  expect([open, closed, managed].map((text) => text.includes(words))).toEqual([false, true, false]);
+  expect(closed).not.toContain('names under which callers see their tools');
+  expect(closed).not.toContain(`href="${home}/members"`);
+  expect(managed).toContain(`href="${home}/members"`);
 });

@@ -97,6 +97,71 @@ test('server: its page says to people outside its groups that they cannot use it
   expect(asking).toContain(`href="${path}/ask">Ask for access</a>`);
 });
 
+const notice =
+  /You cannot use [^:<]+: it is restricted to groups that you are not in\.[^]*?<\/div>/;
+
+test('closed server: its pages about use say so to a member, and how to ask, and have no tabs', async () => {
+  const { db } = app.server.stores;
+  const member = await app.browser('mel');
+  const viewer = await app.browser('val', { organizationId: 'org_acme', role: 'viewer' });
+  const admin = await app.browser('art', { organizationId: 'org_acme', role: 'admin' });
+  const rule = { access: 'groups', groupIds: [], isRequestable: true } as const;
+  const at = (page: string, { cookie }: { cookie: string }) => app.get(`${path}${page}`, cookie);
+  await setServerAccess(db, 'srv_sales', { access: 'everyone', groupIds: [] });
+  const open = await at('/tools', member);
+  await setServerAccess(db, 'srv_sales', rule);
+  const uses = ['/clients', '/keys', '/try'];
+  const closed = await Promise.all([...uses, '/tools'].map((page) => at(page, member)));
+  const seen = await Promise.all(['/clients', '/keys'].map((page) => at(page, viewer)));
+  const managed = await at('/clients', admin);
+
+  for (const { status, text } of [...closed, ...seen]) {
+    expect(status).toBe(200);
+    expect(notice.exec(text)?.[0]).toContain(`href="${path}/ask">Ask for access</a>`);
+    for (const use of uses) expect(text).not.toContain(`href="${path}${use}"`);
+    expect(text).toContain(`href="${path}/tools"`);
+  }
+  expect(closed.at(-1)?.text).toContain('You cannot use any tool of this server: ');
+  expect(managed.text).not.toMatch(notice);
+  for (const { text } of [open, managed]) {
+    for (const use of uses) expect(text).toContain(`href="${path}${use}"`);
+  }
+});
+
+test('closed server: a member who asked already can withdraw the request', async () => {
+  const { db } = app.server.stores;
+  const member = await app.browser('may');
+  await setServerAccess(db, 'srv_sales', { access: 'groups', groupIds: [], isRequestable: true });
+  const reason = new URLSearchParams({ csrf_token: member.csrfToken, reason: 'Reports' });
+  const ask = { path: `${path}/ask`, cookie: member.cookie, body: reason.toString() };
+  const asked = await app.post(ask);
+  const { text } = await app.get(`${path}/try`, member.cookie);
+
+  expect(asked.location).toBe('/dashboard/acme/my-servers?done=asked');
+  expect(text).toContain('You asked for access. The answer appears under Your servers.');
+  expect(text).toContain(`href="${path}/ask/withdraw">Withdraw request</a>`);
+});
+
+test('closed server: its status is “No access” for members, and its own for people who manage it', async () => {
+  const { db } = app.server.stores;
+  const member = await app.browser('mim');
+  const admin = await app.browser('ali', { organizationId: 'org_acme', role: 'admin' });
+  const badges = async ({ cookie }: { cookie: string }) =>
+    Promise.all(
+      ['/dashboard/acme/servers', path].map(async (page) => {
+        const { text } = await app.get(page, cookie);
+        return /<span class="badge [a-z]+">(No access|Sign-in required)</.exec(text)?.[1];
+      }),
+    );
+  await setServerAccess(db, 'srv_sales', { access: 'everyone', groupIds: [] });
+  const open = await badges(member);
+  await setServerAccess(db, 'srv_sales', { access: 'groups', groupIds: [] });
+
+  expect(open).toEqual(['Sign-in required', 'Sign-in required']);
+  expect(await badges(member)).toEqual(['No access', 'No access']);
+  expect(await badges(admin)).toEqual(['Sign-in required', 'Sign-in required']);
+});
+
 test('servers: the list shows the upstreams to those who manage servers only', async () => {
   const admin = await app.browser('amy', { organizationId: 'org_acme', role: 'admin' });
   const member = await app.browser('moe');

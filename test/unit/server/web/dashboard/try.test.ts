@@ -28,7 +28,7 @@ test('try page: an owner outside the server’s groups is told so, and where the
 
   expect(outside.status).toBe(200);
   expect(outside.text).toContain(
-    'This server is restricted to groups, and you are not a member of any of them.',
+    'You cannot use any tool of this server: it is restricted to groups that you are not in.',
   );
   expect(outside.text).toContain('href="/dashboard/acme/servers/sales/access"');
   expect(outside.text).not.toContain('credential');

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
+import { setServerAccess } from '#server/db/server-access';
 import { updateServer } from '#server/db/servers';
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
 
@@ -112,6 +113,20 @@ test('upstream access: what was saved is tested, and the page says what to do ne
   expect(offline).toContain('href="/dashboard/acme/servers/sales/settings">Check the URL</a>');
   expect(untested).not.toContain('test-heading');
   expect(refused).toContain('?test=now">Test again</a>');
+});
+
+test('own account: a member outside the groups of the server reads that it is closed', async () => {
+  const { db } = app.server.stores;
+  const member = await app.browser('mia');
+  const account = '/dashboard/acme/servers/sales/account';
+  const words = 'You cannot use this server: it is restricted to groups that you are not in.';
+  const open = await app.get(account, member.cookie);
+  await setServerAccess(db, 'srv_sales', { access: 'groups', groupIds: [] });
+  const closed = await app.get(account, member.cookie);
+  await setServerAccess(db, 'srv_sales', { access: 'everyone', groupIds: [] });
+
+  expect(open.text).not.toContain(words);
+  expect(closed.text).toContain(words);
 });
 
 test('server settings: what was saved is tested', async () => {
