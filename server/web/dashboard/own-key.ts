@@ -40,7 +40,8 @@ import { ownCallsFact } from './servers.ts';
 
 const notices: Readonly<Record<string, string>> = {
   proved: 'Key saved. The MCP server accepts it. Go back to your assistant and try again.',
-  listed: 'Key saved, but not proved. Go back to your assistant and try again.',
+  listed:
+    'Key saved. Go back to your assistant and try again: your first call shows whether it works.',
   works: 'The MCP server accepts your key.',
   disconnected: 'Key removed.',
 };
@@ -288,8 +289,8 @@ interface OwnKeyData {
 
 const badges: Readonly<Record<KeyPageState, readonly Badge[]>> = {
   none: [],
-  proved: [{ text: 'Proved', tone: 'good' }],
-  unproved: [{ text: 'Not proved', tone: 'care' }],
+  proved: [{ text: 'Works', tone: 'good' }],
+  unproved: [{ text: 'Not checked yet', tone: 'care' }],
   refused: [{ text: 'Refused', tone: 'bad' }],
 };
 
@@ -326,7 +327,7 @@ ${canTry && postForm(frame, { action: `${action}/try` }, html`<button>Try it aga
 
 function presentWords({ state, key, hasTool }: OwnKeyData): string[] {
   const previous =
-    'Your previous key is kept until this one is proved. It is used if the MCP server rejects this one (401).';
+    'Your previous key is kept until this one is known to work. It is used if the MCP server rejects this one (401).';
   return [
     ...(state === 'refused'
       ? [
@@ -337,8 +338,8 @@ function presentWords({ state, key, hasTool }: OwnKeyData): string[] {
     ...(state === 'unproved'
       ? [
           hasTool
-            ? 'Not proved: it has not been tried with the tool that the administrators chose for that. Try it again.'
-            : 'Not proved: the MCP server listed its tools, which many servers do with any key. Your first call shows whether it works.',
+            ? 'Not checked yet: the administrators chose a tool to try keys with, and this key has not been tried with it. Try it again.'
+            : 'Not checked yet: the MCP server listed its tools, which many servers do with any key. Your first call shows whether it works.',
         ]
       : []),
     ...(key.hasPrevious ? [previous] : []),
@@ -355,7 +356,7 @@ function entrySection(data: OwnKeyData, frame: Frame): Html {
     : `It is sent to ${place} only.`;
   const tried = hasTool
     ? 'When you save it, Latchkey tries it with a tool that only reads.'
-    : 'When you save it, Latchkey lists the tools of the MCP server with it. That does not prove that it works.';
+    : 'When you save it, Latchkey lists the tools of the MCP server with it. Many servers do that with any key, so your first call shows whether it works.';
   const [error] = errors;
   const fields = html`${hiddenField('place', data.place)}
 ${textField({

@@ -197,7 +197,7 @@ function keyWords({
   readonly provedAt: number | null;
 }): string {
   if (failedAt !== null) return 'Key refused';
-  return provedAt === null ? 'Key entered, not proved' : 'Key proved';
+  return provedAt === null ? 'Key not checked yet' : 'Key works';
 }
 
 /** Whether a server is behind an agent and may require a key of each person. A command gets no headers. */

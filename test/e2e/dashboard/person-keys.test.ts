@@ -124,10 +124,11 @@ await suite('browser', 'each person’s own key, in a browser', () => {
     expect(first).toContain(`It is sent to ${new URL(upstream.url).origin} only`);
     expect(first).toContain('Where to get it (crm.example.com)');
     expect(short).toContain(`${label} must have at least 8 characters`);
-    expect(unproved).toContain('Not proved: the MCP server listed its tools');
-    expect(proved).toContain('The MCP server has accepted it.');
+    expect(unproved).toContain('Not checked yet: the MCP server listed its tools');
+    expect(proved).toMatch(/Works[^]*The MCP server has accepted it\./);
     expect(wrong).toContain('The MCP server refuses this key. Your key before it is kept.');
     expect(refused).toContain('Enter a new one below.');
+    expect(people).toContain('Key works');
     expect(people).toContain('dana@example.com');
     expect(people).toContain('eve@example.com');
     expect(recorded).toContain('whoami');
