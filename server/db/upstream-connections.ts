@@ -100,13 +100,16 @@ export async function replaceUpstreamConnection(
   });
 }
 
-/** Those of these servers whose upstream requires an account or a key of each person, and has none that works for this one. */
+/** What the upstream of a server requires of each person. */
+export type PersonalCredential = 'account' | 'key';
+
+/** What this person has not connected or entered, or what no longer works, by the ids of these servers. */
 export async function listMissingAccounts(
   db: Db,
   userId: string,
   serverIds: readonly string[],
-): Promise<string[]> {
-  if (serverIds.length === 0) return [];
+): Promise<ReadonlyMap<string, PersonalCredential>> {
+  if (serverIds.length === 0) return new Map();
   const rows = await db
     .selectFrom('target')
     .innerJoin('upstream_access', 'upstream_access.id', 'target.upstream_access_id')
@@ -144,7 +147,10 @@ export async function listMissingAccounts(
       ),
     )
     .execute();
-  return [...rows, ...keyless].map(({ endpoint_id: id }) => id);
+  return new Map([
+    ...rows.map(({ endpoint_id: id }) => [id, 'account'] as const),
+    ...keyless.map(({ endpoint_id: id }) => [id, 'key'] as const),
+  ]);
 }
 
 /** Claims the renewal of this version's tokens until `until`. @returns `true` only for one caller in all processes */

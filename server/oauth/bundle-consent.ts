@@ -7,7 +7,7 @@ import {
 import { listDevices } from '#db/devices';
 import { listOpenMemberships } from '#db/people';
 import { listUsableServers, type UsableServer } from '#db/server-access';
-import { listMissingAccounts } from '#db/upstream-connections';
+import { listMissingAccounts, type PersonalCredential } from '#db/upstream-connections';
 import {
   mostResources,
   type AuthorizationRequest,
@@ -55,8 +55,8 @@ export interface BundleChoice {
   readonly terms: ConsentTerms;
   /** What the server is for; may be empty. */
   readonly description: string;
-  /** Whether calls need an account of the person at its upstream, which they have not connected. */
-  readonly needsAccount: boolean;
+  /** What calls need of the person at its upstream, which they have not connected or entered. */
+  readonly missing: PersonalCredential | undefined;
   readonly isTicked: boolean;
   /** Whether the person has limited the application to reading there. */
   readonly isReadOnly: boolean;
@@ -157,7 +157,7 @@ async function choicesOf(
     else refused.push({ serverPath, why: found.outcome });
   }
   const ids = open.map(({ terms }) => terms.serverId);
-  const missing = new Set(await listMissingAccounts(ports.db, person.userId, ids));
+  const missing = await listMissingAccounts(ports.db, person.userId, ids);
   const last = await lastServers(request, person, ports);
   const isKnown = open.some(({ serverPath }) => last.has(serverPath));
   const first = isKnown ? (path: string) => last.has(path) : firstTicked(request, open.length);
@@ -165,7 +165,7 @@ async function choicesOf(
     serverPath,
     terms,
     description: usable.get(serverPath)?.description ?? '',
-    needsAccount: missing.has(terms.serverId),
+    missing: missing.get(terms.serverId),
     isTicked: answer ? answer.chosen.has(terms.serverId) : first(serverPath),
     isReadOnly: answer?.readOnly.has(terms.serverId) ?? false,
   }));

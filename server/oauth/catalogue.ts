@@ -8,7 +8,7 @@ import { listGrantsOfPerson, type NamedGrant } from '#db/grants';
 import type { Organization } from '#db/organizations';
 import { listUsableServers, type UsableServer } from '#db/server-access';
 import type { Db } from '#db/transaction';
-import { listMissingAccounts } from '#db/upstream-connections';
+import { listMissingAccounts, type PersonalCredential } from '#db/upstream-connections';
 import type { Clock } from '#model/clock';
 
 /** The most servers of each kind. */
@@ -20,8 +20,8 @@ export interface CataloguedServer extends UsableServer {
   readonly path: string;
   /** The active grants of the person there, newest first: which assistant uses it, and on which device. */
   readonly grants: readonly NamedGrant[];
-  /** Whether calls need an account of the person at the upstream, which they have not connected. */
-  readonly needsAccount: boolean;
+  /** What calls need of the person at the upstream, which they have not connected or entered. */
+  readonly missing: PersonalCredential | undefined;
 }
 
 /** A server that the person cannot use, but may ask for. */
@@ -43,7 +43,7 @@ export async function catalogueOf(
 ): Promise<Catalogue> {
   const usable = await listUsableServers(db, userId, name, mostListed);
   const ids = usable.map((server) => server.id);
-  const missing = new Set(await listMissingAccounts(db, userId, ids));
+  const missing = await listMissingAccounts(db, userId, ids);
   const grants = Map.groupBy(
     await listGrantsOfPerson(db, userId, clock.now()),
     ({ serverPath }) => serverPath,
@@ -53,8 +53,8 @@ export async function catalogueOf(
   return {
     servers: usable.map((server) => {
       const path = `${name}/${server.name}`;
-      const needsAccount = missing.has(server.id);
-      return Object.assign(server, { path, grants: grants.get(path) ?? [], needsAccount });
+      const its = { path, grants: grants.get(path) ?? [], missing: missing.get(server.id) };
+      return Object.assign(server, its);
     }),
     askable: askable.map((server) => Object.assign(server, { request: requests.get(server.id) })),
   };

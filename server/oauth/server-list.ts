@@ -10,6 +10,7 @@ import { findOrganization } from '#db/organizations';
 import { isAccessTokenRevoked } from '#db/revoked-tokens';
 import { mayUseServer } from '#db/server-access';
 import type { Db } from '#db/transaction';
+import type { PersonalCredential } from '#db/upstream-connections';
 import type { Clock } from '#model/clock';
 import { formatScopes } from '#model/scopes';
 import { serverListUrl } from '#model/server-list';
@@ -45,9 +46,11 @@ export interface ListedServer {
   readonly granted: boolean;
   /** What an access token for it may do now; absent if it was not chosen. */
   readonly scope?: string;
-  /** Whether calls need an account of the person there, which they have not connected. */
+  /** Whether calls need an account or a key of the person there, which they have not connected or entered. */
   readonly needs_account: boolean;
-  /** The page on which they connect it. */
+  /** Which of the two. */
+  readonly account_kind?: PersonalCredential;
+  /** The page on which they connect or enter it. */
   readonly account_url?: string;
   /** What uses it for the person now, on all their devices. */
   readonly uses: readonly ListedUse[];
@@ -212,8 +215,9 @@ async function listIn(
       description: server.description,
       granted: grant !== undefined,
       ...(grant && { scope: formatScopes(permitted.scopes) }),
-      needs_account: server.needsAccount,
-      ...(server.needsAccount && {
+      needs_account: server.missing !== undefined,
+      ...(server.missing && {
+        account_kind: server.missing,
         account_url: `${base}/dashboard/${organization}/servers/${server.name}/account`,
       }),
       uses: isOurs ? usesOf(server, device) : [],

@@ -126,7 +126,7 @@ ${isAnyLimited && html`<p class="help">You can change later, for each server, wh
 }
 
 function optionOf(
-  { serverPath, terms, description, needsAccount, isTicked, isReadOnly }: BundleChoice,
+  { serverPath, terms, description, missing, isTicked, isReadOnly }: BundleChoice,
   anywhere: readonly Scope[],
   usable: ReadonlyMap<string, UsableTools>,
 ): ServerOption {
@@ -136,8 +136,8 @@ function optionOf(
   const sentences = [
     ended(displayName(description, 240)),
     organizationTitle === organization ? `${serverPath}.` : `${organizationTitle} (${serverPath}).`,
-    needsAccount &&
-      'It needs your own account or key there: your assistant shows how to connect it.',
+    missing === 'account' && 'It needs your own account: your assistant shows how to connect it.',
+    missing === 'key' && 'It needs your own key: your assistant shows where to enter it.',
     terms.scopes.length < anywhere.length && `Your role allows here only: ${here.join('; ')}.`,
     storedSentence(organizationTitle, terms.contents),
   ];

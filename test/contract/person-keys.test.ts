@@ -73,10 +73,10 @@ await onEachDatabase('people’s own keys', ({ open }) => {
 
     expect(await replacePersonKey(db, first)).toBe(true);
 
-    expect(before).toEqual([serverId]);
+    expect(before).toEqual(new Map([[serverId, 'key']]));
     expect(await findPersonKey(db, dana)).toMatchObject({ sealedKey: 'sealed 1', provedAt: 10 });
     expect(await findPersonKey(db, { targetId, userId: eve })).toBeUndefined();
-    expect(await listMissingAccounts(db, dana.userId, [serverId])).toEqual([]);
+    expect((await listMissingAccounts(db, dana.userId, [serverId])).size).toBe(0);
     expect(await listPersonKeys(db, targetId)).toMatchObject([
       { email: `${dana.userId}@example.com` },
     ]);
@@ -115,13 +115,13 @@ await onEachDatabase('people’s own keys', ({ open }) => {
     const refused = (await findPersonKey(db, dana)) ?? { ...dana, version: -1 };
     await notePersonKeyRefused(db, refused, 20);
     const seen = await findPersonKey(db, dana);
-    const missing = await listMissingAccounts(db, dana.userId, [serverId]);
+    const missing = (await listMissingAccounts(db, dana.userId, [serverId])).get(serverId);
     await notePersonKeyAccepted(db, { ...refused, refusedAt: 20 }, 25);
     const accepted = await findPersonKey(db, dana);
     await replacePersonKey(db, { ...first, sealedKey: 'sealed 2', replaces: refused.version });
     await notePersonKeyRefused(db, refused, 30);
 
-    expect([seen?.refusedAt, missing, accepted?.refusedAt]).toEqual([20, [serverId], undefined]);
+    expect([seen?.refusedAt, missing, accepted?.refusedAt]).toEqual([20, 'key', undefined]);
     expect(await findPersonKey(db, dana)).not.toHaveProperty('refusedAt');
   });
 

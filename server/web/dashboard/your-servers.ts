@@ -93,7 +93,7 @@ export async function ownServers(
         href,
         status: status && serverBadge(status),
         uses: usesOf(server),
-        account: server.needsAccount ? `${href}/account` : undefined,
+        missing: server.missing && { ...missingWords[server.missing], href: `${href}/account` },
         stored: storedSentence(titleText(titled), server.contents),
         activity: activityPath(organization, { endpoint: server.id }),
       };
@@ -113,6 +113,11 @@ export async function ownServers(
 }
 
 type YourServersPageData = Awaited<ReturnType<typeof ownServers>> & { readonly tabs?: Tabs };
+
+const missingWords = {
+  account: { state: 'Needs your account', step: 'Connect your account' },
+  key: { state: 'Needs your key', step: 'Enter your key' },
+} as const;
 
 const mostNamed = 3;
 const mostDevices = 5;
@@ -178,7 +183,7 @@ function usableCard({
   href,
   status,
   uses,
-  account,
+  missing,
   stored,
   activity,
 }: YourServersPageData['servers'][number]): Html {
@@ -195,7 +200,7 @@ ${
     ? html`<p class="soft">You do not use it yet.</p>`
     : html`<p class="soft" dir="auto">In use by ${uses.join('; ')}</p>`
 }
-${account !== undefined && html`<p>${badge({ text: 'Needs your account', tone: 'care' })} <a href="${account}" aria-label="Connect your account at ${title}">Connect your account</a></p>`}
+${missing && html`<p>${badge({ text: missing.state, tone: 'care' })} <a href="${missing.href}" aria-label="${missing.step} for ${title}">${missing.step}</a></p>`}
 ${stored !== undefined && html`<p class="soft" dir="auto">${stored}</p>`}
 <p>${connect} ${uses.length > 0 && html`<a href="${activity}" aria-label="Your calls to ${title}">Your calls</a>`}</p>
 </li>`;

@@ -4,6 +4,8 @@ import { insertClient } from '#server/db/clients';
 import { insertGroup, insertGroupMember } from '#server/db/groups';
 import { listGrantsOfPerson } from '#server/db/grants';
 import { setServerAccess } from '#server/db/server-access';
+import { setPersonKeyRule } from '#server/db/person-keys';
+import { findServer, updateServer } from '#server/db/servers';
 import { insertOrganization } from '#server/db/organizations';
 import { addServers, bundleClient, refusalOf, type BundleClient } from '#support/bundle-client';
 import { grantingServer, type Browser, type GrantingServer } from '#support/granting-server';
@@ -114,6 +116,28 @@ test('a bundle: the token for the list opens no server, and the list says what w
     scope: 'mcp:tools:read mcp:tools:execute',
     needs_account: false,
   });
+});
+
+test('a bundle: the consent page and the list say that a server needs a key of the person', async () => {
+  const { db } = server.stores;
+  const { target } = (await findServer(db, 'acme', 'wiki')) ?? {};
+  const upstream = { kind: 'http', url: 'https://mcp.example/mcp' } as const;
+  await updateServer(db, 'srv_wiki', { upstream });
+  const rule = { header: 'x-key', template: '{key}', label: 'Access key' };
+  await setPersonKeyRule(db, target?.id ?? '', rule);
+  const { html } = await client.ask(dana, [client.list]);
+  const list = await client.servers((await signedIn(['acme/sales'])).access_token);
+  await setPersonKeyRule(db, target?.id ?? '', undefined);
+  if (target) await updateServer(db, 'srv_wiki', { upstream: target.upstream });
+  if (typeof list === 'number') throw new Error(`refused: ${list}`);
+
+  expect(html).toContain('It needs your own key: your assistant shows where to enter it.');
+  expect(list.get('acme/wiki')).toMatchObject({
+    needs_account: true,
+    account_kind: 'key',
+    account_url: `${server.base}/dashboard/acme/servers/wiki/account`,
+  });
+  expect(list.get('acme/sales')).not.toHaveProperty('account_kind');
 });
 
 test('a bundle: a server that was not ticked stays closed, as does any other', async () => {

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import { insertGroup } from '#server/db/groups';
+import { replacePersonKey, setPersonKeyRule } from '#server/db/person-keys';
 import { setServerAccess } from '#server/db/server-access';
-import { updateServer } from '#server/db/servers';
+import { findServer, updateServer } from '#server/db/servers';
 import { pageApp, type PageApp } from '#support/page-app';
 
 const path = '/dashboard/acme/servers/sales';
@@ -160,6 +161,30 @@ test('closed server: its status is “No access” for members, and its own for 
   expect(open).toEqual(['Sign-in required', 'Sign-in required']);
   expect(await badges(member)).toEqual(['No access', 'No access']);
   expect(await badges(admin)).toEqual(['Sign-in required', 'Sign-in required']);
+});
+
+test('your servers: a server that requires a key of each person asks for the key, until it is entered', async () => {
+  const { db } = app.server.stores;
+  const { id: targetId = '' } = (await findServer(db, 'acme', 'sales'))?.target ?? {};
+  const upstream = { kind: 'http', url: 'https://mcp.example/mcp' } as const;
+  await setServerAccess(db, 'srv_sales', { access: 'everyone', groupIds: [] });
+  await updateServer(db, 'srv_sales', { upstream });
+  const rule = { header: 'x-key', template: '{key}', label: 'Access key' };
+  await setPersonKeyRule(db, targetId, rule);
+  const { cookie, userId } = await app.browser('kim');
+  const before = await app.get('/dashboard/acme/my-servers', cookie);
+  const of = { targetId, userId, organizationId: 'org_acme', place: 'https://mcp.example' };
+  const key = { sealedKey: 'sealed', hint: '', provedAt: undefined, setAt: 1, replaces: undefined };
+  await replacePersonKey(db, { ...of, ...key });
+  const after = await app.get('/dashboard/acme/my-servers', cookie);
+  await setPersonKeyRule(db, targetId, undefined);
+  await updateServer(db, 'srv_sales', { upstream: { kind: 'demo' } });
+
+  expect(before.text).toMatch(
+    /Needs your key<\/span> <a href="\/dashboard\/acme\/servers\/sales\/account" [^>]*>Enter your key</,
+  );
+  expect(before.text).not.toContain('your account</a>');
+  expect(after.text).not.toMatch(/Needs your|Enter your key/);
 });
 
 test('servers: the list shows the upstreams to those who manage servers only', async () => {
