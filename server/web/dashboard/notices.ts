@@ -86,7 +86,7 @@ interface NoticesPageData {
 
 function noticesPage(data: NoticesPageData, frame: Frame): Html {
   const { view, home, mail, webhooks, entered, errors } = data;
-  const lead = `Sent to ${displayName(view.email)} when something needs your attention, once for each thing. Only you can change this.`;
+  const lead = `Sent to ${displayName(view.email)} when something needs attention. Nothing is reported twice. Every owner and admin chooses their own notices.`;
   const content = html`${pageHeading({ heading: 'Your notices', lead })}
 ${statusNotice(data.notice)}
 ${errorSummary(errors)}

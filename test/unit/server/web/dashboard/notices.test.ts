@@ -54,5 +54,7 @@ test('notices: people choose for themselves only, and members have none', async 
 
   expect(await stored('olga')).toBeUndefined();
   expect((await app.get(path, member.cookie)).status).toBe(403);
-  expect((await app.get(path, other.cookie)).text).toContain('Sent to olga@example.com');
+  expect((await app.get(path, other.cookie)).text).toContain(
+    'Sent to olga@example.com when something needs attention. Nothing is reported twice. Every owner and admin chooses their own notices.',
+  );
 });
