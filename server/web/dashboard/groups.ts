@@ -148,13 +148,17 @@ async function sendGroup(
   const { restricted } = group;
   const named = [...group.servers, ...restricted.map(({ server }) => server)];
   const nameOf = await serverNames(organization, named, ports);
-  const servers = group.servers.map(nameOf);
+  const servers = group.servers.map((name) => ({
+    text: nameOf(name),
+    href: serverPath(organization, name),
+  }));
   const tools = restricted.map((one) => ({
     text: `${one.kind === 'tool' || one.name === null ? '' : `${one.kind} `}${displayName(one.name ?? newThings(one.kind), 60)}`,
-    server: nameOf(one.server),
+    server: { text: nameOf(one.server), href: serverPath(organization, one.server) },
     href: accessPath(organization, one),
   }));
-  const data = { ...group, servers, tools, home, mayManage, entered, errors };
+  const peopleHref = `${dashboardPath(organization)}/people`;
+  const data = { ...group, servers, tools, home, peopleHref, mayManage, entered, errors };
   const crumbs = [{ text: 'Groups', href: homeOf(organization) }, { text: group.name }];
   return sendDashboardPage(reply, visit, groupPage, data, { crumbs });
 }
@@ -263,9 +267,9 @@ ${postForm(frame, { action, novalidate: true }, fields)}
 /** A group, its people, and what is wrong with what was entered. */
 interface GroupPageData {
   readonly name: string;
-  readonly servers: readonly string[];
+  readonly servers: readonly Link[];
   /** What only members of some groups can use of a server, this group among them. */
-  readonly tools: readonly (Link & { readonly server: string })[];
+  readonly tools: readonly (Link & { readonly server: Link })[];
   readonly people: readonly {
     readonly id: string;
     readonly email: string;
@@ -273,6 +277,8 @@ interface GroupPageData {
   }[];
   readonly externalNames: readonly string[];
   readonly home: string;
+  /** The page below which each person has one. */
+  readonly peopleHref: string;
   readonly mayManage: boolean;
   /** In the form of a mapping. */
   readonly entered: Entered;
@@ -284,18 +290,33 @@ function groupPage(data: GroupPageData, frame: Frame): Html {
   const { name, servers, tools, mayManage, errors } = data;
   const title = errors.length > 0 ? 'Not changed' : name;
   const lead =
-    servers.length > 0
-      ? `Gives access to ${servers.join(', ')}`
-      : tools.length > 0
-        ? ''
-        : 'No server and no tool is restricted to this group.';
+    servers.length + tools.length > 0
+      ? 'The members of this group can use the servers and tools listed below.'
+      : 'No server and no tool is restricted to this group. To restrict a server, open its Access page.';
   const content = html`${pageHeading({ heading: name, lead })}
 ${errorSummary(errors)}
 ${peopleSection(data, frame)}
-${data.tools.length > 0 && toolsSection(data.tools)}
+${servers.length > 0 && serversSection(servers)}
+${tools.length > 0 && toolsSection(tools)}
 ${mappingSection(data, frame)}
 ${mayManage && deleteSection(data)}`;
   return layout({ title, width: 'text' }, frame, content);
+}
+
+function serversSection(servers: GroupPageData['servers']): Html {
+  return html`<section class="section" aria-labelledby="servers-heading">
+<h2 id="servers-heading">Servers restricted to this group</h2>
+<p class="help">A person can use these servers only as a member of this group, or of another group on their Access pages.</p>
+<ul class="rows">
+${servers.map(
+  ({ text, href }) =>
+    html`<li>
+<div><a href="${href}" dir="auto">${text}</a></div>
+<a class="button" href="${href}/access">Access<span class="unseen"> to ${text}</span></a>
+</li>`,
+)}
+</ul>
+</section>`;
 }
 
 const mostTools = 100;
@@ -304,8 +325,9 @@ function toolsSection(tools: GroupPageData['tools']): Html {
   const more = tools.length - mostTools;
   return html`<section class="section" aria-labelledby="tools-heading">
 <h2 id="tools-heading">Tools restricted to this group</h2>
+<p class="help">A person can use these only as a member of this group, or of another group chosen for them, and with access to the server.</p>
 <ul class="rows">
-${tools.slice(0, mostTools).map(({ text, server, href }) => html`<li><div><a href="${href}" dir="auto">${text}</a> of ${server}</div></li>`)}
+${tools.slice(0, mostTools).map(({ text, server, href }) => html`<li><div><a href="${href}" dir="auto">${text}</a> of <a href="${server.href}" dir="auto">${server.text}</a></div></li>`)}
 ${more > 0 && html`<li>${counted(more, 'more', 'more')}</li>`}
 </ul>
 </section>`;
@@ -313,15 +335,14 @@ ${more > 0 && html`<li>${counted(more, 'more', 'more')}</li>`}
 
 function deleteSection({ servers, tools, home }: GroupPageData): Html {
   const isInUse = servers.length > 0 || tools.length > 0;
-  const what = servers.length > 0 ? 'on the Access page of each server' : 'under Who can use what';
   return html`<section class="section" aria-labelledby="delete-heading">
 <h2 id="delete-heading">Delete group</h2>
 <ul class="rows">
 <li>
 ${
   isInUse
-    ? html`<div>This group cannot be deleted while anything is restricted to it. Open that to everyone, or choose other groups for it, ${what}.</div>`
-    : html`<div>Delete this group. Its members stay in the organization.</div>
+    ? html`<div>You cannot delete this group while servers or tools are restricted to it. Open them to everyone or to other groups first.</div>`
+    : html`<div>The members stay in the organization.</div>
 <a class="button danger" href="${home}/delete" data-question>Delete group</a>`
 }
 </li>
@@ -330,11 +351,14 @@ ${
 }
 
 const addedBy = {
-  provider: 'added by the identity provider',
-  scim: 'added by the directory',
+  provider: 'From the identity provider',
+  scim: 'From the directory',
 } as const;
 
-function peopleSection({ people, home, mayManage, errors }: GroupPageData, frame: Frame): Html {
+function peopleSection(
+  { people, home, peopleHref, mayManage, errors }: GroupPageData,
+  frame: Frame,
+): Html {
   const remove = (id: string, email: string) =>
     postForm(
       frame,
@@ -357,7 +381,7 @@ function peopleSection({ people, home, mayManage, errors }: GroupPageData, frame
 ${people.map(
   ({ id, email, source }) =>
     html`<li>
-<div dir="auto">${email}</div>
+<div><a href="${peopleHref}/${id}" dir="auto">${email}</a></div>
 ${source === 'hand' ? mayManage && remove(id, email) : html`<span class="badge">${addedBy[source]}</span>`}
 </li>`,
 )}
@@ -380,7 +404,7 @@ function mappingSection(data: GroupPageData, frame: Frame): Html {
 <div class="actions"><button>Add mapping</button></div>`;
   return html`<section class="section" aria-labelledby="mapping-heading">
 <h2 id="mapping-heading">Identity-provider groups</h2>
-<p class="help">Members of these identity-provider groups join this group when they next sign in with single sign-on.</p>
+<p class="help">Members of these groups at the identity provider join this group at their next single sign-on.</p>
 <ul class="rows">
 ${externalNames.map(
   (name) =>
@@ -389,7 +413,7 @@ ${externalNames.map(
 ${mayManage && end(name)}
 </li>`,
 )}
-${externalNames.length === 0 && html`<li>No mapped groups.</li>`}
+${externalNames.length === 0 && html`<li>No group of the identity provider is mapped to this group.</li>`}
 </ul>
 ${mayManage && postForm(frame, { action: `${home}/map`, novalidate: true }, map)}
 </section>`;

@@ -149,7 +149,7 @@ test('group: a mapping is made and ended', async () => {
   expect(await mappings()).toEqual([]);
 });
 
-test('group: its page lists the tools that are restricted to it, and it is not deleted meanwhile', async () => {
+test('group: its page links its people, servers and tools, and it is not deleted meanwhile', async () => {
   const { db } = app.server.stores;
   const audience = new Set(['group_sales']);
   const free = await show('/groups/group_sales');
@@ -161,14 +161,23 @@ test('group: its page lists the tools that are restricted to it, and it is not d
       { kind: 'tool', name: 'search', audience: 'everyone' },
     ],
   });
+  await insertGroupMember(db, 'org_acme', 'group_sales', 'adam');
+  await setServerAccess(db, 'srv_sales', { access: 'groups', groupIds: ['group_sales'] });
   const used = await show('/groups/group_sales');
+  await removeGroupMember(db, 'org_acme', 'group_sales', 'adam');
+  await setServerAccess(db, 'srv_sales', { access: 'everyone', groupIds: [] });
   const list = await show('/groups');
   const tools = [
-    ...used.matchAll(/<a href="([^"]+\/tools\/access[^"]*)"[^>]*>([^<]+)<\/a> of (\w+)/g),
+    ...used.matchAll(/<a href="([^"]+\/tools\/access[^"]*)"[^>]*>([^<]+)<\/a> of <a [^>]+>(\w+)/g),
   ];
 
   expect(free).toContain('No server and no tool is restricted to this group.');
   expect(free).toContain('/groups/group_sales/delete"');
+  expect(free).not.toContain('Servers restricted to this group');
+  expect(used).toContain('Servers restricted to this group');
+  expect(used).toContain(`href="${home}/servers/sales" dir="auto">sales</a>`);
+  expect(used).toContain(`href="${home}/servers/sales/access">Access`);
+  expect(used).toContain(`href="${home}/people/adam" dir="auto">adam@example.com</a>`);
   expect(used).toContain('Tools restricted to this group');
   expect(
     tools.map(([, href = '', name, server]) => [href.replace(/.*access/, ''), name, server]),
