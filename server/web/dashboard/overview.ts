@@ -29,6 +29,7 @@ import { livePath, queryCache, type QueryCache } from './live.ts';
 import { sendDashboardPage } from './page.ts';
 import { noticesPath } from './notices.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
+import { readRefusals, refusalSection } from './refusals.ts';
 import { serverPath } from './server-tabs.ts';
 import { usagePath } from './usage-query.ts';
 import { ownServers, yourServersPage } from './your-servers.ts';
@@ -78,19 +79,12 @@ const showOverview =
       notices: may('notice.manage') ? noticesPath(organization) : undefined,
       now,
       activity: activityPath(organization, { outcome: 'failed' }),
-      refusals: refusals && refusalTable(refusals, now),
+      refusals: refusals && refusalSection(organization, refusals, now),
     };
     return sendDashboardPage(reply, visit, overviewPage, data, { crumbs: [] });
   };
 
-/** A denied request as the overview shows it. */
-interface RefusedEvent {
-  readonly at: EpochSeconds;
-  readonly sentence: Html;
-}
-
 const mostServers = 10;
-const mostRefusals = 5;
 
 /** The contents of the overview for this role: what needs attention, endpoints with the last 24 hours, refusals. */
 async function overviewFacts(visit: DashboardVisit, ports: DashboardPorts) {
@@ -114,7 +108,7 @@ async function overviewFacts(visit: DashboardVisit, ports: DashboardPorts) {
     isConnected: calls > 0 || (await hasGrants(ports.db, found.id)),
     hasPeople: people.items.length > 1 || invited.items.length > 0,
     usage: reading.servers,
-    refusals: may('audit.read') ? await readRefusals(organization, ports) : undefined,
+    refusals: may('audit.read') ? await readRefusals(found, ports) : undefined,
     auditors: may('owners.manage') ? await readAuditors(organization, ports) : undefined,
     attention: await perform(attentionList),
   };
@@ -134,20 +128,6 @@ async function readFailures(visit: DashboardVisit, ports: DashboardPorts) {
     hasRemedies: true,
   };
   return callTable(visit, calls, words, ports);
-}
-
-/** Each as a sentence. */
-async function readRefusals(
-  organization: string,
-  { db }: AdministrationPorts,
-): Promise<RefusedEvent[]> {
-  const wanted = { organization, outcome: 'refused', limit: mostRefusals } as const;
-  const found = await listAuditEvents(db, wanted);
-  const events = found.map(({ at, actor, action, target = null, outcome }) => {
-    return { at, actor, action, target, outcome };
-  });
-  const sentenceOf = await auditSentencesOf(organization, events, db);
-  return events.map((event) => ({ at: event.at, sentence: sentenceOf(event) }));
 }
 
 const auditorDays = 30;
@@ -238,20 +218,6 @@ function endpointTable(
   };
 }
 
-/** Recent refusals, newest first. */
-function refusalTable(events: readonly RefusedEvent[], now: EpochSeconds): Table {
-  return {
-    caption: 'Requests that were denied recently',
-    columns: ['What happened', 'When'].map((text) => ({ text })),
-    rows: events.map(({ at, sentence }, place) => ({
-      id: `refusal-${place}`,
-      cells: [{ kind: 'sentence', sentence, badges: [], facts: [] }, timeCell(at)],
-    })),
-    empty: { text: 'No denied requests.' },
-    now,
-  };
-}
-
 /** One of the first things to do in an organization, ticked once it is done. */
 interface FirstStep {
   readonly text: string;
@@ -330,7 +296,7 @@ interface OverviewPageData {
   /** The page with all failed calls. */
   readonly activity: string;
   /** For people who may read the audit log. */
-  readonly refusals: Table | undefined;
+  readonly refusals: Html | undefined;
 }
 
 /** The start page of an organization: its endpoints, the last 24 hours, and what needs attention. */
@@ -372,14 +338,7 @@ ${dataTable(data.failures)}
 ${dataTable(endpoints)}
 ${servers && html`<p><a href="${servers.href}">${servers.text}</a></p>`}
 </section>
-${
-  data.refusals &&
-  data.refusals.rows.length > 0 &&
-  html`<section class="section" aria-labelledby="refusals-heading">
-<h2 id="refusals-heading">Denied recently</h2>
-${dataTable(data.refusals)}
-</section>`
-}`;
+${data.refusals}`;
   return layout({ title: titleText(heading), width: 'table' }, frame, content);
 }
 

@@ -1,5 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
 
+import { insertAuditEvent } from '#server/db/audit';
 import { insertGroup } from '#server/db/groups';
 import { insertKey } from '#server/db/keys';
 import { setServerAccess } from '#server/db/server-access';
@@ -114,4 +115,38 @@ test('needs attention: things are listed with their action, the rest of a kind i
   expect(text).toContain('2 others: Keys and client secrets that expire');
   for (const gone of ['API keys to rotate', 'No failed calls', 'No denied requests'])
     expect(before.text).not.toContain(gone);
+});
+
+test('denied recently: each entry says whether it was not allowed, a failed sign-in, or had a mistake', async () => {
+  const app = await opened();
+  const { cookie } = await app.browser('user_ada', { organizationId: 'org_acme', role: 'owner' });
+  await app.browser('user_vic', { organizationId: 'org_acme', role: 'viewer' });
+  const { stores, clock } = app.server;
+  const event = { organization: 'acme', address: undefined, requestId: undefined };
+  for (const [actor, action, target] of [
+    ['user:user_vic', 'server.create', 'server:acme/mine'],
+    ['user:user_ada', 'server.create', 'server:acme/taken'],
+    ['operator', 'server.read', 'server:acme/slaes'],
+    ['anonymous', 'sign-in', 'password'],
+    ['user:user_ada', 'call.content', 'call:1'],
+  ] as const) {
+    const at = clock.now();
+    await insertAuditEvent(stores.db, { ...event, at, actor, action, target, outcome: 'refused' });
+  }
+  const { text } = await app.get('/dashboard/acme', cookie);
+  const section = /<section[^>]*aria-labelledby="refusals-heading">[^]*?<\/section>/.exec(
+    text,
+  )?.[0];
+  const rows = [...(section ?? '').matchAll(/<tr id="row-refusal-[^]*?<\/tr>/g)].map(([row]) =>
+    row.replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' '),
+  );
+
+  const said = (words: RegExp) => rows.filter((row) => words.test(row));
+  expect(rows).toHaveLength(5);
+  expect(said(/user_vic@example\.com tried to create .* Not allowed/)).toHaveLength(1);
+  expect(said(/user_ada@example\.com tried to create .* Not possible/)).toHaveLength(1);
+  expect(said(/slaes.* Not possible/)).toHaveLength(1);
+  expect(said(/tried to sign in Sign-in failed/)).toHaveLength(1);
+  expect(said(/Not allowed/)).toHaveLength(2);
+  expect(section).toContain('href="/dashboard/acme/audit?outcome=refused"');
 });
