@@ -190,6 +190,23 @@ export async function listMembers(
   return withGroups(db, organizationId, await membersOfPeople(db, organizationId, ids));
 }
 
+/** The e-mail addresses of at most `limit` members. */
+export async function listMemberAddresses(
+  db: Db,
+  organizationId: string,
+  limit: number,
+): Promise<readonly string[]> {
+  const rows = await db
+    .selectFrom('membership')
+    .innerJoin('person', 'person.id', 'membership.person_id')
+    .select('person.email')
+    .where('membership.organization_id', '=', organizationId)
+    .orderBy('person.email_key')
+    .limit(limit)
+    .execute();
+  return rows.map(({ email }) => email);
+}
+
 export async function findMember(
   db: Db,
   organizationId: string,

@@ -259,7 +259,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
       'admin',
       'http',
     ],
-    packages: ['d3-scale', 'diff', 'fastify', 'qr', 'zod'],
+    packages: ['d3-scale', 'diff', 'fastify', 'latchkey-mcp', 'qr', 'zod'],
   },
   'server/app': {
     imports: [

@@ -1,7 +1,7 @@
 // The parts of a selection of calls that its form has no field for.
 
 import { findDeviceNames } from '#db/devices';
-import type { CallRecord } from '#model/calls';
+import { type CallRecord, isPseudonym } from '#model/calls';
 import { html, type Html } from '#web/html';
 import { localTime } from '#web/times';
 import { activityPath, type ActivityQuery, callerName, daySeconds } from './calls.ts';
@@ -37,7 +37,7 @@ export function chipsOf(
     return activityPath(organization, Object.fromEntries(kept));
   };
   const chips: (Chip | undefined)[] = [
-    person === undefined || person.includes('@')
+    person === undefined || !isPersonId(person)
       ? undefined
       : { label: 'Person', value: call ? callerName(call) : person, href: without('person') },
     application === undefined
@@ -70,6 +70,11 @@ export function chipsOf(
       : undefined,
   ];
   return chips.filter((chip) => chip !== undefined);
+}
+
+/** Whether a filter names a person, or a pseudonym, by the id. */
+export function isPersonId(person: string): boolean {
+  return !person.includes('@') && (isPseudonym(person) || person.startsWith('user_'));
 }
 
 export function isMoment(text: string | undefined): text is string {

@@ -14,7 +14,7 @@ import { queryText } from '#web/page-request';
 import { dataTable, type Table } from '#web/tables';
 import { localTime, zoneNote } from '#web/times';
 import { titleWithName } from '#web/titles';
-import { type Chip, chipsOf, deviceOf, isMoment, momentOf } from './activity-chips.ts';
+import { type Chip, chipsOf, deviceOf, isMoment, isPersonId, momentOf } from './activity-chips.ts';
 import {
   activityPath,
   type ActivityQuery,
@@ -25,6 +25,7 @@ import {
   usualDays,
 } from './calls.ts';
 import { showCall, showContents } from './call.ts';
+import { unknownPerson } from './empty-filters.ts';
 import {
   type DashboardGuard,
   type DashboardRequest,
@@ -187,11 +188,10 @@ const showActivity: PageHandler = async (visit, request, reply, { ports }) => {
     isOwn && value.person !== undefined
       ? html`<strong>You</strong>`
       : html`<a class="value" href="${activityPath(organization, { ...query, ...value })}" dir="auto">${text}</a>`;
-  const empty = isPartial
-    ? 'No calls found yet.'
-    : isFiltered
-      ? noneFound(query)
-      : `No calls in the last ${usualDays} days. A call appears here a few seconds after it ends.`;
+  const empty =
+    found.calls.length === 0
+      ? await emptyWords(visit, query, { isPartial, isFiltered }, ports)
+      : '';
   const heading = isOwn ? 'Your activity' : 'Activity';
   const data = {
     heading,
@@ -217,6 +217,34 @@ const showActivity: PageHandler = async (visit, request, reply, { ports }) => {
     : undefined;
   return sendDashboardPage(reply, visit, activityPage, data, { crumbs: [{ text: heading }], live });
 };
+
+/** Why there are no calls, and what selects some. */
+async function emptyWords(
+  { organization }: DashboardVisit,
+  query: ActivityQuery,
+  { isPartial, isFiltered }: { readonly isPartial: boolean; readonly isFiltered: boolean },
+  { db }: Pick<DashboardPorts, 'db'>,
+): Promise<Table['empty']> {
+  const { person } = query;
+  const unknown =
+    person === undefined || isPersonId(person)
+      ? undefined
+      : await unknownPerson(person, organization, { former }, db);
+  if (unknown) {
+    const { text, meant } = unknown;
+    const none = isPartial ? 'No calls found yet.' : 'No calls match.';
+    const href = meant && activityPath(organization, { ...query, person: meant });
+    const action = href && { text: `Show the calls of ${displayName(meant, 60)}`, href };
+    return { text: `${none} ${text}`, ...(action && { action }) };
+  }
+  if (isPartial) return { text: 'No calls found yet.' };
+  if (isFiltered) return { text: noneFound(query) };
+  const text = `No calls in the last ${usualDays} days. A call appears here a few seconds after it ends.`;
+  return { text };
+}
+
+const former =
+  'Calls of someone who left are found by the address, unless a pseudonym replaced it.';
 
 /** Why a filter may select nothing, and what selects more. */
 function noneFound({ tool, from, until }: ActivityQuery): string {
@@ -265,7 +293,7 @@ async function serverChoices(
       const { id: value } = server;
       return { value, text: titleWithName(server), isChosen: value === endpoint };
     }),
-    ...(isGone ? [{ value: endpoint, text: 'Deleted server', isChosen: true }] : []),
+    ...(isGone ? [{ value: endpoint, text: 'Deleted or unknown server', isChosen: true }] : []),
   ];
 }
 
@@ -384,7 +412,7 @@ function activityFilter({
   isFiltered,
 }: ActivityPageData): Html {
   const { person, outcome = '', account = '' } = query;
-  const isById = person !== undefined && !person.includes('@');
+  const isById = person !== undefined && isPersonId(person);
   const hidden = ['application', 'versions', 'device', 'credential', 'server', 'error'] as const;
   const hasMoment = isMoment(query.from) || isMoment(query.until);
   const from = query.from ?? new Date(filter.fromMs ?? 0).toISOString().slice(0, 10);

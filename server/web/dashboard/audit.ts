@@ -10,7 +10,8 @@ import { queryText } from '#web/page-request';
 import { titleMarkup } from '#web/titles';
 import { dataTable, type Table, timeCell } from '#web/tables';
 import { actorText } from './actors.ts';
-import type { DashboardGuard, DashboardRequest, PageHandler } from './guard.ts';
+import { unknownAction, unknownPerson, unknownTarget } from './empty-filters.ts';
+import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
 import { sendDashboardPage, sendExport } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
 
@@ -72,7 +73,7 @@ const showAudit: PageHandler = async (visit, request, reply, { ports, auditReten
         timeCell(event.at),
       ],
     })),
-    empty: { text: 'No entries match.' },
+    empty: items.length === 0 ? await emptyWords(visit, request, actions, ports) : noMatch,
     now: ports.clock.now(),
   };
   const chosen = (name: string, values: readonly string[], all: string) =>
@@ -95,7 +96,12 @@ const showAudit: PageHandler = async (visit, request, reply, { ports, auditReten
       from: typed('from'),
       until: typed('until'),
     },
-    actions: chosen('action', actions, 'All actions'),
+    // Also one that does not occur, so that the form says what it filters by.
+    actions: chosen(
+      'action',
+      [...new Set([...actions, typed('action')])].filter(Boolean),
+      'All actions',
+    ),
     outcomes: outcomeChoices,
     table,
     next: next === null ? undefined : `${path}?${query({ after: next })}`,
@@ -106,6 +112,47 @@ const showAudit: PageHandler = async (visit, request, reply, { ports, auditReten
   };
   return sendDashboardPage(reply, visit, auditPage, data, { crumbs: [{ text: 'Audit log' }] });
 };
+
+const noMatch = { text: 'No entries match.' } as const;
+
+const personWords = {
+  former: 'Entries of someone whose account was deleted are found by the ID, as user:user_….',
+  others: 'or an actor such as operator or key:key_…',
+} as const;
+
+/** What an actor is besides a person's address. */
+const actorPattern = /^(?:user|client|key|agent):|^(?:operator|system|scim|anonymous)$/;
+
+/** Why no entry matches, as far as that is known, and the filter that was probably meant. */
+async function emptyWords(
+  { organization }: Pick<DashboardVisit, 'organization'>,
+  request: DashboardRequest,
+  occurring: readonly string[],
+  { db }: DashboardPorts,
+): Promise<Table['empty']> {
+  const typed = (name: string) => queryText(request, name)?.trim() ?? '';
+  const [actor, action, target] = [typed('actor'), typed('action'), typed('target')];
+  const found = [
+    actor !== '' && !actorPattern.test(actor)
+      ? (['actor', await unknownPerson(actor, organization, personWords, db)] as const)
+      : undefined,
+    action === '' ? undefined : (['action', unknownAction(action, occurring)] as const),
+    target === ''
+      ? undefined
+      : (['target', await unknownTarget(target, organization, db)] as const),
+  ];
+  for (const [name, empty] of found.filter((one) => one !== undefined)) {
+    if (!empty) continue;
+    const { text, meant } = empty;
+    if (meant === undefined) return { text };
+    const query = new URL(request.url, 'http://localhost').searchParams;
+    query.set(name, meant);
+    query.delete('after');
+    const href = `${dashboardPath(organization)}/audit?${query.toString()}`;
+    return { text, action: { text: `Show the entries of ${displayName(meant, 60)}`, href } };
+  }
+  return noMatch;
+}
 
 const exportAuditLog: PageHandler = async (visit, request, reply, { ports }) => {
   const { organization } = visit;

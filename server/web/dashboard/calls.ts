@@ -206,7 +206,8 @@ export function callSentence(
 
 interface CallTable {
   readonly caption: string;
-  readonly empty: string;
+  /** Shown if there are no calls. */
+  readonly empty: string | Table['empty'];
   /** Turns a value of a row into what is shown for it. Default: bold text. */
   readonly show?: ShowValue;
   /** Whether rows of failed calls also say what to do next. */
@@ -247,7 +248,7 @@ export async function callTable(
         },
       ],
     })),
-    empty: { text: empty },
+    empty: typeof empty === 'string' ? { text: empty } : empty,
     now: clock.now(),
   };
 }

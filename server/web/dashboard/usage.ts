@@ -206,7 +206,9 @@ function serverChoices(
   { serverId }: UsagePageQuery,
 ): readonly Choice[] {
   const isGone = serverId !== undefined && !servers.has(serverId);
-  const all = isGone ? [...servers, [serverId, 'Deleted server'] as const] : [...servers];
+  const all = isGone
+    ? [...servers, [serverId, 'Deleted or unknown server'] as const]
+    : [...servers];
   return [
     { value: '', text: 'All servers', isChosen: serverId === undefined },
     ...all.map(([value, text]) => ({ value, text, isChosen: value === serverId })),

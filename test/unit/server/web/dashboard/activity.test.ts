@@ -127,6 +127,35 @@ test.each([
   expect(text).toContain(words);
 });
 
+test.each([
+  [
+    'user_ely@example.com',
+    'No member of this organization has the address user_ely@example.com: check its spelling.',
+    'user_eli@example.com',
+  ],
+  [
+    'user_far@example.com',
+    'No member of this organization has the address user_far@example.com: check its spelling.',
+    undefined,
+  ],
+  ['bob', 'bob is not an e-mail address: enter a whole address.', 'bobo@example.com'],
+  ['user_eli@example.com', 'No calls match. Choose an earlier day', undefined],
+  ['user_gone', 'No calls match. Choose an earlier day', undefined],
+  ['pseudonym_x', 'No calls match. Choose an earlier day', undefined],
+])('activity: the person %s finds nothing and says why', async (person, words, meant) => {
+  const { app, look } = await recorded('admin', [{ userId: 'user_dora' }]);
+  await app.browser('bobo');
+  await app.browser('user_far', { organizationId: 'org_other', role: 'member' });
+
+  const { text } = await look(`?person=${person}`);
+
+  const [, query, link] =
+    /activity\?(person=[^"]+)">Show the calls of ([^<]+)<\/a>/.exec(text) ?? [];
+  expect(text).toContain(words);
+  expect(link).toBe(meant);
+  expect(new URLSearchParams(query).get('person') ?? undefined).toBe(meant);
+});
+
 test('activity: older and newer pages stay stable while calls arrive', async () => {
   const tools = Array.from({ length: 60 }, (_, index) => ({ subject: `tool_${index}` }));
   const { app, cookie, look, nowMs } = await recorded('admin', tools);

@@ -54,6 +54,9 @@ async function logged(
   const sentences = [...text.matchAll(/<div class="sentence">([\s\S]*?)<\/div>/g)];
   return {
     text,
+    look: async (filter: Readonly<Record<string, string>>) =>
+      (await app.get(`/dashboard/acme/audit?${new URLSearchParams(filter).toString()}`, cookie))
+        .text,
     sentences: sentences.map(([, one = '']) => one.replaceAll(/<[^>]+>/g, '').replace(/\s+/g, ' ')),
   };
 }
@@ -153,6 +156,49 @@ test('audit log: a refused entry names the attempt, and nothing of other organiz
     'user_dora@example.com tried to revoke the API key key_2 Denied',
   ]);
   expect(text).not.toContain('Secret project');
+});
+
+test.each([
+  [
+    { actor: 'user_dara@example.com' },
+    'No member of this organization has the address user_dara@example.com: check its spelling.',
+    'user_dora@example.com',
+  ],
+  [
+    { actor: 'user_bob@example.com' },
+    'No member of this organization has the address user_bob@example.com: check its spelling.',
+    undefined,
+  ],
+  [
+    { actor: 'user_dora' },
+    'user_dora is not an e-mail address: enter a whole address, or an actor such as operator',
+    'user_dora@example.com',
+  ],
+  [{ actor: 'system' }, 'No entries match.', undefined],
+  [{ actor: 'user_dora@example.com', outcome: 'refused' }, 'No entries match.', undefined],
+  [{ action: 'key.revok' }, 'There is no action key.revok.', 'key.revoke'],
+  [{ action: 'key.create' }, 'No entries match.', undefined],
+  [{ target: 'key_1' }, 'No entry has the target key_1.', 'key:key_1'],
+  [{ target: 'titled' }, 'No entry has the target titled.', 'server:acme/titled'],
+  [{ target: 'nothing' }, 'No entry has the target nothing.', undefined],
+])('audit log: %o finds nothing and says why', async (filter, words, meant) => {
+  const { look } = await logged({ action: 'key.revoke', target: 'key:key_1' });
+
+  const text = await look(filter);
+
+  const [, href, found] = /href="([^"]+)">Show the entries of ([^<]+)<\/a>/.exec(text) ?? [];
+  expect(text).toContain(words);
+  expect(found).toBe(meant);
+  const linked = new URLSearchParams(href?.split('?')[1]);
+  expect([...linked.values()].find((value) => value === meant)).toBe(meant);
+});
+
+test('audit log: an action that does not occur stays chosen in the form', async () => {
+  const { look } = await logged({ action: 'key.revoke', target: 'key:key_1' });
+
+  const text = await look({ action: 'key.revok' });
+
+  expect(text).toMatch(/<option value="key\.revok" selected>/);
 });
 
 test('audit log: every action that the server records has a sentence', () => {
