@@ -42,7 +42,7 @@ interface AppOptions
   extends
     ReceivingOptions,
     OAuthRoutesOptions,
-    McpRouteOptions,
+    Omit<McpRouteOptions, 'toPages'>,
     HealthOptions,
     Omit<AgentRouteOptions, 'upgrades'> {
   readonly gateway: McpRouteOptions['gateway'] & FrontOptions['gateway'];
@@ -102,14 +102,16 @@ export function createApp(options: AppOptions): FastifyInstance {
   checkEveryRequest(app, options, incoming);
   const { pages } = options;
   app.setNotFoundHandler((_request, reply) => reply.code(404).send(nothingHere));
-  app.addHook('onRequest', async (request, reply) => {
-    if (!request.is404) return;
+  const toPages: McpRouteOptions['toPages'] = async (request, reply) => {
     const routes = await pages.app();
     reply.hijack();
     routes.routing(request.raw, reply.raw);
+  };
+  app.addHook('onRequest', async (request, reply) => {
+    if (request.is404) await toPages(request, reply);
   });
   app.addHook('preClose', () => pages.close());
-  registerRoutes(app, options, incoming);
+  registerRoutes(app, { ...options, toPages }, incoming);
   return app;
 }
 
@@ -228,7 +230,11 @@ function checkEveryRequest(
   });
 }
 
-function registerRoutes(app: FastifyInstance, options: AppOptions, { upgrades }: Incoming): void {
+function registerRoutes(
+  app: FastifyInstance,
+  options: AppOptions & McpRouteOptions,
+  { upgrades }: Incoming,
+): void {
   const all: ((routes: FastifyInstance) => void)[] = [
     (routes) => oauthRoutes(routes, options),
     (routes) => options.dynamicRegistration && registrationRoute(routes, options.ports),

@@ -8,6 +8,7 @@ import { consentRoutes, type ConsentRoutesOptions } from '#web/consent';
 import type { DashboardOptions } from '#web/dashboard/ports';
 import { dashboardRoutes } from '#web/dashboard/routes';
 import { downloadRoutes, type DownloadRoutesOptions } from '#web/download';
+import { endpointPageRoutes } from '#web/endpoint-page';
 import { errorPage } from '#web/messages';
 import { nowherePage } from '#web/page-errors';
 import { sendPage } from '#web/page-request';
@@ -41,6 +42,7 @@ export function createPages(options: PagesOptions): FastifyInstance {
   const all: ((routes: FastifyInstance) => void)[] = [
     (routes) => assetRoutes(routes),
     (routes) => downloadRoutes(routes, options),
+    (routes) => endpointPageRoutes(routes, options),
     (routes) => registryRoutes(routes, options),
     (routes) => peopleRoutes(routes, options),
     (routes) => accountGrantRoutes(routes, options),

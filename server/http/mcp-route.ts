@@ -17,6 +17,8 @@ export interface McpRouteOptions {
   readonly gateway: Pick<Gateway, 'handle'>;
   readonly maxBodyBytes: number;
   readonly allowedOrigins: readonly string[];
+  /** Passes a request to the routes for people. */
+  readonly toPages: (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
 }
 
 /**
@@ -25,12 +27,13 @@ export interface McpRouteOptions {
  */
 export function mcpRoute(
   app: FastifyInstance,
-  { gateway, maxBodyBytes, allowedOrigins }: McpRouteOptions,
+  { gateway, maxBodyBytes, allowedOrigins, toPages }: McpRouteOptions,
 ): void {
   // Answered in the first hook, because the gateway reads the body itself, after it has authenticated the caller.
   const onRequest = async (request: FastifyRequest<Place>, reply: FastifyReply) => {
     const { organization, server } = request.params;
     if (!isEndpointPath(request.url, organization, server)) return reply.callNotFound();
+    if (isOpenedByPerson(request)) return toPages(request, reply);
     const { raw: response } = reply;
     const cors = corsHeaders(request, allowedOrigins);
     const { id, ip: address } = request;
@@ -59,6 +62,21 @@ export function mcpRoute(
 function isEndpointPath(url: string, organization: string, server: string): boolean {
   const [path = ''] = url.split('?', 1);
   return isSlug(organization) && isSlug(server) && path.endsWith(`/mcp/${organization}/${server}`);
+}
+
+/**
+ * Whether a person opened the URL in a browser. The gateway would refuse this `GET` with 405, whatever the server and the credential, and
+ * the page keeps the status. A client's `GET` names `text/event-stream`.
+ */
+function isOpenedByPerson({ method, headers }: FastifyRequest<Place>): boolean {
+  const { accept = '' } = headers;
+  return (
+    method === 'GET' &&
+    headers['mcp-session-id'] === undefined &&
+    headers.origin === undefined &&
+    /\btext\/html\b/i.test(accept) &&
+    !/\btext\/event-stream\b|\bapplication\/json\b/i.test(accept)
+  );
 }
 
 /** The CORS headers for pages of the origins that the operator listed. */

@@ -235,6 +235,82 @@ test('70: MCP endpoint: GET and DELETE with an unknown session get 404', async (
   expect(upstream.calls()).toEqual([]);
 });
 
+const browser = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';
+
+test('MCP endpoint: opened in a browser, it says what it is for, the same whether or not the server exists', async () => {
+  const open = async (path: string, headers: Record<string, string> = {}) => {
+    const url = new URL(path, endpoint).href;
+    const answer = await fetch(url, { headers: { accept: browser, ...headers } });
+    const id = answer.headers.get('x-request-id') ?? '';
+    const text = (await answer.text()).replaceAll(id, 'ID').replaceAll(path, 'PATH');
+    const place = path.replace('/mcp', '');
+    const fixed = [...answer.headers].filter(
+      ([name]) => !/^(?:date|x-request-id|content-length)$/.test(name),
+    );
+    return { status: answer.status, headers: Object.fromEntries(fixed), text, url, place };
+  };
+  const known = await open('/mcp/acme/fixture');
+  const others = [
+    await open('/mcp/acme/unknown'),
+    await open('/mcp/nobody/fixture'),
+    await open('/mcp/acme/fixture', { 'x-api-key': key }),
+  ];
+
+  const linked = known.text.replaceAll('/dashboard/acme/servers/fixture', 'DASHBOARD');
+  expect(known.status).toBe(405);
+  expect(known.headers).toMatchObject({
+    'content-type': 'text/html; charset=utf-8',
+    allow: 'POST, GET, DELETE',
+    'cache-control': 'no-store',
+  });
+  expect(known.text).toContain(`latchkey setup ${new URL(endpoint).origin}PATH`);
+  expect(linked).toContain('href="DASHBOARD"');
+  for (const { status, headers, text, place } of others) {
+    const [, organization, server] = place.split('/');
+    const own = text.replaceAll(`/dashboard/${organization}/servers/${server}`, 'DASHBOARD');
+    expect({ status, headers, text: own }).toEqual({
+      ...known,
+      text: linked,
+      url: undefined,
+      place: undefined,
+    });
+  }
+  expect(upstream.calls()).toEqual([]);
+});
+
+test('MCP endpoint: a client that sends GET gets the same error as before, whatever it accepts besides', async () => {
+  const accepts = [
+    undefined,
+    '*/*',
+    'application/json',
+    'text/event-stream',
+    'text/html, text/event-stream',
+    'text/html, application/json;q=0.1',
+  ];
+  for (const accept of accepts) {
+    const answer = await mcpCall(endpoint, {
+      method: 'GET',
+      headers: accept === undefined ? {} : { accept },
+    });
+
+    expect([accept, answer.status, answer.headers.get('allow')]).toEqual([
+      accept,
+      405,
+      'POST, GET, DELETE',
+    ]);
+    expect(answer.headers.get('content-type')).toBe('application/json');
+  }
+  const listens = await mcpCall(endpoint, {
+    method: 'GET',
+    headers: { accept: browser, 'mcp-session-id': 'unknown' },
+  });
+  const posts = await mcpCall(endpoint, { headers: { accept: browser } });
+  for (const { status, headers } of [listens, posts]) {
+    expect([status, headers.get('content-type')]).toEqual([401, 'application/json']);
+    expect(headers.get('www-authenticate')).toContain('resource_metadata=');
+  }
+});
+
 test('70: MCP endpoint: a body that is not JSON gets 415', async () => {
   const types = ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data', 'json'];
   for (const type of [...types, 'application/json-patch+json', '']) {

@@ -7,7 +7,8 @@ import { mcpRoute } from '#server/http/mcp-route';
 /** The route alone, before a gateway that answers this. */
 async function asked(handle: () => Promise<GatewayAnswer>): Promise<Response> {
   const app = fastify();
-  mcpRoute(app, { gateway: { handle }, maxBodyBytes: 1000, allowedOrigins: [] });
+  const toPages = async () => {};
+  mcpRoute(app, { gateway: { handle }, maxBodyBytes: 1000, allowedOrigins: [], toPages });
   const base = await app.listen({ host: '127.0.0.1', port: 0 });
   try {
     return await fetch(`${base}/mcp/acme/sales`, { method: 'POST', body: '{}' });
