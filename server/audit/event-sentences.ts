@@ -86,9 +86,13 @@ export async function findEventSentences(
   const servers = targets.flatMap(({ server }) => server ?? []);
   const titles = await findServerTitles(db, organization, [...new Set(servers)]);
   return (event) => {
-    const { actor, action, outcome } = event;
+    const { actor, action, target, outcome } = event;
     const [did, tries, what] = auditSentence(action);
     const parts = partsOf(event);
+    const page = refusedPage.exec(target ?? '')?.[1];
+    if (page !== undefined && what.includes('{')) {
+      return { actor: actorOf(actor), verb: 'tried to open', what: ['the page ', { name: page }] };
+    }
     const words = what.split(/\{(\w+)\}/).map((text, index): SentencePart => {
       if (index % 2 === 0) return text;
       const part = parts[text] ?? '';
@@ -100,6 +104,9 @@ export async function findEventSentences(
     return { actor: actorOf(actor), verb, what: words.filter((part) => part !== '') };
   };
 }
+
+/** The route of a page that was refused by the role alone, before what it is about was looked up. */
+const refusedPage = /^\/dashboard\/:organization(\/.+)$/;
 
 /** The ids of people to whom something was done: only members can be, also those who left since. */
 function targetedPeople(events: readonly SaidEvent[]): string[] {

@@ -43,7 +43,7 @@ function endpointPage({ url, dashboard }: EndpointPageData, frame: Frame): Html 
 </div>
 <section class="section" aria-labelledby="connect-heading">
 <h2 id="connect-heading">Connect your assistant</h2>
-<p class="help">Type this in a terminal. If you do not have the command latchkey yet, <a href="${downloadPath}">get it here</a>.</p>
+<p class="help">Type this in a terminal. If you do not have the command latchkey yet, <a href="${downloadPath}">download it</a> first.</p>
 ${codeBlock({ text: `latchkey setup ${url}`, name: 'the command', label: 'The command' })}
 <p class="help">The page of the server in the dashboard also shows the configuration for each assistant.</p>
 <p><a class="button" href="${dashboard}">Open in the dashboard</a></p>

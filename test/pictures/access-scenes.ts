@@ -3,6 +3,7 @@ import {
   insertAccessRequest,
   listRequestableServers,
 } from '#server/db/access-requests';
+import { insertAuditEvent } from '#server/db/audit';
 import { findUserByEmail } from '#server/db/people';
 import { setServerAccess } from '#server/db/server-access';
 import { findServer } from '#server/db/servers';
@@ -32,6 +33,17 @@ export const accessScenes: Scene = async ({ dana, browser, furnished, album }) =
   await album.take(visitor.page, 'my-servers-askable');
   await visitor.open('/servers/warehouse');
   await album.take(visitor.page, 'server-outside-groups');
+  await visitor.open('/servers');
+  await album.take(visitor.page, 'servers-no-access', { isTable: true });
+  for (const page of ['tools', 'keys']) {
+    await visitor.open(`/servers/warehouse/${page}`);
+    await album.take(visitor.page, `server-${page}-closed`);
+  }
+  const mark = await dashboardVisitor(browser, server);
+  await signInAs(mark, server, 'mark@example.com');
+  await mark.open('/servers/warehouse/try');
+  await album.take(mark.page, 'server-try-closed');
+  await mark.context.close();
   const [first] = await listRequestableServers(db, userId, organizationId, 1);
   await visitor.open(`/servers/${first?.name}/ask`);
   await album.take(visitor.page, 'ask-access');
@@ -54,6 +66,8 @@ export const accessScenes: Scene = async ({ dana, browser, furnished, album }) =
   await insertAccessRequest(db, asked, now - 30);
   await visitor.open('/my-servers');
   await album.take(visitor.page, 'my-servers-asked');
+  await visitor.open('/servers/warehouse/tools');
+  await album.take(visitor.page, 'server-tools-asked');
   await visitor.open('');
   await album.take(visitor.page, 'home-of-a-member');
   await dana.open('/people/requests');
@@ -66,6 +80,20 @@ export const accessScenes: Scene = async ({ dana, browser, furnished, album }) =
   await album.take(dana.page, 'request-decline');
   await dana.open('/my-servers');
   await album.take(dana.page, 'my-servers');
+  await visitor.open('/people');
+  const refused = { organization: 'acme', address: undefined, requestId: undefined };
+  for (const [actor, action, target] of [
+    ['anonymous', 'sign-in', 'password'],
+    ['operator', 'server.read', 'server:acme/slaes'],
+    [`user:${userId}`, 'key.create', 'server:acme/library'],
+  ] as const) {
+    const event = { ...refused, at: now, actor, action, target, outcome: 'refused' } as const;
+    await insertAuditEvent(db, event);
+  }
+  await dana.open('');
+  await album.take(dana.page, 'overview-denied');
+  await dana.open('/groups/group_finance');
+  await album.take(dana.page, 'group-in-use');
   await dana.open('/servers/tickets/access');
   await album.take(dana.page, 'server-access-asked');
 };

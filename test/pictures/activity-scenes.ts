@@ -29,6 +29,8 @@ export const activityScenes: Scene = async ({ browser, dana, furnished, album })
   await album.take(page, 'call-failed');
   await open('/activity?tool=nothing_like_this');
   await album.take(page, 'activity-filter-none');
+  await open('/activity?person=violla@example.com');
+  await album.take(page, 'activity-unknown-person');
   await longSearch(dana, album);
   await open('');
   await album.take(page, 'overview-failed');

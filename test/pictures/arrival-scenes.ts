@@ -39,6 +39,9 @@ export const arrivalScenes: Scene = async ({ browser, album }) => {
   await owner.page.getByRole('heading', { name: 'The provider cannot be used' }).waitFor();
   await album.take(owner.page, 'single-sign-on-failed');
 
+  await owner.page.goto(`${server.base}/mcp/acme/a-server-with-a-long-name-for-the-warehouse`);
+  await album.take(owner.page, 'mcp-endpoint');
+
   const guest = await dashboardVisitor(browser, server);
   const { fill: typeAsGuest } = guest;
   await guest.page.goto(`${server.base}/sign-in`);

@@ -58,6 +58,7 @@ export const dashboardScenes: Scene = async ({ dana, furnished, album }) => {
     'usage-server': '/usage?by=server&range=1h',
     'usage-key': `/usage?by=key&of=${keyId}`,
     'audit-filter-none': '/audit?actor=nobody@example.com&outcome=refused',
+    'audit-unknown-action': '/audit?action=key.creat',
     'single-sign-on-off': '/single-sign-on',
     'sign-in-settings': '/sign-in',
     'sign-in-new-provider': '/sign-in/new-provider',

@@ -105,6 +105,7 @@ const showAudit: PageHandler = async (visit, request, reply, { ports, auditReten
     outcomes: outcomeChoices,
     table,
     next: next === null ? undefined : `${path}?${query({ after: next })}`,
+    isFiltered: query({}) !== '',
     exports: [
       { text: 'Export as CSV', href: `${path}/export?${query({ format: 'csv' })}` },
       { text: 'Export as JSON lines', href: `${path}/export?${query({ format: 'jsonl' })}` },
@@ -116,8 +117,9 @@ const showAudit: PageHandler = async (visit, request, reply, { ports, auditReten
 const noMatch = { text: 'No entries match.' } as const;
 
 const personWords = {
-  former: 'Entries of someone whose account was deleted are found by the ID, as user:user_….',
-  others: 'or an actor such as operator or key:key_…',
+  former:
+    'Someone whose account was deleted is found by the actor that an entry shows under Details.',
+  others: 'or an actor such as key:key_… or operator',
 } as const;
 
 /** What an actor is besides a person's address. */
@@ -221,6 +223,7 @@ interface AuditPageData {
   readonly typed: Readonly<Record<'actor' | 'target' | 'from' | 'until', string>>;
   readonly actions: readonly Choice[];
   readonly outcomes: readonly Choice[];
+  readonly isFiltered: boolean;
   readonly table: Table;
   /** A link to older entries. */
   readonly next: string | undefined;
@@ -248,7 +251,7 @@ ${selectOptions(actions)}
 <select id="outcome" name="outcome">
 ${selectOptions(outcomes)}
 </select>
-<div class="days"><label class="day" for="from">From <input id="from" name="from" type="date" value="${typed.from}"></label> <label class="day" for="until">To <input id="until" name="until" type="date" value="${typed.until}"></label> <button>Apply</button></div>
+<div class="days"><label class="day" for="from">From <input id="from" name="from" type="date" value="${typed.from}"></label> <label class="day" for="until">To <input id="until" name="until" type="date" value="${typed.until}"></label> <button>Apply</button>${data.isFiltered && html` <a href="${path}">Clear</a>`}</div>
 </form>
 ${dataTable(data.table)}
 <nav class="pager" aria-label="Pages and export">

@@ -78,7 +78,7 @@ export async function unknownTarget(
   organization: string,
   db: Db,
 ): Promise<EmptyFilter> {
-  const text = `No entry has the target ${shown(target)}. Enter a target as the Details of an entry show it, such as server:${organization}/sales or key:key_….`;
+  const text = `No entry has the target ${shown(target)}. Enter a target as an entry shows it under Details, such as key:key_… or server:${organization}/sales.`;
   const kind = Object.entries(targetKinds).find(([start]) => target.startsWith(start))?.[1];
   if (kind !== undefined) return { text, meant: `${kind}:${target}` };
   const server = await findServer(db, organization, target.split('/').at(-1) ?? '');

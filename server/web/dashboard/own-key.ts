@@ -40,8 +40,7 @@ import { ownCallsFact } from './servers.ts';
 
 const notices: Readonly<Record<string, string>> = {
   proved: 'Key saved. The MCP server accepts it. Go back to your assistant and try again.',
-  listed:
-    'Key saved. Go back to your assistant and try again: your first call shows whether it works.',
+  listed: 'Key saved. Go back to your assistant and try again.',
   works: 'The MCP server accepts your key.',
   disconnected: 'Key removed.',
 };
@@ -356,7 +355,7 @@ function entrySection(data: OwnKeyData, frame: Frame): Html {
     : `It is sent to ${place} only.`;
   const tried = hasTool
     ? 'When you save it, Latchkey tries it with a tool that only reads.'
-    : 'When you save it, Latchkey lists the tools of the MCP server with it. Many servers do that with any key, so your first call shows whether it works.';
+    : 'When you save it, Latchkey lists the tools of the MCP server with it.';
   const [error] = errors;
   const fields = html`${hiddenField('place', data.place)}
 ${textField({
@@ -375,7 +374,7 @@ ${textField({
 <ul class="consequences">
 <li>${where}</li>
 <li>Only your own calls to this server use it, including those of applications that act for you.</li>
-<li>${tried}${!isFirst && ' Your current key stays in use until the new one works.'}</li>
+<li>${tried}${!isFirst && ' Your current key is kept until the new one is known to work.'}</li>
 </ul>
 ${
   helpUrl !== null &&

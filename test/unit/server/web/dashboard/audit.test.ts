@@ -116,6 +116,11 @@ test.each([
   ],
   ['key.rotate', 'key:key_gone/key_new', 'user_dora@example.com rotated the API key key_gone'],
   ['something.new', 'x', 'user_dora@example.com did something.new: x'],
+  [
+    'server.try',
+    '/dashboard/:organization/servers/:server/try',
+    'user_dora@example.com tried to open the page /servers/:server/try',
+  ],
 ])('audit log: the sentence of %s', async (action, target, expected) => {
   const { sentences } = await logged({ action, target });
 
@@ -171,7 +176,7 @@ test.each([
   ],
   [
     { actor: 'user_dora' },
-    'user_dora is not an e-mail address: enter a whole address, or an actor such as operator',
+    'user_dora is not an e-mail address: enter a whole address, or an actor such as key:key_… or operator.',
     'user_dora@example.com',
   ],
   [{ actor: 'system' }, 'No entries match.', undefined],
@@ -193,10 +198,13 @@ test.each([
   expect([...linked.values()].find((value) => value === meant)).toBe(meant);
 });
 
-test('audit log: an action that does not occur stays chosen in the form', async () => {
-  const { look } = await logged({ action: 'key.revoke', target: 'key:key_1' });
+test('audit log: an action that does not occur stays chosen in the form, which can be cleared', async () => {
+  const { look, text: whole } = await logged({ action: 'key.revoke', target: 'key:key_1' });
 
   const text = await look({ action: 'key.revok' });
+
+  const clear = '<a href="/dashboard/acme/audit">Clear</a>';
+  expect([whole.includes(clear), text.includes(clear)]).toEqual([false, true]);
 
   expect(text).toMatch(/<option value="key\.revok" selected>/);
 });
