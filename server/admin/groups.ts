@@ -16,6 +16,7 @@ import {
   removeGroupMapping,
   removeGroupMember,
 } from '#db/groups';
+import { shellWord } from '#model/shell-word';
 import { primitiveKinds } from '#model/tool-rights';
 import { randomBase62 } from '#secrets/secrets';
 import { CommandError } from '#config/usage-error';
@@ -393,11 +394,6 @@ async function opens(given: Given, ports: Ports): Promise<string | undefined> {
 }
 
 const everyone = 'to let everyone use it: ';
-
-/** A name in a command that people copy: an MCP server chooses the names of its tools. */
-function shellWord(name: string): string {
-  return /^[\w.-]+$/.test(name) ? name : `'${name.replaceAll("'", String.raw`'\''`)}'`;
-}
 
 export const groupCommands: readonly Command[] = [
   command(groupCreate, {
