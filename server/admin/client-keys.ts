@@ -1,9 +1,9 @@
 // The public keys with which a client proves itself, as a field and as a file.
 
-import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 
-import { CommandError, UsageError } from '#config/usage-error';
+import { readNamedFile } from '#config/named-file';
+import { UsageError } from '#config/usage-error';
 
 const privateMembers = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'];
 
@@ -41,13 +41,7 @@ export function jwksOf(text: string): unknown {
  * @throws {UsageError} when it does not contain a JWK set, or contains a private key
  */
 export function readJwks(file: string): unknown {
-  let text: string;
-  try {
-    text = readFileSync(file, 'utf8');
-  } catch (cause) {
-    throw new CommandError(`--jwks ${file} cannot be read`, undefined, { cause });
-  }
-  const jwks = jwksOf(text);
+  const jwks = jwksOf(readNamedFile({ option: 'jwks', file }));
   const { success, error } = jwksField.safeParse(jwks);
   if (success) return jwks;
   const secret = error.issues.find(({ code }) => code === 'custom');

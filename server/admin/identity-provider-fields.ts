@@ -2,9 +2,9 @@
 import { z } from 'zod';
 
 import { readRoleGroup } from '#accounts/organization-providers';
+import { readNamedSecret } from '#config/named-file';
 import { checkAgainModes, checkIntervals } from '#model/provider-checks';
 import { fields, surfaces, wholeNumber, words, yesOrNo } from './fields.ts';
-import { secretIn } from './upstream-access-commands.ts';
 
 const trust = { name: 'trust', label: 'Trust' };
 
@@ -40,7 +40,7 @@ export const secretField = z
       name: 'client-secret-file',
       value: 'FILE',
       doc: 'a file with the client secret',
-      read: secretIn,
+      read: readNamedSecret,
     },
     control: {
       kind: 'text',

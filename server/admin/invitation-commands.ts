@@ -1,9 +1,8 @@
-import { readFileSync } from 'node:fs';
-
 import { checkBaseUrl } from '#config/base-url';
 import { baseUrl, json, masterKeyFile } from '#config/option';
+import { readNamedFile } from '#config/named-file';
 import type { Input } from '#config/read-options';
-import { CommandError, UsageError } from '#config/usage-error';
+import { UsageError } from '#config/usage-error';
 import { roles } from '#model/roles';
 import { administer, command, type CommandPorts, listCommand, type Command } from './command.ts';
 import { findGroups } from './groups.ts';
@@ -69,7 +68,7 @@ async function inviteListed(
   for (const name of ['note', 'email']) {
     if (input.text(name) !== undefined) throw new UsageError(`--${name} is not for --from`);
   }
-  const wanted = { ...usual, list: textOf(file) };
+  const wanted = { ...usual, list: readNamedFile({ option: 'from', file }) };
   const isPreview = input.flag('preview');
   const invite = isPreview
     ? administer(invitationPreview, wanted, ports)
@@ -106,15 +105,6 @@ const skipWords = {
   invited: 'skipped: invited already',
   repeated: 'skipped: earlier in the file',
 } as const;
-
-function textOf(file: string): string {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch (cause) {
-    const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown reason';
-    throw new CommandError(`--from: ${file} cannot be read (${code})`, undefined, { cause });
-  }
-}
 
 const renewCommand: Command = {
   words: 'invitation renew',

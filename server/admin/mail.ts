@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
 
+import { readNamedSecret } from '#config/named-file';
 import {
   countMails,
   deleteMailServer,
@@ -27,7 +28,6 @@ import {
 } from './operation.ts';
 import { pageOf } from './paging.ts';
 import { AdministrationRefusal, invalidField, notFound } from './refusal.ts';
-import { secretIn } from './upstream-access-commands.ts';
 
 const inOrganization = { organization: fields.organization };
 const serverPath = '/organizations/{organization}/mail-server';
@@ -190,7 +190,7 @@ export const mailServerSet = organizationOperation({
           name: 'password-file',
           value: 'FILE',
           doc: 'a file with the password (default: the stored one, if host, port, user and security stay)',
-          read: secretIn,
+          read: readNamedSecret,
         },
         control: {
           kind: 'text',

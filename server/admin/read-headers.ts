@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs';
 import type { z } from 'zod';
 import type { Option } from '#model/option';
+import { readNamedFile } from '#config/named-file';
 import type { Input } from '#config/read-options';
 import { CommandError, UsageError } from '#config/usage-error';
 import { headerFields } from '#model/fixed-headers';
@@ -12,6 +12,8 @@ export const httpHeaderFile: Option = {
   repeated: true,
   doc: 'a header for every request to the HTTP server, and the file that holds its value',
 };
+
+const isAFile = 'NAME=FILE names a file that holds the value, not the value itself';
 
 /**
  * Reads the fixed headers that were given. The value is the content of the file without the newline at its end. People may
@@ -32,24 +34,13 @@ export function readHeaders(input: Input): GivenHeader[] {
     if (nameProblem !== undefined) {
       throw new UsageError(`--http-header-file: the header name ${nameProblem}`);
     }
-    const value = textOf(file, name).replace(/\r?\n$/, '');
+    const instead = { name: `the file of ${name}`, hint: isAFile };
+    const text = readNamedFile({ option: httpHeaderFile.name, file, instead });
+    const value = text.replace(/\r?\n$/, '');
     const problem = problemOf(headerFields.value, value);
     if (problem === undefined) return { name, value };
     throw new CommandError(`--http-header-file: the value in the file of ${name} ${problem}`);
   });
-}
-
-function textOf(file: string, name: string): string {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch (error) {
-    // Without the error itself, whose message contains what was typed.
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown reason';
-    throw new CommandError(
-      `--http-header-file: the file of ${name} cannot be read (${code})`,
-      'NAME=FILE names a file that holds the value, not the value itself',
-    );
-  }
 }
 
 function problemOf(field: z.ZodType, text: string): string | undefined {

@@ -1,8 +1,8 @@
-import { readFileSync } from 'node:fs';
 import { json, knownBaseUrl, masterKeyFile, outboundHost } from '#config/option';
 import { type Option } from '#model/option';
 import type { Input } from '#config/read-options';
-import { CommandError, UsageError } from '#config/usage-error';
+import { readNamedSecret } from '#config/named-file';
+import { UsageError } from '#config/usage-error';
 import { administer, type Command } from './command.ts';
 import { namedServer, requireUser } from './positionals.ts';
 import { printMade, printRows } from './print.ts';
@@ -91,7 +91,9 @@ export const serverSetAccess: Command = {
         kind: kind ?? 'none',
         ...given('issuer', input.text('issuer')),
         ...given('clientId', input.text('client-id')),
-        ...(secretFile !== undefined && { clientSecret: secretIn(secretFile) }),
+        ...(secretFile !== undefined && {
+          clientSecret: readNamedSecret(secretFile, 'client-secret-file'),
+        }),
         ...(scopes.length > 0 && { scopes: [...scopes] }),
         ...(input.flag('omit-resource') && { omitsResource: true }),
         ...given('keyHeader', input.text('key-header')),
@@ -211,16 +213,4 @@ function forwards(text: string | undefined): { forwardsCaller?: boolean } {
 
 function given(name: string, value: string | undefined) {
   return value === undefined ? {} : { [name]: value };
-}
-
-/** @throws {CommandError} when the file cannot be read or is empty */
-export function secretIn(file: string, option = 'client-secret-file'): string {
-  let secret: string;
-  try {
-    secret = readFileSync(file, 'utf8').trim();
-  } catch (cause) {
-    throw new CommandError(`--${option} ${file} cannot be read`, undefined, { cause });
-  }
-  if (secret === '') throw new CommandError(`--${option} ${file} is empty`);
-  return secret;
 }

@@ -1,8 +1,9 @@
-import { readFileSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { availableParallelism, hostname } from 'node:os';
 import { resolve as absolute } from 'node:path';
 import { OutputFile, OutputStream } from '#activity/call-output';
 import { databasePlace, natsPlace } from '#config/database-place';
+import { readNamedFile } from '#config/named-file';
 import { readOidcOptions } from '#config/oidc-options';
 import type { Input } from '#config/read-options';
 import { readSkillFolders, readStdioServers } from '#config/upstream-options';
@@ -111,24 +112,20 @@ function metricsAddress(input: Input, worker: WorkerProcess | undefined) {
   return { host: bare, port: worker && first !== 0 ? first + worker.number - 1 : first };
 }
 
-/** @throws {UsageError} unless the file describes a client */
+/** @throws {CommandError} if the file cannot be read @throws {UsageError} unless it describes a client */
 function clientDocumentIn(file: string): DocumentedClient {
+  const text = readNamedFile({ option: 'client-metadata-document', file });
   try {
-    return readProvidedDocument(readFileSync(file, 'utf8'));
+    return readProvidedDocument(text);
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
     throw new UsageError(`--client-metadata-document ${file}: ${why}`);
   }
 }
 
-/** @throws {UsageError} if the file cannot be read, or if users other than its owner could write commands into it */
+/** @throws {CommandError} if the file cannot be read @throws {UsageError} if users other than its owner could write commands into it */
 function stdioServersIn(file: string, platform: NodeJS.Platform) {
-  let text: string;
-  try {
-    text = readFileSync(file, 'utf8');
-  } catch (error) {
-    throw new UsageError(`--stdio-servers: ${error instanceof Error ? error.message : file}`);
-  }
+  const text = readNamedFile({ option: 'stdio-servers', file });
   if ((statSync(file).mode & 0o022) !== 0 && platform !== 'win32') {
     throw new UsageError(`--stdio-servers other users can write to ${file}`, `chmod go-w ${file}`);
   }

@@ -1,9 +1,8 @@
-import { readFileSync } from 'node:fs';
-
 import { isSharedIssuer } from '#model/issuers';
 import { checkAgainModes, checkIntervals, type ProviderChecking } from '#model/provider-checks';
+import { readNamedSecret } from './named-file.ts';
 import type { Input } from './read-options.ts';
-import { CommandError, UsageError } from './usage-error.ts';
+import { UsageError } from './usage-error.ts';
 
 /** The upstream OpenID provider that the operator configured. */
 export interface OidcOptions {
@@ -46,7 +45,7 @@ export function readOidcOptions(input: Input): OidcOptions | undefined {
   return {
     issuer,
     clientId,
-    clientSecret: readSecret(file),
+    clientSecret: readNamedSecret(file, 'oidc-client-secret-file'),
     name: input.must('oidc-name'),
     groupsClaim: input.must('oidc-groups-claim'),
     scopes: input.list('oidc-scope'),
@@ -74,17 +73,4 @@ function readInterval(input: Input, option: string, of: keyof typeof checkInterv
   const value = /^\d{1,6}$/.test(text) ? Number(text) : Number.NaN;
   if (value >= least && value <= most) return value;
   throw new UsageError(`--${option} '${text}' is not a number from ${least} to ${most}`);
-}
-
-function readSecret(file: string): string {
-  let secret: string;
-  try {
-    secret = readFileSync(file, 'utf8').trim();
-  } catch (cause) {
-    throw new CommandError(`--oidc-client-secret-file ${file} cannot be read`, undefined, {
-      cause,
-    });
-  }
-  if (secret === '') throw new CommandError(`--oidc-client-secret-file ${file} is empty`);
-  return secret;
 }

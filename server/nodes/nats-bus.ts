@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises';
 import {
   AuthorizationError,
   connect,
@@ -8,6 +7,7 @@ import {
   type Msg,
   type NatsConnection,
 } from '@nats-io/transport-node';
+import { readNamedFile } from '#config/named-file';
 import { CommandError } from '#config/usage-error';
 import { maxMessageBytes } from './link.ts';
 import { NodeLinkError } from './link-stream.ts';
@@ -59,7 +59,7 @@ export class NatsBus implements NodeBus {
     changed: (isConnected: boolean) => void = () => {},
   ): Promise<NatsBus> {
     const { host, username, password, protocol } = new URL(place.url);
-    const credentials = await authenticatorOf(place);
+    const credentials = authenticatorOf(place);
     const connection = await connect({
       servers: host,
       name: 'latchkey',
@@ -155,19 +155,16 @@ export class NatsBus implements NodeBus {
   }
 }
 
-async function authenticatorOf({ credentialsFile }: NatsPlace): Promise<Authenticator | undefined> {
+function authenticatorOf({ credentialsFile }: NatsPlace): Authenticator | undefined {
   if (credentialsFile === undefined) return undefined;
-  const bytes = await readFile(credentialsFile).catch((cause: unknown) => {
-    const why = cause instanceof Error ? cause.message : credentialsFile;
-    throw new CommandError(`the NATS credentials cannot be read: ${why}`, undefined, { cause });
-  });
-  if (!/-----BEGIN NATS USER JWT-----/.test(bytes.toString('latin1'))) {
+  const text = readNamedFile({ option: 'nats-credentials', file: credentialsFile });
+  if (!/-----BEGIN NATS USER JWT-----/.test(text)) {
     throw new CommandError(
       `${credentialsFile} does not hold credentials of a NATS user`,
       'create such a file with nsc generate creds',
     );
   }
-  return credsAuthenticator(bytes);
+  return credsAuthenticator(Buffer.from(text));
 }
 
 function connectionFault(host: string, cause: unknown): CommandError {

@@ -52,6 +52,9 @@ test('client create stores a JWK set, and refuses a file without one', async () 
 
   expect(await clientsOf(admin.stores.db, 'acme')).toMatchObject([{ jwks, secretHint: undefined }]);
 
+  await expect(admin.run(...create, '--jwks', folder.path)).rejects.toThrow(
+    `--jwks ${folder.path} is a folder, not a file`,
+  );
   for (const wrong of ['', '[]', '{"keys":[]}', '{"keys":[{}]}', 'x']) {
     await writeFile(file, wrong);
     await expect(admin.run(...create, '--jwks', file)).rejects.toMatchObject({

@@ -1,8 +1,12 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { findOrganization } from '#server/db/organizations';
 import { findServer } from '#server/db/servers';
 import { administrationWithServer, type Administration } from '#support/administration';
+import { temporaryFolder } from '#support/temporary-folder';
 import { tokenUpstream } from '#support/token-upstream';
 import { findUserByEmail } from '#server/db/people';
 import { replaceUpstreamConnection } from '#server/db/upstream-connections';
@@ -22,10 +26,29 @@ describe('refused with a reason:', () => {
     [
       'a file that is not there',
       ['--client-credentials', '--client-id', 'x', '--client-secret-file', '/no/such'],
-      'cannot be read',
+      '--client-secret-file /no/such does not exist',
+    ],
+    [
+      'a folder in the place of a file',
+      ['--client-credentials', '--client-id', 'x', '--client-secret-file', '.'],
+      '--client-secret-file . is a folder, not a file',
     ],
   ])('%s', async (_, words, reason) => {
     await expect(admin.run('server', 'set-access', 'acme/web', ...words)).rejects.toThrow(reason);
+  });
+
+  test.each([
+    ['no secret', '\n', 'is empty'],
+    ['far more than a secret', 'x'.repeat(4 * 1024 * 1024 + 1), 'is larger than 4 MB'],
+  ])('a file with %s', async (_, text, reason) => {
+    await using folder = await temporaryFolder();
+    const file = join(folder.path, 'secret');
+    writeFileSync(file, text);
+    const words = ['--client-credentials', '--client-id', 'x', '--client-secret-file', file];
+
+    await expect(admin.run('server', 'set-access', 'acme/web', ...words)).rejects.toThrow(
+      `--client-secret-file ${file} ${reason}`,
+    );
   });
 });
 

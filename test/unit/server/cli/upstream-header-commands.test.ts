@@ -107,8 +107,14 @@ describe('refused without repeating what may be a secret:', () => {
     [
       'a value in the place of a file',
       () => [...set, `x-key=${value}`],
-      'file of x-key cannot be read',
+      'file of x-key does not exist',
     ],
+    [
+      'a long value in the place of a file',
+      () => [...set, `x-key=${value.repeat(9)}`],
+      'file of x-key cannot be read (ENAMETOOLONG)',
+    ],
+    ['a folder in the place of a file', () => [...set, 'x-key=.'], 'file of x-key is a folder'],
     ['a value in the place of both', () => [...set, value], 'takes NAME=FILE'],
     ['no file', () => [...set, 'x-key='], 'takes NAME=FILE'],
     ['a whole header', () => [...set, `Key: ${value}=x`], 'is not the name of an HTTP header'],

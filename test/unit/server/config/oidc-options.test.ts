@@ -43,3 +43,11 @@ test.each([
 ])('84: addresses of an issuer of many organizations are never trusted: %s', (issuer) => {
   expect(() => read(issuer, '--oidc-trust-email')).toThrow('--oidc-trust-email cannot be used');
 });
+
+test('a client secret that cannot be read is reported with its option', () => {
+  const missing = ['--oidc-client-secret-file', `${file}.missing`];
+
+  expect(() => read('https://idp.example.com', ...missing)).toThrow(
+    `--oidc-client-secret-file ${file}.missing does not exist`,
+  );
+});

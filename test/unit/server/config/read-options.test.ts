@@ -1,4 +1,7 @@
+import { resolve } from 'node:path';
+
 import { describe, expect, test } from 'vitest';
+import { unreadable } from '#server/config/named-file';
 import { startOptions, variableOf } from '#server/config/option';
 import { type Option } from '#server/model/option';
 import { misspeltVariables, readOptions } from '#server/config/read-options';
@@ -146,4 +149,94 @@ test('a server without options listens on loopback, port 8787, and accepts 4 MiB
   expect([input.must('host'), input.must('port')]).toEqual(['127.0.0.1', '8787']);
   expect(input.must('max-body-bytes')).toBe(String(4 * 1024 * 1024));
   expect(input.flag('demo')).toBe(false);
+});
+
+describe('a file that an option names and that cannot be read is reported with a remedy:', () => {
+  const onLinux = { user: 'latchkey', platform: 'linux' } as const;
+  const copy = (user: string, file: string) =>
+    `copy it to a folder of that user, and delete the copy afterwards: sudo install -o ${user} -m 0600 ${file} FOLDER`;
+  const hidden = { name: 'the file of x-key', hint: 'give a file' };
+  test.each<[string, string, object, Parameters<typeof unreadable>[2], string, string | undefined]>(
+    [
+      [
+        'no permission',
+        'EACCES',
+        { file: '/home/dana/people.csv' },
+        onLinux,
+        '--from /home/dana/people.csv cannot be read: this command runs as the user latchkey, who may not read it',
+        copy('latchkey', '/home/dana/people.csv'),
+      ],
+      [
+        'no permission, in a folder with blanks in its name',
+        'EPERM',
+        { file: "/home/dana/Dana's files/people.csv" },
+        onLinux,
+        "--from /home/dana/Dana's files/people.csv cannot be read: this command runs as the user latchkey, who may not read it",
+        copy('latchkey', String.raw`'/home/dana/Dana'\''s files/people.csv'`),
+      ],
+      [
+        'no permission, for a user without a name',
+        'EACCES',
+        { file: '/p' },
+        { user: undefined, platform: 'linux' },
+        '--from /p cannot be read: this command runs as a user who may not read it',
+        copy('USER', '/p'),
+      ],
+      [
+        'no permission, on Windows',
+        'EACCES',
+        { file: '/p' },
+        { user: 'dana', platform: 'win32' },
+        '--from /p cannot be read: this command runs as the user dana, who may not read it',
+        'let that user read the file',
+      ],
+      [
+        'no permission for a file whose name may be a secret',
+        'EACCES',
+        { file: '/secret', instead: hidden },
+        onLinux,
+        '--from: the file of x-key cannot be read: this command runs as the user latchkey, who may not read it',
+        copy('latchkey', 'FILE'),
+      ],
+      [
+        'a relative path that leads nowhere',
+        'ENOENT',
+        { file: '~/people.csv' },
+        onLinux,
+        '--from ~/people.csv does not exist',
+        `the path leads to ${resolve('~/people.csv')}`,
+      ],
+      [
+        'an absolute path that leads nowhere',
+        'ENOTDIR',
+        { file: '/p/q' },
+        onLinux,
+        '--from /p/q does not exist',
+        'check the path',
+      ],
+      [
+        'a folder',
+        'EISDIR',
+        { file: '/p' },
+        onLinux,
+        '--from /p is a folder, not a file',
+        'name a file',
+      ],
+      [
+        'another fault',
+        'EIO',
+        { file: '/p' },
+        onLinux,
+        '--from /p cannot be read (EIO)',
+        undefined,
+      ],
+    ],
+  )('%s', (_, code, named, runsAs, message, hint) => {
+    const cause = Object.assign(new Error('no'), { code });
+
+    expect(unreadable({ option: 'from', file: '', ...named }, cause, runsAs)).toMatchObject({
+      message,
+      hint,
+    });
+  });
 });
