@@ -1,6 +1,6 @@
 import { checkBaseUrl } from '#config/base-url';
 import { baseUrl, json } from '#config/option';
-import { CommandError, UsageError } from '#config/usage-error';
+import { UsageError } from '#config/usage-error';
 import {
   assistantFileNames,
   assistantFiles,
@@ -67,13 +67,13 @@ const file: Command = {
     const connection = input.must('connection');
     const given = { organization, file: name, connection, groupIds };
     const at = { stores: { ...ports.stores, base }, clock: ports.clock };
-    const made = await administer(deploymentFile, given, at);
+    const made = await administer(
+      deploymentFile,
+      given,
+      at,
+      () => `latchkey-server deployment set ${organization}/SERVER --everyone`,
+    );
     const { fileName, mediaType, places, servers, text } = made;
-    // Such a file would forbid every server.
-    if (servers.length === 0) {
-      const hint = `latchkey-server deployment set ${organization}/SERVER --everyone`;
-      throw new CommandError('no server is installed by default', hint);
-    }
     if (input.flag('json')) {
       const facts = { file: name, file_name: fileName, media_type: mediaType, places, servers };
       return printMade({ ...facts, text }, { json: true, out: ports.out });

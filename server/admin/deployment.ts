@@ -249,10 +249,24 @@ export const deploymentUnpublish = organizationOperation({
 });
 
 /** One group is sent in a query as a text. */
-const groupIdsInQuery = z.preprocess(
-  (given) => (typeof given === 'string' ? [given] : given),
-  z.array(ofGroup.groupId).max(100).default([]),
-);
+const groupIdsInQuery = z
+  .preprocess(
+    (given) => (typeof given === 'string' ? [given] : given),
+    z.array(ofGroup.groupId).max(100).default([]),
+  )
+  .describe('Also the servers for members of these groups; without any, only those for everyone');
+
+export const deploymentSelection = organizationOperation({
+  name: 'deployment.selection',
+  doc: 'List the servers that are installed by default for a selection',
+  onlyReads: true,
+  permission: 'server.manage',
+  input: z.strictObject({ ...inOrganization, groupIds: groupIdsInQuery }),
+  output: z.object({ servers: z.array(z.string()) }),
+  run: async ({ groupIds }, { organization }, ports) => ({
+    servers: (await installedFor(organization, groupIds, ports)).map(({ name }) => name),
+  }),
+});
 
 export const deploymentFile = organizationOperation({
   name: 'deployment.file',
@@ -266,9 +280,7 @@ export const deploymentFile = organizationOperation({
       .enum(connections)
       .default('direct')
       .describe('Whether assistants connect themselves, or start the installed command latchkey'),
-    groupIds: groupIdsInQuery.describe(
-      'Also the servers for members of these groups; without any, only those for everyone',
-    ),
+    groupIds: groupIdsInQuery,
   }),
   output: z
     .object({
@@ -281,27 +293,30 @@ export const deploymentFile = organizationOperation({
     })
     .meta({ id: 'DeploymentFile' }),
   async run({ file, connection, groupIds }, { organization }, ports) {
-    const plan = await planOf(organization, { connection, groupIds }, ports);
-    const { fileName, mediaType, places, write } = assistantFiles[file];
-    const servers = plan.servers.map(({ name }) => name);
-    return { file, fileName, mediaType, places: [...places], servers, text: write(plan) };
+    const { base } = ports;
+    if (base === undefined) throw new Error('no public URL');
+    const servers = await installedFor(organization, groupIds, ports);
+    const { fileName, mediaType, places, needsServers, write } = assistantFiles[file];
+    if (needsServers && servers.length === 0) {
+      const why = `no server is installed by default for this selection, so ${fileName} would contain none: first choose where servers are installed`;
+      throw new AdministrationRefusal('conflict', why);
+    }
+    const { name } = organization;
+    const address = registryUrl(base, name);
+    const text = write({ base, registryUrl: address, organization: name, connection, servers });
+    const names = servers.map((server) => server.name);
+    return { file, fileName, mediaType, places: [...places], servers: names, text };
   },
 });
 
-/** @throws {AdministrationRefusal} */
-async function planOf(
-  { id, name: organization }: { readonly id: string; readonly name: string },
-  {
-    connection,
-    groupIds,
-  }: { readonly connection: DeploymentPlan['connection']; readonly groupIds: readonly string[] },
-  { db, base }: Pick<AdministrationPorts, 'db' | 'base'>,
-): Promise<DeploymentPlan> {
-  if (base === undefined) throw new Error('no public URL');
+/** The servers that are installed for everyone, and those for members of these groups. @throws {AdministrationRefusal} */
+async function installedFor(
+  { id }: { readonly id: string },
+  groupIds: readonly string[],
+  { db }: Pick<AdministrationPorts, 'db'>,
+): Promise<DeploymentPlan['servers']> {
   if (!(await areGroupsOf(db, id, groupIds))) throw unknownGroup();
-  const servers = await listInstalled(db, id, groupIds);
-  const address = registryUrl(base, organization);
-  return { base, registryUrl: address, organization, connection, servers };
+  return listInstalled(db, id, groupIds);
 }
 
 export const deploymentOperations: readonly Operation[] = [
@@ -310,5 +325,6 @@ export const deploymentOperations: readonly Operation[] = [
   deploymentSet,
   deploymentPublish,
   deploymentUnpublish,
+  deploymentSelection,
   deploymentFile,
 ];

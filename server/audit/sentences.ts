@@ -111,6 +111,7 @@ export const auditSentences = {
   'deployment.list': ['listed', 'list', 'where servers are installed'],
   'deployment.publish': ['published', 'publish', 'the server {server}'],
   'deployment.read': ['viewed', 'view', 'where {server} is installed'],
+  'deployment.selection': ['listed', 'list', 'the servers that are installed by default'],
   'deployment.set': ['changed', 'change', 'where {server} is installed'],
   'deployment.unpublish': ['stopped publishing', 'stop publishing', 'the server {server}'],
   'device.list': ['listed', 'list', 'the devices of {person}'],

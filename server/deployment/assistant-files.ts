@@ -27,6 +27,8 @@ export interface AssistantFile {
   readonly places: readonly string[];
   /** What it does, in a sentence. */
   readonly effect: string;
+  /** Whether it is about the servers that are installed by default: without any, it would forbid them all, or be empty. */
+  readonly needsServers: boolean;
   readonly write: (plan: DeploymentPlan) => string;
 }
 
@@ -44,6 +46,7 @@ export const assistantFiles = {
       'Windows: C:\\Program Files\\ClaudeCode\\managed-mcp.json',
     ],
     effect: 'Claude Code uses these servers and no others.',
+    needsServers: true,
     write: (plan) => pretty({ mcpServers: byName(plan, entryOf) }),
   },
   'claude-code-lists': {
@@ -57,6 +60,7 @@ export const assistantFiles = {
     ],
     effect:
       'People can add only servers of this organization. List what is never allowed in deniedMcpServers. Merge the file with the existing settings.',
+    needsServers: true,
     write: (plan) =>
       pretty({
         allowManagedMcpServersOnly: true,
@@ -77,6 +81,7 @@ export const assistantFiles = {
       'Windows: %APPDATA%\\Code\\User\\mcp.json',
     ],
     effect: 'Adds these servers for one person. Merge the file with the existing one.',
+    needsServers: true,
     write: (plan) => pretty({ servers: byName(plan, typedEntryOf) }),
   },
   'vscode-policy': {
@@ -85,6 +90,7 @@ export const assistantFiles = {
     mediaType: jsonType,
     places: ['Linux: /etc/vscode/policy.json'],
     effect: 'VS Code runs only servers that this organization published in its registry.',
+    needsServers: false,
     write: (plan) => pretty(vscodePolicies(plan)),
   },
   'vscode-policy-windows': {
@@ -93,6 +99,7 @@ export const assistantFiles = {
     mediaType: 'text/plain',
     places: ['Windows: imported into the registry, or as a group policy'],
     effect: 'VS Code runs only servers that this organization published in its registry.',
+    needsServers: false,
     write: registryFile,
   },
   'vscode-policy-macos': {
@@ -101,6 +108,7 @@ export const assistantFiles = {
     mediaType: 'application/x-apple-aspen-config',
     places: ['macOS: a configuration profile, distributed by your device management'],
     effect: 'VS Code runs only servers that this organization published in its registry.',
+    needsServers: false,
     write: configurationProfile,
   },
   codex: {
@@ -109,6 +117,7 @@ export const assistantFiles = {
     mediaType: 'application/toml',
     places: ['Linux and macOS: /etc/codex/config.toml', 'For one person: ~/.codex/config.toml'],
     effect: 'Adds these servers. Merge the file with the existing settings.',
+    needsServers: true,
     write: codexConfiguration,
   },
   cursor: {
@@ -117,6 +126,7 @@ export const assistantFiles = {
     mediaType: jsonType,
     places: ['~/.cursor/mcp.json', 'Windows: %USERPROFILE%\\.cursor\\mcp.json'],
     effect: 'Adds these servers for one person. Merge the file with the existing one.',
+    needsServers: true,
     write: (plan) => pretty({ mcpServers: byName(plan, entryOf) }),
   },
   links: {
@@ -126,6 +136,7 @@ export const assistantFiles = {
     places: ['For your intranet or an e-mail'],
     effect:
       'For each server: a link that adds it to Cursor, one for VS Code, the command for Claude Code, and the address of its bundle (.mcpb).',
+    needsServers: true,
     write: (plan) => pretty(plan.servers.map(({ name, title }) => linksOf(plan, { name, title }))),
   },
 } as const satisfies Readonly<Record<string, AssistantFile>>;

@@ -1,7 +1,12 @@
 import { isIP } from 'node:net';
 import type { FastifyReply } from 'fastify';
 
-import { deploymentFile, deploymentList, type DeploymentView } from '#admin/deployment';
+import {
+  deploymentFile,
+  deploymentList,
+  deploymentSelection,
+  type DeploymentView,
+} from '#admin/deployment';
 import { groupList } from '#admin/groups';
 import { settingsRead } from '#admin/organizations';
 import { notFound } from '#admin/refusal';
@@ -100,7 +105,8 @@ const showDeploy: PageHandler = async (visit, request, reply, { base, ports }) =
   const { items, total } = await perform(deploymentList, { page, limit });
   const { items: groups } = await perform(groupList);
   const selection = selectionIn(request, groups);
-  const { servers } = await perform(deploymentFile, { file: 'links', ...selection });
+  const { groupIds } = selection;
+  const { servers } = await perform(deploymentSelection, { groupIds });
   const plan: DeploymentPlan = {
     base,
     registryUrl: registryUrl(base, organization),
@@ -152,10 +158,7 @@ const sendFile: PageHandler = async (visit, request, reply): Promise<FastifyRepl
   const file = assistantFileNames.find((name) => name === request.params['file']);
   if (!file) throw notFound('file');
   const selection = selectionIn(request, groups);
-  const made = await visit.perform(deploymentFile, { file, ...selection });
-  // It would forbid every server.
-  if (made.servers.length === 0 && !isPolicy(file)) throw notFound('file');
-  const { fileName, mediaType, text } = made;
+  const { fileName, mediaType, text } = await visit.perform(deploymentFile, { file, ...selection });
   return reply
     .headers({
       'Content-Type': `${mediaType}; charset=utf-8`,
@@ -165,11 +168,6 @@ const sendFile: PageHandler = async (visit, request, reply): Promise<FastifyRepl
     })
     .send(text);
 };
-
-/** Whether a file says the same whichever servers are chosen. */
-function isPolicy(file: string): boolean {
-  return file.startsWith('vscode-policy');
-}
 
 interface DeployPageData {
   readonly home: string;
@@ -241,14 +239,14 @@ ${warning && html`<p class="notice warning" role="status">${warning}</p>`}
 <p class="help" dir="auto">${words}</p>
 <ul class="rows">
 ${assistantFileNames.map((name) => {
-  const { title, fileName, effect, places } = assistantFiles[name];
+  const { title, fileName, effect, places, needsServers } = assistantFiles[name];
   return html`<li>
 <div>
 <strong>${title}</strong>
 <p class="help">${effect}</p>
 <p class="help">${places.map((place, index) => html`${index > 0 && html`<br>`}${place}`)}</p>
 </div>
-${(length > 0 || isPolicy(name)) && html`<a class="button" href="${home}/files/${name}?${query}" download="${fileName}" aria-label="Download ${fileName}: ${title}">Download</a>`}
+${(length > 0 || !needsServers) && html`<a class="button" href="${home}/files/${name}?${query}" download="${fileName}" aria-label="Download ${fileName}: ${title}">Download</a>`}
 </li>`;
 })}
 </ul>

@@ -87,7 +87,7 @@ const besides: Record<string, object> = {
   'organization.change-settings': { openClientsAllowed: false },
   'deployment.set': { install: 'everyone' },
   'deployment.publish': { description: 'Everything' },
-  'deployment.file': { file: 'claude-code' },
+  'deployment.file': { file: 'vscode-policy' },
 };
 
 const asked = (operation: Operation, things: Readonly<Record<string, string>>) => {

@@ -18,6 +18,7 @@ await command(['organization', 'create', 'other']);
 await command(['server', 'create', 'acme/sales', ...upstream]);
 await command(['server', 'create', 'acme/payroll', '--demo']);
 await command(['server', 'create', 'other/theirs', '--demo']);
+await command(['organization', 'create', 'empty']);
 await command(['group', 'create', 'acme', 'finance']);
 await command(['deployment', 'set', 'acme/sales', '--everyone']);
 await command(['deployment', 'set', 'acme/payroll', '--group', 'finance']);
@@ -30,6 +31,10 @@ const client = z
   .parse(await json('client', 'create', 'acme/sales', '--name', 'c', '--scope', 'mcp:tools:read'));
 const inAcme = (role: 'admin' | 'member') => ({ organization: 'acme', role }) as const;
 const admin = await callingPerson(server, 'admin@acme.example', inAcme('admin'));
+const emptyAdmin = await callingPerson(server, 'admin@empty.example', {
+  organization: 'empty',
+  role: 'admin',
+});
 const member = await callingPerson(server, 'member@acme.example', inAcme('member'));
 
 test.each(assistantFileNames)(
@@ -70,3 +75,30 @@ test('216: deployment: only administrators get files, the same as from the comma
   expect((await admin.ask('/acme/deployment/files/passwd')).status).toBe(422);
   expect((await admin.ask('/other/deployment/files/claude-code')).status).toBe(404);
 });
+
+const isPolicy = (name: string) => name.startsWith('vscode-policy');
+
+test.each(assistantFileNames.filter((name) => !isPolicy(name)))(
+  'deployment: without servers, the file %s is refused, with what to do',
+  async (name) => {
+    const answer = await emptyAdmin.ask(`/empty/deployment/files/${name}`);
+
+    expect(answer.status).toBe(409);
+    expect(await answer.text()).toContain('no server is installed by default for this selection');
+    await expect(
+      command(['deployment', 'file', name, 'empty', '--base-url', base]),
+    ).rejects.toThrow('deployment set empty/SERVER --everyone');
+  },
+);
+
+test.each(assistantFileNames.filter(isPolicy))(
+  'deployment: the policy %s is made without servers, too',
+  async (name) => {
+    const answer = await emptyAdmin.ask(`/empty/deployment/files/${name}`);
+
+    expect(answer.status).toBe(200);
+    expect(await command(['deployment', 'file', name, 'empty', '--base-url', base])).toContain(
+      `${base}/registry/empty`,
+    );
+  },
+);

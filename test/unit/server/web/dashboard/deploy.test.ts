@@ -37,7 +37,8 @@ test('deploy: a server is installed for nobody by default, then for a group, the
   expect(before).toContain('No server is installed by default for this choice,');
   expect(before).not.toContain('/files/claude-code');
   expect(before).toContain('/files/vscode-policy');
-  expect(ofNobody.status).toBe(404);
+  expect(ofNobody.status).toBe(409);
+  expect(ofNobody.text).toContain('No server is installed by default for this selection,');
   expect(JSON.parse(ofGroup).mcpServers.sales).toMatchObject({ command: 'latchkey' });
   expect(JSON.parse(ofEveryone.text).mcpServers.sales).toMatchObject({ type: 'http' });
   expect(page).toContain('1 server in each file: sales.');
