@@ -9,6 +9,7 @@ import { nearest } from 'latchkey-mcp/suggest';
 import { exportAudit } from '#audit/export-audit';
 import { auditSentences } from '#audit/sentences';
 import { listAuditActions, listAuditEvents, type StoredAuditEvent } from '#db/audit';
+import { findMember, findUserByEmail } from '#db/people';
 import { json } from '#config/option';
 import { type Option } from '#model/option';
 import type { Input } from '#config/read-options';
@@ -181,7 +182,11 @@ const listCommand: Command = {
     }));
     const isJson = input.flag('json');
     printRows(rows, { json: isJson, empty: 'no matching events', out });
-    const hint = isJson || rows.length > 0 ? undefined : unknownFilter(wanted, rest);
+    if (isJson || rows.length > 0) return;
+    const hint =
+      unknownFilter(wanted, rest) ??
+      (await strangePerson(input, ports.stores)) ??
+      (await targetHint(wanted.target, ports.stores));
     if (hint !== undefined) out(`hint: ${hint}`);
   },
 };
@@ -202,6 +207,23 @@ function unknownFilter(
   )
     return undefined;
   return `--actor '${actor}' is neither an e-mail address nor an actor such as key:key_… or operator`;
+}
+
+/** Says that the actor who was named by address is no member, if so. Only their events as a member would be found. */
+async function strangePerson(input: Input, stores: Stores): Promise<string | undefined> {
+  const [name] = input.positionals;
+  const who = input.text('actor') ?? '';
+  if (name === undefined || !who.includes('@')) return undefined;
+  const { id } = await namedOrganization(name, stores);
+  const isMember = await findMember(stores.db, id, (await requireUser(who, stores)).id);
+  return isMember ? undefined : `${who} is not a member of ${name}`;
+}
+
+/** How to name a person as a target, if an address was given. */
+async function targetHint(target = '', { db }: Pick<Stores, 'db'>): Promise<string | undefined> {
+  if (!target.includes('@')) return undefined;
+  const user = await findUserByEmail(db, target);
+  return `people are targets by their ID: --target user:${user?.id ?? 'ID'}`;
 }
 
 const exportCommand: Command = {

@@ -7,10 +7,17 @@ import type { Input } from '#config/read-options';
 import { UsageError } from '#config/usage-error';
 import { callIdAt } from '#db/calls';
 import { watermarkAt } from '#db/find-calls';
-import { findMember, findUserByEmail } from '#db/people';
 import { callEnds, upstreamAccounts } from '#model/calls';
 import type { Option } from '#model/option';
-import { callExport, callList, callRead, type callViewSchema, mostALimit } from './calls.ts';
+import { shellWord } from '#model/shell-word';
+import {
+  callExport,
+  callList,
+  callRead,
+  type callViewSchema,
+  isKnownAddress,
+  mostALimit,
+} from './calls.ts';
 import { administer, type Command, type CommandPorts } from './command.ts';
 import { tellMissing } from './missing-calls.ts';
 import { type Ports, findListed, namedOrganization } from './positionals.ts';
@@ -159,16 +166,24 @@ async function firstCalls(
   return items;
 }
 
-/** Why no calls match, if no member has the address that was given. */
-async function unknownPerson(
-  { organization, person = '' }: { organization: string; person?: string | undefined },
-  { stores }: Ports,
-): Promise<string | undefined> {
-  if (!person.includes('@')) return undefined;
-  const { id } = await namedOrganization(organization, stores);
-  const user = await findUserByEmail(stores.db, person);
-  if (user && (await findMember(stores.db, id, user.id))) return undefined;
-  return `no member of ${organization} has the address ${person}`;
+const noCalls = 'no matching calls';
+
+/** Why no calls match, and what may find some. */
+async function whyNone(input: Input, organization: string, { stores, clock }: Ports) {
+  const person = input.text('person') ?? '';
+  if (person.includes('@')) {
+    const { id } = await namedOrganization(organization, stores);
+    if ((await isKnownAddress(person, id, { db: stores.db, clock })) === false) {
+      return `no member of ${organization} has the address ${person}, and no recorded call does: check the spelling; calls with a pseudonym have no address`;
+    }
+  }
+  for (const option of ['tool', 'application']) {
+    const text = input.text(option);
+    if (text !== undefined && !text.includes('*')) {
+      return `--${option} takes the whole name; --${option} ${shellWord(`${text}*`)} finds all that begin with it`;
+    }
+  }
+  return input.isGiven('since') ? undefined : 'only the last 7 days were searched; see --since';
 }
 
 const followEveryMs = 1000;
@@ -191,8 +206,9 @@ const listCommand: Command = {
     if (!input.flag('follow')) {
       const isJson = input.flag('json');
       const rows = isJson ? items.map(printedCall) : items.map(tableRow);
-      printRows(rows, { json: isJson, empty: 'no matching calls', out });
-      const hint = isJson || rows.length > 0 ? undefined : await unknownPerson(filter, ports);
+      printRows(rows, { json: isJson, empty: noCalls, out });
+      if (isJson || rows.length > 0) return;
+      const hint = await whyNone(input, filter.organization, ports);
       return hint === undefined ? undefined : out(`hint: ${hint}`);
     }
     const print = (calls: readonly CallView[]) => {
@@ -260,14 +276,22 @@ const exportCommand: Command = {
   endsWithReader: true,
   async run(input, { out, tell, ...ports }) {
     const format = input.flag('csv') ? 'csv' : 'jsonl';
-    const wanted = { ...(await filterOf(input, ports)), format };
-    const { query, missing } = await administer(callExport, wanted, ports);
+    const filter = await filterOf(input, ports);
+    const { query, missing } = await administer(callExport, { ...filter, format }, ports);
     tellMissing(missing, tell);
+    let lines = 0;
     for await (const piece of exportCalls(query, format, ports.stores.db)) {
-      piece.trimEnd().split(/\r?\n/).forEach(out);
+      for (const line of piece.trimEnd().split(/\r?\n/)) {
+        out(line);
+        lines += 1;
+      }
       // SQLite answers within the same turn, in which the reader cannot be seen to disconnect.
       await afterOtherWork();
     }
+    if (lines > (format === 'csv' ? 1 : 0)) return;
+    tell(noCalls);
+    const hint = await whyNone(input, filter.organization, ports);
+    if (hint !== undefined) tell(`hint: ${hint}`);
   },
 };
 

@@ -6,7 +6,7 @@ import { failureOf } from '#activity/sentences';
 import { writtenAtMs } from '#db/calls';
 import { type CallFilter, findCall, searchCalls, watermarkAt } from '#db/find-calls';
 import type { Organization } from '#db/organizations';
-import { findUserByEmail } from '#db/people';
+import { findMember, findUserByEmail } from '#db/people';
 import { listNames } from '#db/collections';
 import { findServer, findServerById } from '#db/servers';
 import type { Db } from '#db/transaction';
@@ -21,7 +21,13 @@ import { emailKey } from '#model/email';
 import type { Role } from '#model/roles';
 import { fields, wholeNumber, words } from './fields.ts';
 import { gapViewSchema, missingCalls } from './missing-calls.ts';
-import { type Actor, mayDo, organizationOperation, type Operation } from './operation.ts';
+import {
+  type Actor,
+  type AdministrationPorts,
+  mayDo,
+  organizationOperation,
+  type Operation,
+} from './operation.ts';
 import { AdministrationRefusal, notFound } from './refusal.ts';
 
 export const mostALimit = 200;
@@ -184,6 +190,25 @@ export async function callsAt(
   // Calls are recorded under the name that the member gives it.
   const member = await findServerById(db, renamed.member);
   return { endpoint: id, target: member?.target.id, names: [renamed.name] };
+}
+
+/**
+ * Whether a filter by this address can select anything: a member has it, or a recorded call does, as those of people who left.
+ * `undefined` if finding out takes too long.
+ */
+export async function isKnownAddress(
+  address: string,
+  organizationId: string,
+  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
+): Promise<boolean | undefined> {
+  const filter = await selectedPerson(address, db);
+  if (filter.person !== undefined && (await findMember(db, organizationId, filter.person))) {
+    return true;
+  }
+  const watermarkMs = watermarkAt(clock.now());
+  const found = await searchCalls(db, { organizationId, filter, limit: 1, watermarkMs });
+  if (found.calls.length > 0) return true;
+  return found.stoppedAt === undefined ? false : undefined;
 }
 
 /**

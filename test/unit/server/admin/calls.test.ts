@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 
 import { exportCalls } from '#server/activity/export-calls';
-import { callExport, callList, callRead } from '#server/admin/calls';
+import { callExport, callList, callRead, isKnownAddress } from '#server/admin/calls';
 import { operator, perform } from '#server/admin/operation';
 import { findCommand } from '#server/cli/find-command';
 import { readOptions } from '#server/config/read-options';
@@ -238,6 +238,24 @@ test('calls of a deleted account are found by the address that they carry, by th
   expect(await tools({ person, tool: 'refund_l*' }, 'owner')).toEqual(['refund_list']);
   expect(await tools({ organization: 'other', person }, 'other')).toEqual([]);
   await expect(tools({ person }, 'viewer')).rejects.toMatchObject({ code: 'forbidden' });
+});
+
+test.each([
+  ['of a member without calls', 'p2@example.com', true],
+  ['of a person whose account was deleted, but not their calls', 'P3@example.com', true],
+  ['of a person who left and has no calls', 'p4@example.com', false],
+  ['of a person of another organization', 'p5@example.com', false],
+  ['that nobody has', 'p33@example.com', false],
+])('an address is known or not: one %s', async (_, address, isKnown) => {
+  const { at } = await withCalls();
+  await using __ = at;
+  await deleteUser(at.stores.db, 'user_3');
+  await deleteUser(at.stores.db, 'user_4');
+  const { id = '' } = (await findOrganization(at.stores.db, 'acme')) ?? {};
+  // Far later than the calls that have it.
+  at.clock.advance(90 * 86_400);
+
+  expect(await isKnownAddress(address, id, at.ports)).toBe(isKnown);
 });
 
 test.each([

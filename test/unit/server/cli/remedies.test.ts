@@ -40,14 +40,42 @@ describe('what was not found is followed by the command that lists it', () => {
 test.each([
   ['audit list acme --action key.crate', 'did you mean key.create?'],
   ['audit list acme --actor typo', "--actor 'typo' is neither an e-mail address nor an actor"],
+  ['audit list acme --actor eve@example.com', 'eve@example.com is not a member of acme'],
+  [
+    'audit list acme --target dana@example.com',
+    'people are targets by their ID: --target user:user_',
+  ],
+  [
+    'audit list acme --target ghost@example.com',
+    'people are targets by their ID: --target user:ID',
+  ],
   ['call list acme --person typo@example.com', 'no member of acme has the address typo@example'],
+  ['call list acme --person eve@example.com', 'no member of acme has the address eve@example.com'],
+  ['call list acme --tool refund', "--tool 'refund*' finds all that begin with it"],
+  ['call list acme --application Claude', "--application 'Claude*' finds all that begin with it"],
+  ['call list acme --person dana@example.com', 'only the last 7 days were searched'],
 ])('an empty list is explained: %s', async (line, words) => {
   await using admin = await terminal();
+  await admin.run(...'organization create other'.split(' '));
+  await admin.run(...'user create eve@example.com --organization other --role owner'.split(' '));
 
   const lines = await admin.run(...line.split(' '));
 
   expect(lines.at(-1)).toMatch(/^hint: /);
   expect(lines.at(-1)).toContain(words);
+});
+
+test('an empty export is explained on stderr, and its CSV keeps the names of columns', async () => {
+  await using admin = await terminal();
+  const line = 'call export acme --csv --person typo@example.com';
+
+  const lines = await admin.run(...line.split(' '));
+
+  expect(lines).toEqual([expect.stringMatching(/^at,/)]);
+  expect(admin.told).toEqual([
+    'no matching calls',
+    expect.stringContaining('hint: no member of acme has the address typo@example.com'),
+  ]);
 });
 
 test.each([
