@@ -6,6 +6,7 @@ import type { PasswordHashing } from '#accounts/passwords';
 import { everyRefusal } from '#audit/counted-refusals';
 import type { Awaitable } from '#model/awaitable';
 import type { EpochSeconds } from '#model/clock';
+import { mailServerUrl } from '#mail/mail-session';
 import { json } from '#config/option';
 import { type Option } from '#model/option';
 import type { Input } from '#config/read-options';
@@ -78,11 +79,14 @@ function hostHint({ fields }: AdministrationRefusal, input: Given): string | und
   const found = fields.find(({ problem }) => isHostFault(problem));
   const text = found && input[found.field];
   if (typeof text !== 'string') return undefined;
-  const url = URL.parse(text);
+  const { port } = input;
+  // The host of a mail server is a field of its own, beside its port.
+  const url = typeof port === 'number' ? mailServerUrl({ host: text, port }) : URL.parse(text);
   const host = url?.hostname ? hostAndPort(url) : text;
   const allow = `if it is in your network: latchkey-server outbound allow ${host}`;
-  if (isIP(url?.hostname ?? text) !== 0) return allow;
-  return `check the spelling, and DNS with latchkey-server doctor --reach ${url?.hostname ?? text}; ${allow}`;
+  const name = (url?.hostname || text).replace(/^\[(.*)\]$/, '$1');
+  if (isIP(name) !== 0) return allow;
+  return `check the spelling, and DNS with latchkey-server doctor --reach ${name}; ${allow}`;
 }
 
 /** The columns to print: fields under their wire names or, under names of their own, fields or computed values. */

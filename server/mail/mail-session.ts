@@ -7,6 +7,7 @@ import { redact } from 'latchkey-mcp/safe-text';
 import {
   answerLookup,
   checkedAddresses,
+  hostAndPort,
   isNamed,
   hostFault,
   OutboundError,
@@ -64,9 +65,10 @@ export function mailSecurityProblem(
   allowedHosts: readonly string[],
 ): string | undefined {
   if (security !== 'none') return undefined;
-  return isNamed(mailServerUrl({ host, port }), allowedHosts)
+  const url = mailServerUrl({ host, port });
+  return isNamed(url, allowedHosts)
     ? undefined
-    : 'must be encrypted, unless the operator of Latchkey allows the host';
+    : `must be encrypted, unless the operator of Latchkey allows the host: latchkey-server outbound allow ${hostAndPort(url)}`;
 }
 
 /** The host and port of a mail server, in the form that `checkedAddresses` takes. */

@@ -90,6 +90,23 @@ test.each([
   await expect(admin.run(...line.split(' '))).rejects.toThrow(message);
 });
 
+test.each([
+  ['10.0.0.9', '25', '10.0.0.9:25'],
+  ['fd00::9', '443', '[fd00::9]:443'],
+])('a mail server at %s may be allowed with its port', async (host, port, allowed) => {
+  await using admin = await terminal();
+  const words = ['mail', 'set-server', 'acme', '--host', host, '--port', port];
+  const set = (security: string) =>
+    admin.run(...words, '--from', 'a@example.com', '--security', security);
+
+  await expect(set('starttls')).rejects.toMatchObject({
+    hint: `if it is in your network: latchkey-server outbound allow ${allowed}`,
+  });
+  await expect(set('none')).rejects.toThrow(
+    `--security must be encrypted, unless the operator of Latchkey allows the host: latchkey-server outbound allow ${allowed}`,
+  );
+});
+
 test('agent revoke takes the name of the agent, as the other commands do', async () => {
   await using admin = await terminal();
   await admin.run('agent', 'create', 'acme/office');
