@@ -30,7 +30,7 @@ import {
   serverUpdate,
   type ServerView,
 } from './servers.ts';
-import { unlistedHint } from './unlisted-names.ts';
+import { findUnlisted, unlistedHint } from './unlisted-names.ts';
 import type { GivenHeader } from './upstream-headers.ts';
 import { checkBaseUrl } from '#config/base-url';
 
@@ -241,7 +241,10 @@ export const serverHideToolsCommand: Command = {
     const isJson = input.flag('json');
     printMade(facts, { json: isJson, out });
     if (!isChange || isJson) return;
-    const shown = before.hiddenTools.filter((name) => !hiddenTools.includes(name));
+    const released = before.hiddenTools.filter((name) => !hiddenTools.includes(name));
+    const { unlisted: never, isListKnown } = await findUnlisted(at, released, ports);
+    // A name that the server has not listed was misspelt, and stood for nothing.
+    const shown = isListKnown ? released.filter((name) => !never.includes(name)) : released;
     if (shown.length > 0) out(`hint: shown again: ${shown.join(', ')}`);
     const unlisted = await unlistedHint(at, hiddenTools, ports);
     if (unlisted !== undefined) out(`hint: ${unlisted}`);

@@ -143,6 +143,15 @@ describe('server hide-tools', () => {
     ]);
   });
 
+  test('does not say that it shows what the server has not listed', async () => {
+    await using at = await hiding();
+    await list(at.admin, 'b', 'c');
+
+    const lines = await at.admin.run(...argv, '--none');
+
+    expect(lines.filter((line) => line.startsWith('hint:'))).toEqual(['hint: shown again: b']);
+  });
+
   test('refuses --tool together with --none', async () => {
     await using at = await hiding();
 
