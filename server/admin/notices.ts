@@ -41,6 +41,7 @@ const ofReader = {
 
 const noticesViewSchema = z
   .object({
+    userId: z.string().describe('Whose they are'),
     frequency: z.enum(frequencies),
     kinds: z
       .array(z.enum(attentionKindNames))
@@ -78,7 +79,7 @@ async function readerOf(
 }
 
 async function toView(
-  { email, role }: Awaited<ReturnType<typeof readerOf>>,
+  { id: userId, email, role }: Awaited<ReturnType<typeof readerOf>>,
   choice: NoticeChoice | undefined,
   { id }: Organization,
   { db }: Pick<AdministrationPorts, 'db'>,
@@ -86,6 +87,7 @@ async function toView(
   const seen = attentionKindsOf(role);
   const chosen: readonly string[] = choice?.kinds ?? [];
   return {
+    userId,
     frequency: choice?.frequency ?? 'never',
     kinds: attentionKindNames.filter((kind) => chosen.includes(kind)),
     offered: mailedKinds.filter((kind) => seen.includes(kind)),
@@ -160,6 +162,10 @@ export const noticesSet = organizationOperation({
       }),
   }),
   output: noticesViewSchema,
+  target(given, output) {
+    const userId = output?.userId ?? given.userId;
+    return userId && `user:${userId}`;
+  },
   async run({ userId, frequency, kinds }, { organization, actor }, ports) {
     const { db, clock } = ports;
     const reader = await readerOf(userId, actor, organization, ports);

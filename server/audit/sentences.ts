@@ -219,7 +219,7 @@ export const auditSentences = {
   'people.read': ['viewed', 'view', 'the people'],
   'notice.manage': ['managed', 'manage', 'their notices'],
   'notice.read': ['viewed', 'view', 'their notices'],
-  'notice.set': ['changed', 'change', 'which notices they get'],
+  'notice.set': ['changed', 'change', 'which notices {person} gets'],
   'outbound.allow': ['allowed', 'allow', 'requests to {detail}'],
   'outbound.list': ['listed', 'list', 'the allowed outbound hosts'],
   'outbound.remove': ['stopped allowing', 'stop allowing', 'requests to {detail}'],

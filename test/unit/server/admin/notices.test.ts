@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { noticesRead, noticesSet } from '#server/admin/notices';
 import { operator } from '#server/admin/operation';
 import { administered, type Administered } from '#support/administered';
+import { newestEvents } from '#support/newest-events';
 
 const organization = 'acme';
 let at: Administered;
@@ -33,4 +34,10 @@ test('notices: a person chooses for themselves, the operator for anyone, and nob
   expect(await at.perform(noticesRead, { organization }, lee)).toMatchObject({
     frequency: 'never',
   });
+  const target = `user:${userId}`;
+  expect(await newestEvents(at.stores.db, 3)).toMatchObject([
+    { actor: 'operator', action: 'notice.set', target, outcome: 'done' },
+    { actor: target, action: 'notice.set', target, outcome: 'done' },
+    { actor: 'operator', action: 'notice.set', target: 'user:user_x', outcome: 'refused' },
+  ]);
 });
