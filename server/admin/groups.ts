@@ -1,3 +1,4 @@
+import { nearest } from 'latchkey-mcp/suggest';
 import { z } from 'zod';
 
 import { type AdministrationPorts, organizationOperation, type Operation } from './operation.ts';
@@ -6,6 +7,7 @@ import { fields, surfaces, words } from './fields.ts';
 import {
   listGroups,
   insertGroup,
+  isSameName,
   deleteGroup,
   listGroupMappings,
   listGroupMembers,
@@ -164,7 +166,7 @@ export const groupCreate = organizationOperation({
   async run({ name }, { organization }, ports) {
     const id = `group_${randomBase62(16)}`;
     const made = { id, organizationId: organization.id, name, createdAt: ports.clock.now() };
-    if (!(await insertGroup(ports.db, made))) throw taken();
+    if (!(await insertGroup(ports.db, made))) throw await taken(name, organization.id, ports);
     return ownGroup(organization.id, id, ports);
   },
 });
@@ -179,7 +181,8 @@ const groupRename = organizationOperation({
   target: groupTarget,
   async run({ groupId, name }, { organization }, ports) {
     await ownGroup(organization.id, groupId, ports);
-    if (!(await renameGroup(ports.db, organization.id, groupId, name))) throw taken();
+    const isDone = await renameGroup(ports.db, organization.id, groupId, name);
+    if (!isDone) throw await taken(name, organization.id, ports);
     return ownGroup(organization.id, groupId, ports);
   },
 });
@@ -219,8 +222,14 @@ function restrictedText({ server, kind, name }: Restricted): string {
   return `${what} of ${server}`;
 }
 
-function taken(): AdministrationRefusal {
-  return new AdministrationRefusal('conflict', 'a group with this name already exists');
+async function taken(
+  name: string,
+  organizationId: string,
+  { db }: Pick<AdministrationPorts, 'db'>,
+): Promise<AdministrationRefusal> {
+  const groups = await listGroups(db, organizationId);
+  const twin = groups.find((one) => isSameName(one.name, name));
+  return new AdministrationRefusal('conflict', `the group ${twin?.name ?? name} already exists`);
 }
 
 /** What adding and removing a member have in common. */
@@ -331,7 +340,14 @@ export async function findGroups(
   return wanted.map((text) => {
     const found = items.find(({ id, name }) => id === text || name === text);
     if (found) return found.id;
-    const hint = `latchkey-server group list ${organization}`;
+    const meant =
+      items.find(({ name }) => isSameName(name, text))?.name ??
+      nearest(
+        text,
+        items.map(({ name }) => name),
+      );
+    const asks = meant === undefined ? '' : `did you mean ${shellWord(meant)}? `;
+    const hint = `${asks}latchkey-server group list ${organization}`;
     throw new CommandError(`there is no group '${text}' in ${organization}`, hint);
   });
 }

@@ -36,23 +36,28 @@ export interface GroupMapping {
   readonly groupName: string;
 }
 
-/** @returns `false` when the organization has a group of that name */
+/**
+ * Adds a group that people make. A directory may have groups whose names differ in capitals only, and adds its own.
+ *
+ * @returns `false` when the organization has a group of that name, in any capitals
+ */
 export async function insertGroup(
   db: Db,
   { id, organizationId, name, createdAt }: Group,
 ): Promise<boolean> {
   return transaction(db, async (tx) => {
     await lockGroups(tx, organizationId);
-    const { numInsertedOrUpdatedRows } = await tx
+    const groups = await namesOfGroups(tx, organizationId);
+    if (groups.some((one) => isSameName(one.name, name))) return false;
+    await tx
       .insertInto('person_group')
       .values({ id, organization_id: organizationId, name, created_at: createdAt })
-      .onConflict((conflict) => conflict.columns(['organization_id', 'name']).doNothing())
-      .executeTakeFirst();
-    return numInsertedOrUpdatedRows === 1n;
+      .execute();
+    return true;
   });
 }
 
-/** @returns `false` when there is no such group, or another one has the name */
+/** @returns `false` when there is no such group, or another one has the name, in any capitals */
 export async function renameGroup(
   db: Db,
   organizationId: string,
@@ -61,22 +66,28 @@ export async function renameGroup(
 ): Promise<boolean> {
   return transaction(db, async (tx) => {
     await lockGroups(tx, organizationId);
-    const taken = await tx
-      .selectFrom('person_group')
-      .select('id')
-      .where('organization_id', '=', organizationId)
-      .where('name', '=', name)
-      .where('id', '<>', groupId)
-      .executeTakeFirst();
-    if (taken) return false;
-    const { numUpdatedRows } = await tx
-      .updateTable('person_group')
-      .set({ name })
-      .where('organization_id', '=', organizationId)
-      .where('id', '=', groupId)
-      .executeTakeFirst();
-    return numUpdatedRows === 1n;
+    const groups = await namesOfGroups(tx, organizationId);
+    const now = groups.find(({ id }) => id === groupId)?.name;
+    if (now === undefined) return false;
+    // A directory may have given another group the same name in other capitals.
+    if (now === name) return true;
+    if (groups.some((one) => one.id !== groupId && isSameName(one.name, name))) return false;
+    await tx.updateTable('person_group').set({ name }).where('id', '=', groupId).execute();
+    return true;
   });
+}
+
+function namesOfGroups(db: Db, organizationId: string): Promise<{ id: string; name: string }[]> {
+  return db
+    .selectFrom('person_group')
+    .select(['id', 'name'])
+    .where('organization_id', '=', organizationId)
+    .execute();
+}
+
+/** Whether people would mistake two names of groups for each other. Databases compare letters outside ASCII in other ways. */
+export function isSameName(one: string, other: string): boolean {
+  return one.toLowerCase() === other.toLowerCase();
 }
 
 /** @returns `in-use` while a server, or a tool of one, is restricted to this group: without it, its members would lose that */

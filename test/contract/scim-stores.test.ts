@@ -3,7 +3,13 @@ import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
 import { findAuditedNames } from '#server/db/audit';
-import { insertGroup, insertGroupMember, listGroupMembers, listGroups } from '#server/db/groups';
+import {
+  insertGroup,
+  insertGroupMember,
+  listGroupMembers,
+  listGroups,
+  renameGroup,
+} from '#server/db/groups';
 import { insertJoiningMember, linkMember } from '#server/db/member-identities';
 import { acceptInvitation, insertInvitation } from '#server/db/invitations';
 import { findMember, findUserByEmail, insertUser, removeMember } from '#server/db/people';
@@ -466,6 +472,27 @@ await onEachDatabase('SCIM', ({ open }) => {
     ]);
     await deleteScimGroup(database.db, { id: 'group_h', organizationId: org });
     expect(await listGroups(database.db, org)).toMatchObject([{ name: 'Sales', memberCount: 1 }]);
+  });
+
+  test('group: a directory may have names that differ in capitals only, which people cannot choose', async () => {
+    const made = (id: string, name: string) =>
+      insertGroup(database.db, { id, organizationId: org, name, createdAt: madeAt });
+    const rename = (id: string, name: string) => renameGroup(database.db, org, id, name);
+    const byHand = await made('group_h', 'Küche');
+    const twin = await made('group_t', 'KÜCHE');
+    const fromDirectory = await addGroup('group_s', [], 'küche');
+
+    expect([byHand, twin]).toEqual([true, false]);
+    expect(fromDirectory).toMatchObject({ outcome: 'done', group: { id: 'group_s' } });
+    expect(await rename('group_h', 'KÜCHE')).toBe(false);
+    // Both keep working with the names that they have.
+    expect(await rename('group_h', 'Küche')).toBe(true);
+    expect(await rename('group_h', 'Kantine')).toBe(true);
+    expect(await rename('group_h', 'KANTINE')).toBe(true);
+    expect((await listGroups(database.db, org)).map(({ name }) => name).toSorted()).toEqual([
+      'KANTINE',
+      'küche',
+    ]);
   });
 
   test('group: deleted if only the directory used it; otherwise its members leave', async () => {

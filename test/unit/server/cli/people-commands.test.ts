@@ -113,6 +113,15 @@ test('a group is created, filled, mapped, gives access to a server, and is named
   await expect(admin.run('group', 'add', 'acme', 'Nobody', 'eli@example.com')).rejects.toThrow(
     "there is no group 'Nobody' in acme",
   );
+  await expect(
+    admin.run('group', 'add', 'acme', 'sales team', 'eli@example.com'),
+  ).rejects.toMatchObject({
+    hint: "did you mean 'Sales team'? latchkey-server group list acme",
+  });
+  await expect(admin.run('group', 'create', 'acme', 'SALES TEAM')).rejects.toMatchObject({
+    name: 'CommandError',
+    message: 'the group Sales team already exists',
+  });
   await admin.run('server', 'set-groups', 'acme/web', '--everyone');
   await admin.run('group', 'unmap', 'acme', id, 'idp-sales');
   await admin.run('group', 'remove', 'acme', id, 'eli@example.com');
