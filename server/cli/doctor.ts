@@ -16,6 +16,7 @@ import {
 import type { Input } from '#config/read-options';
 import { CommandError, UsageError } from '#config/usage-error';
 import { installedMigrations, migrationNames, refusedMigration } from '#db/migrate';
+import { listOutboundHosts } from '#db/outbound-hosts';
 import {
   leastVersion,
   readServerFacts,
@@ -52,7 +53,7 @@ export const doctor: FolderCommand = {
     masterKeyFile,
     {
       name: 'reach',
-      value: 'HOST',
+      value: 'HOST[:PORT]',
       doc: 'also check that this host resolves to addresses that the server may connect to',
     },
     outboundHost,
@@ -65,10 +66,13 @@ export const doctor: FolderCommand = {
     const shared = databasePlace(input);
     // Before the database is opened: SQLite creates files beside it with the same permissions.
     const folder = shared && !input.isGiven('data-dir') ? [] : checkFolder(input, ports);
+    const ofDatabase = shared
+      ? await checkShared(shared.url, input)
+      : await checkFile(input, ports);
     const findings = [
-      ...(shared ? await checkShared(shared.url, input) : await checkFile(input, ports)),
+      ...ofDatabase.findings,
       ...folder,
-      ...(await checkOutbound(input)),
+      ...(await checkOutbound(input, ofDatabase.allowedHosts ?? [])),
       await checkApplications(input, ports),
     ];
     print(findings, { isJson: input.flag('json'), out: ports.out });
@@ -76,6 +80,12 @@ export const doctor: FolderCommand = {
     if (failures > 0) throw new CommandError(`${failures} of ${findings.length} checks failed`);
   },
 };
+
+/** What was found out about a database, and which hosts in private networks were allowed in it. */
+interface OfDatabase {
+  readonly findings: readonly Finding[];
+  readonly allowedHosts?: readonly string[];
+}
 
 function print(
   findings: readonly Finding[],
@@ -92,7 +102,7 @@ function print(
   }
 }
 
-async function checkShared(url: string, input: Input): Promise<Finding[]> {
+async function checkShared(url: string, input: Input): Promise<OfDatabase> {
   const { openPostgres } = await import('#db/postgres/open-postgres');
   const db = openPostgres({
     connectionString: url,
@@ -102,15 +112,16 @@ async function checkShared(url: string, input: Input): Promise<Finding[]> {
   try {
     const server = await checkServer(db, url);
     if (server.some(({ outcome, check }) => check === 'database' && outcome === 'failure'))
-      return server;
+      return { findings: server };
     const installed = await installedMigrations(db);
-    return [
+    const findings = [
       ...server,
       await checkClock(db),
       await checkSchema(db, installed, 'run latchkey-server migrate, or start a node on it'),
       ...(installed.length === 0 ? [] : [await checkMasterKey(db, input)]),
       ...(installed.includes('0002-nodes') ? await checkNodes(db) : []),
     ];
+    return { findings, allowedHosts: await allowedIn(db, installed) };
   } finally {
     await db.destroy();
   }
@@ -262,13 +273,17 @@ async function checkNodes(db: Db): Promise<Finding[]> {
   return [...each, { check: 'nodes', outcome: 'warning', detail, remedy: 'Finish the upgrade' }];
 }
 
-async function checkFile(input: Input, { isInUse, databaseFile }: FolderPorts): Promise<Finding[]> {
+async function checkFile(
+  input: Input,
+  { isInUse, databaseFile }: FolderPorts,
+): Promise<OfDatabase> {
   const check = 'database';
   const folder = resolve(input.must('data-dir'));
   const file = databaseFile(folder);
   if (!isInUse(folder)) {
     const remedy = 'Name the data directory of the server in --data-dir, or give --database-url';
-    return [{ check, outcome: 'failure', detail: `there is no database in ${folder}`, remedy }];
+    const detail = `there is no database in ${folder}`;
+    return { findings: [{ check, outcome: 'failure', detail, remedy }] };
   }
   let problem: string | undefined;
   try {
@@ -278,17 +293,19 @@ async function checkFile(input: Input, { isInUse, databaseFile }: FolderPorts): 
   }
   if (problem !== undefined) {
     const remedy = 'Restore a backup with latchkey-server restore';
-    return [{ check, outcome: 'failure', detail: `${file} ${problem}`, remedy }];
+    return { findings: [{ check, outcome: 'failure', detail: `${file} ${problem}`, remedy }] };
   }
   const { db } = openSqliteToRead(file);
   try {
     const { rows } = await sql<{ version: string }>`select sqlite_version() as version`.execute(db);
-    return [
+    const installed = await installedMigrations(db);
+    const findings: Finding[] = [
       { check, outcome: 'OK', detail: `${file}, complete` },
       { check: 'version', outcome: 'OK', detail: `SQLite ${rows[0]?.version ?? ''}` },
-      await checkSchema(db, await installedMigrations(db), 'start the server'),
+      await checkSchema(db, installed, 'start the server'),
       await checkMasterKey(db, input),
     ];
+    return { findings, allowedHosts: await allowedIn(db, installed) };
   } finally {
     await db.destroy();
   }
@@ -315,7 +332,13 @@ function checkFolder(input: Input, { databaseFile }: FolderPorts): Finding[] {
   return [{ check, outcome: 'failure', detail, remedy: `Run: chmod go-rwx ${open.join(' ')}` }];
 }
 
-async function checkOutbound(input: Input): Promise<Finding[]> {
+/** The hosts that `outbound allow` added. An older database has no table of them. */
+async function allowedIn(db: Db, installed: readonly string[]): Promise<readonly string[]> {
+  if (!installed.includes('0023-attention')) return [];
+  return (await listOutboundHosts(db)).map(({ host }) => host);
+}
+
+async function checkOutbound(input: Input, allowed: readonly string[]): Promise<Finding[]> {
   const check = 'outbound';
   const host = input.text('reach');
   if (host === undefined) return [];
@@ -325,7 +348,7 @@ async function checkOutbound(input: Input): Promise<Finding[]> {
   }
   try {
     const found = await checkedAddresses(url, {
-      allowedHosts: input.list('outbound-host'),
+      allowedHosts: [...input.list('outbound-host'), ...allowed],
       resolve: (name) => lookup(name, { all: true }),
       tellsUnknownNames: true,
     });

@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { doctor } from '#server/cli/doctor';
 import { readOptions } from '#server/config/read-options';
 import { migrate } from '#server/db/migrate';
+import { insertOutboundHost } from '#server/db/outbound-hosts';
 import { NodeRegistry } from '#server/nodes/node-registry';
 import { readMasterKey } from '#server/secrets/master-key';
 import { readSigningKeys } from '#server/oauth/signing-keys';
@@ -153,6 +154,21 @@ test('doctor: a host is checked as the server checks it', async () => {
       readSecret: async () => '',
     }),
   ).rejects.toThrow('is not a host');
+});
+
+test('doctor: a host that was allowed while the server ran is reached', async () => {
+  await using folder = await installation();
+  const stores = await openStores(folder.path);
+  const made = { note: '', createdBy: 'operator', createdAt: 1 };
+  await insertOutboundHost(stores.db, { ...made, host: '127.0.0.1:8443' }, 9);
+  await insertOutboundHost(stores.db, { ...made, host: '10.20.0.0/16' }, 9);
+  await stores.close();
+  const outcome = async (host: string) =>
+    (await findings('--data-dir', folder.path, '--reach', host)).of('outbound')?.outcome;
+
+  expect(await outcome('127.0.0.1:8443')).toBe('OK');
+  expect(await outcome('10.20.1.1')).toBe('OK');
+  expect(await outcome('127.0.0.1')).toBe('failure');
 });
 
 test('doctor: with --database-url, the data folder of another installation is not checked', async () => {
