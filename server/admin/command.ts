@@ -3,6 +3,7 @@ import { isIP } from 'node:net';
 import type { z } from 'zod';
 
 import type { PasswordHashing } from '#accounts/passwords';
+import { shellWord } from '#model/shell-word';
 import { everyRefusal } from '#audit/counted-refusals';
 import type { Awaitable } from '#model/awaitable';
 import type { EpochSeconds } from '#model/clock';
@@ -83,7 +84,7 @@ function hostHint({ fields }: AdministrationRefusal, input: Given): string | und
   // The host of a mail server is a field of its own, beside its port.
   const url = typeof port === 'number' ? mailServerUrl({ host: text, port }) : URL.parse(text);
   const host = url?.hostname ? hostAndPort(url) : text;
-  const allow = `if it is in your network: latchkey-server outbound allow ${host}`;
+  const allow = `if it is in your network: latchkey-server outbound allow ${shellWord(host)}`;
   const name = (url?.hostname || text).replace(/^\[(.*)\]$/, '$1');
   if (isIP(name) !== 0) return allow;
   return `check the spelling, and DNS with latchkey-server doctor --reach ${name}; ${allow}`;

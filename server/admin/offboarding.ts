@@ -1,6 +1,7 @@
 import { z } from 'zod';
 
 import { announceLeaver } from '#accounts/leaving';
+import { shellWord } from '#model/shell-word';
 import { revokeAgent } from '#db/agents';
 import { insertAuditEvent } from '#db/audit';
 import { revokeClient } from '#db/clients';
@@ -345,7 +346,7 @@ export const offboardCommand: Command = {
       except.push({ resourceId, to: await idOf(taker) });
     }
     const wanted = { organization, userId, to, except };
-    const look = `latchkey-server user offboard ${input.positionals[0] ?? ''} --organization ${organization} --preview`;
+    const look = `latchkey-server user offboard ${shellWord(input.positionals[0] ?? '')} --organization ${organization} --preview`;
     const { person, handedOver, revoked, left } = await administer(
       personOffboard,
       wanted,

@@ -1,4 +1,5 @@
 import { CommandError, UsageError } from '#config/usage-error';
+import { shellWord } from '#model/shell-word';
 import { findOrganization, listOrganizations, type Organization } from '#db/organizations';
 import { findMember, findUserByEmail, type User } from '#db/people';
 import { findServer } from '#db/servers';
@@ -155,6 +156,6 @@ export async function requireMember(email: string, name: string, stores: Stores)
   if (await findMember(stores.db, id, user.id)) return user;
   throw new CommandError(
     `${email} does not belong to ${name}`,
-    `latchkey-server user create ${email} --organization ${name} --role ROLE adds an existing account`,
+    `latchkey-server user create ${shellWord(email)} --organization ${name} --role ROLE adds an existing account`,
   );
 }

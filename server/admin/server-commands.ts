@@ -1,4 +1,5 @@
 import { endpointBase, json, masterKeyFile } from '#config/option';
+import { shellWord } from '#model/shell-word';
 import { type Option } from '#model/option';
 import type { Input } from '#config/read-options';
 import { CommandError, UsageError } from '#config/usage-error';
@@ -211,7 +212,7 @@ export const serverUpdateCommand: Command = {
     const shown = { id: changed.id, ...facts, upstream: changed.upstream.kind };
     printMade({ ...shown, removed_headers: removed }, { json: input.flag('json'), out });
     if (removed.length > 0 && !input.flag('json')) {
-      const names = removed.map((name) => `--http-header-file ${name}=FILE`).join(' ');
+      const names = removed.map((name) => `--http-header-file ${shellWord(name)}=FILE`).join(' ');
       out('hint: the removed headers were for another origin; to set them again:');
       out(`      latchkey-server server set-header ${facts.name} ${names}`);
     }

@@ -2,6 +2,7 @@ import { statSync } from 'node:fs';
 import { availableParallelism, hostname } from 'node:os';
 import { resolve as absolute } from 'node:path';
 import { OutputFile, OutputStream } from '#activity/call-output';
+import { shellWord } from '#model/shell-word';
 import { databasePlace, natsPlace } from '#config/database-place';
 import { readNamedFile } from '#config/named-file';
 import { readOidcOptions } from '#config/oidc-options';
@@ -127,7 +128,10 @@ function clientDocumentIn(file: string): DocumentedClient {
 function stdioServersIn(file: string, platform: NodeJS.Platform) {
   const text = readNamedFile({ option: 'stdio-servers', file });
   if ((statSync(file).mode & 0o022) !== 0 && platform !== 'win32') {
-    throw new UsageError(`--stdio-servers other users can write to ${file}`, `chmod go-w ${file}`);
+    throw new UsageError(
+      `--stdio-servers other users can write to ${file}`,
+      `chmod go-w ${shellWord(file)}`,
+    );
   }
   return readStdioServers(text, file);
 }

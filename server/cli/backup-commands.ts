@@ -2,6 +2,7 @@ import { existsSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
 import { type StoredSigningKey, listSigningKeys } from '#db/signing-keys';
+import { shellWord } from '#model/shell-word';
 import { insertAuditEvent } from '#db/audit';
 import type { Db } from '#db/transaction';
 import type { Clock } from '#model/clock';
@@ -134,7 +135,7 @@ export const restore: FolderCommand = {
       const named = input.text('master-key-file');
       if (named !== undefined) {
         out(
-          `hint: the server also needs the master key to start: latchkey-server start --master-key-file ${named}`,
+          `hint: the server also needs the master key to start: latchkey-server start --master-key-file ${shellWord(named)}`,
         );
       }
     }

@@ -3,6 +3,7 @@ import { existsSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { sql } from 'kysely';
 import { printRows } from '#admin/print';
+import { shellWord } from '#model/shell-word';
 import { databasePlace } from '#config/database-place';
 import {
   dataDir,
@@ -329,7 +330,14 @@ function checkFolder(input: Input, { databaseFile }: FolderPorts): Finding[] {
     return [{ check, outcome: 'OK', detail: `only the owner can access ${folder}` }];
   }
   const detail = `other users can access ${open.join(', ')}`;
-  return [{ check, outcome: 'failure', detail, remedy: `Run: chmod go-rwx ${open.join(' ')}` }];
+  return [
+    {
+      check,
+      outcome: 'failure',
+      detail,
+      remedy: `Run: chmod go-rwx ${open.map(shellWord).join(' ')}`,
+    },
+  ];
 }
 
 /** The hosts that `outbound allow` added. An older database has no table of them. */
@@ -357,7 +365,7 @@ async function checkOutbound(input: Input, allowed: readonly string[]): Promise<
   } catch (error) {
     const isInside = error instanceof OutboundError && error.code === 'forbidden';
     const remedy = isInside
-      ? `If it is in your network, allow it: latchkey-server outbound allow ${host}`
+      ? `If it is in your network, allow it: latchkey-server outbound allow ${shellWord(host)}`
       : 'Check the spelling, and DNS on this computer';
     return [{ check, outcome: 'failure', detail: reasonOf(error), remedy }];
   }

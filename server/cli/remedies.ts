@@ -1,4 +1,5 @@
 import type { Command } from '#admin/command';
+import { shellWord } from '#model/shell-word';
 import { AdministrationRefusal } from '#admin/refusal';
 import { CommandError, UsageError } from '#config/usage-error';
 
@@ -61,7 +62,8 @@ function listing(
     const plain = usage.replaceAll(/[[\]]/g, '');
     const at = positionals.findIndex((one) => one.split('/')[0] === plain.split('/')[0]);
     const text = typed.positionals[at];
-    return text !== undefined && !plain.includes('/') ? text.split('/')[0] : (text ?? usage);
+    if (text === undefined) return usage;
+    return shellWord(plain.includes('/') ? text : (text.split('/')[0] ?? ''));
   });
   return ['latchkey-server', list.words, ...given].join(' ');
 }

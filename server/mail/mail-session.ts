@@ -3,6 +3,7 @@ import { connect, type Socket } from 'node:net';
 import type SMTPConnection from 'nodemailer/lib/smtp-connection';
 
 import type { MailServerSettings } from '#db/mail';
+import { shellWord } from '#model/shell-word';
 import { redact } from 'latchkey-mcp/safe-text';
 import {
   answerLookup,
@@ -68,7 +69,7 @@ export function mailSecurityProblem(
   const url = mailServerUrl({ host, port });
   return isNamed(url, allowedHosts)
     ? undefined
-    : `must be encrypted, unless the operator of Latchkey allows the host: latchkey-server outbound allow ${hostAndPort(url)}`;
+    : `must be encrypted, unless the operator of Latchkey allows the host: latchkey-server outbound allow ${shellWord(hostAndPort(url))}`;
 }
 
 /** The host and port of a mail server, in the form that `checkedAddresses` takes. */

@@ -1,6 +1,8 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
 import { existsSync, linkSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
 
+import { shellWord } from '#model/shell-word';
+
 const keyBytes = 32;
 const nonceBytes = 12;
 const tagBytes = 16;
@@ -40,7 +42,9 @@ export function readMasterKey(file: string, { mayCreate }: { mayCreate: boolean 
     createKeyFile(file);
   }
   if ((statSync(file).mode & 0o077) !== 0 && process.platform !== 'win32') {
-    throw new Error(`the master key ${file} is readable by other users: chmod 600 ${file}`);
+    throw new Error(
+      `the master key ${file} is readable by other users: chmod 600 ${shellWord(file)}`,
+    );
   }
   const key = parseMasterKey(readFileSync(file, 'utf8'));
   if (!key) throw new Error(`${file} does not contain a master key of 32 bytes`);

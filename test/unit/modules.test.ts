@@ -133,7 +133,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   'mcp/tunnel-frames': {},
 
   'server/model': { packages: ['zod'] },
-  'server/secrets': {},
+  'server/secrets': { imports: ['model'] },
   'server/config': { imports: ['model'], packages: ['latchkey-mcp', 'zod'] },
   'server/log': { packages: ['latchkey-mcp', 'pino'] },
   'server/outbound': { imports: ['model'], packages: ['latchkey-mcp', 'undici', 'zod'] },

@@ -62,7 +62,7 @@ test.each([
     'check the spelling, and DNS with latchkey-server doctor --reach id.example; if it is in your network: latchkey-server outbound allow id.example:443',
   ],
   ['https://10.0.0.1', 'if it is in your network: latchkey-server outbound allow 10.0.0.1:443'],
-  ['https://[fd00::1]', 'if it is in your network: latchkey-server outbound allow [fd00::1]:443'],
+  ['https://[fd00::1]', "if it is in your network: latchkey-server outbound allow '[fd00::1]:443'"],
 ])('a provider at %s is refused with a hint', async (issuer, hint) => {
   await using folder = await temporaryFolder('idp');
   const file = join(folder.path, 'secret');

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
+import { shellWord } from '#server/model/shell-word';
 import { administrationWithServer } from '#support/administration';
 
 async function terminal() {
@@ -91,8 +92,40 @@ test.each([
 });
 
 test.each([
+  ['in brackets, as addresses of IPv6 are', '[fd00::9]:25', "'[fd00::9]:25'"],
+  ['with an apostrophe', "o'brien@example.com", String.raw`'o'\''brien@example.com'`],
+  ['with blanks', 'Sales team', "'Sales team'"],
+  ['that begins a substitution', '$(id)', "'$(id)'"],
+  ['of letters alone', 'dana+x@example.com', 'dana+x@example.com'],
+  ['of a path', '/var/lib/latchkey/master.key', '/var/lib/latchkey/master.key'],
+])('a word of a suggested command %s is quoted if a shell needs it', (_, word, quoted) => {
+  expect(shellWord(word)).toBe(quoted);
+});
+
+test('an address with an apostrophe is quoted in the suggested command', async () => {
+  await using admin = await terminal();
+  await admin.run('organization', 'create', 'other');
+  const owner = ['--organization', 'other', '--role', 'owner'];
+  await admin.run('user', 'create', "o'brien@example.com", ...owner);
+
+  await expect(
+    admin.run(
+      'user',
+      'set-role',
+      "o'brien@example.com",
+      '--organization',
+      'acme',
+      '--role',
+      'owner',
+    ),
+  ).rejects.toMatchObject({
+    hint: String.raw`latchkey-server user create 'o'\''brien@example.com' --organization acme --role ROLE adds an existing account`,
+  });
+});
+
+test.each([
   ['10.0.0.9', '25', '10.0.0.9:25'],
-  ['fd00::9', '443', '[fd00::9]:443'],
+  ['fd00::9', '443', "'[fd00::9]:443'"],
 ])('a mail server at %s may be allowed with its port', async (host, port, allowed) => {
   await using admin = await terminal();
   const words = ['mail', 'set-server', 'acme', '--host', host, '--port', port];
