@@ -1,7 +1,7 @@
 // What most commands do not need is imported on demand: a build puts the running server, the commands, and what both need into
 // files of their own. Evaluating the server takes longer than most commands.
-import { CommandError, UsageError } from '#config/usage-error';
-import { databaseFault } from '#db/faults';
+import { errorWords } from '#cli/error-words';
+import { UsageError } from '#config/usage-error';
 import { printable, printableLine, redact } from 'latchkey-mcp/safe-text';
 import { systemClock } from '#model/clock';
 import manifest from './package.json' with { type: 'json' };
@@ -67,30 +67,8 @@ async function run(argv: readonly string[]): Promise<void> {
 
 /** One line that says what failed, one that says what to do, and the exit code. */
 function fail(error: unknown): void {
-  const { message, hint } = words(error);
+  const { message, hint } = errorWords(error);
   const lines = [`latchkey-server: ${message}`, ...(hint === undefined ? [] : [`hint: ${hint}`])];
   for (const line of lines) process.stderr.write(`${printable(redact(line))}\n`);
   process.exit(error instanceof UsageError ? 2 : 1);
-}
-
-function words(error: unknown): { message: string; hint?: string | undefined } {
-  if (error instanceof UsageError || error instanceof CommandError) return error;
-  if (!(error instanceof Error)) return { message: String(error) };
-  const code = 'code' in error ? error.code : undefined;
-  if (code === 'EADDRINUSE' && 'port' in error) {
-    return {
-      message: `port ${String(error.port)} is in use`,
-      hint: 'stop the program that uses the port, or choose another port with --port',
-    };
-  }
-  if (databaseFault(error) === 'full') {
-    return {
-      message: error.message,
-      hint: 'free disk space, or choose another folder with --data-dir',
-    };
-  }
-  if (code === 'EACCES' || code === 'EPERM' || code === 'ENOSPC' || code === 'EROFS') {
-    return { message: error.message, hint: 'choose another folder with --data-dir' };
-  }
-  return { message: error.message };
 }

@@ -1,9 +1,18 @@
-import { constants, copyFileSync, existsSync, renameSync, rmSync, statSync } from 'node:fs';
+import {
+  accessSync,
+  constants,
+  copyFileSync,
+  existsSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { StagedBackup } from '#cli/backup-commands';
 import { makeDataFolder } from '#config/data-folder';
 import { CommandError } from '#config/usage-error';
+import { asServerUser, isMissing, isPermissionFault, mayNot } from '#model/running-user';
 import { endSessionsAndLinks } from '#db/one-time';
 import { isolateDatabase, problemOfDatabase } from '#db/sqlite/open-sqlite';
 import { databaseName, openStores } from './stores.ts';
@@ -14,10 +23,27 @@ export function databaseFile(dataDir: string): string {
   return join(dataDir, databaseName);
 }
 
-/** Whether this data folder already contains a database. */
+/**
+ * Whether this data folder already contains a database.
+ *
+ * @throws {CommandError} if this user may not know, or not read it
+ */
 export function isInUse(dataDir: string): boolean {
   const file = databaseFile(dataDir);
-  return existsSync(file) && statSync(file).size > 0;
+  try {
+    if (statSync(file).size === 0) return false;
+    accessSync(file, constants.R_OK);
+    return true;
+  } catch (cause) {
+    if (isMissing(cause)) return false;
+    if (!isPermissionFault(cause)) throw cause;
+    // Without permission for the folder, not even `stat` succeeds.
+    const isFolderClosed = cause instanceof Error && 'syscall' in cause && cause.syscall === 'stat';
+    const closed = isFolderClosed ? `the data folder ${dataDir}` : file;
+    throw new CommandError(`${closed} cannot be read: ${mayNot('read it')}`, asServerUser, {
+      cause,
+    });
+  }
 }
 
 /**

@@ -2,13 +2,14 @@ import { statSync } from 'node:fs';
 import { availableParallelism, hostname } from 'node:os';
 import { resolve as absolute } from 'node:path';
 import { OutputFile, OutputStream } from '#activity/call-output';
+import { isPermissionFault, mayNot } from '#model/running-user';
 import { shellWord } from '#model/shell-word';
 import { databasePlace, natsPlace } from '#config/database-place';
 import { readNamedFile } from '#config/named-file';
 import { readOidcOptions } from '#config/oidc-options';
 import type { Input } from '#config/read-options';
 import { readSkillFolders, readStdioServers } from '#config/upstream-options';
-import { UsageError } from '#config/usage-error';
+import { CommandError, UsageError } from '#config/usage-error';
 import type { DocumentedClient } from '#db/clients';
 import { leastRetentionDays } from '#db/migrations/0003-audit-retention';
 import { readProvidedDocument } from '#oauth/client-documents';
@@ -136,8 +137,15 @@ function stdioServersIn(file: string, platform: NodeJS.Platform) {
   return readStdioServers(text, file);
 }
 
+/** @throws {CommandError} if this user may not know */
 function isFolder(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+  try {
+    return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+  } catch (cause) {
+    if (!isPermissionFault(cause)) throw cause;
+    const why = `--skills: ${path} cannot be read: ${mayNot('read it')}`;
+    throw new CommandError(why, 'let that user read the folder', { cause });
+  }
 }
 
 /** Whether recorded calls are written to stdout, where nothing else may be then. */

@@ -1,5 +1,5 @@
-import { existsSync, statSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { accessSync, constants, existsSync, statSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
 
 import { type StoredSigningKey, listSigningKeys } from '#db/signing-keys';
 import { shellWord } from '#model/shell-word';
@@ -8,7 +8,10 @@ import type { Db } from '#db/transaction';
 import type { Clock } from '#model/clock';
 import { dataDir as dataDirOption, json, masterKeyFile } from '#config/option';
 import type { Input } from '#config/read-options';
+import { unreadable } from '#config/named-file';
 import { CommandError } from '#config/usage-error';
+import { databaseFault } from '#db/faults';
+import { isMissing, isPermissionFault, mayNot } from '#model/running-user';
 import { storeMasterKey, parseMasterKey, readMasterKey } from '#secrets/master-key';
 import { areSealedUnder } from '#oauth/signing-keys';
 import type { Command, CommandFacts } from '#admin/command';
@@ -63,9 +66,7 @@ export const backup: Command = {
     try {
       stores.backUp(file);
     } catch (cause) {
-      const isThere = cause instanceof Error && 'code' in cause && cause.code === 'EEXIST';
-      if (!isThere) throw cause;
-      throw new CommandError(`${file} already exists`, 'choose another file name', { cause });
+      throw unwritten(file, cause);
     }
     printMade({ file, created_at: clock.now() }, { json: input.flag('json'), out });
     if (!input.flag('json'))
@@ -74,6 +75,26 @@ export const backup: Command = {
       );
   },
 };
+
+/** Why a backup was not written. The error of the database names neither the file nor its disk. */
+function unwritten(file: string, cause: unknown): unknown {
+  const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
+  const fault = (why: string, hint: string) => new CommandError(why, hint, { cause });
+  if (code === 'EEXIST') return fault(`${file} already exists`, 'choose another file name');
+  const folder = dirname(file);
+  if (isMissing(cause)) {
+    return fault(`there is no folder ${folder}`, 'create it, or choose another file');
+  }
+  if (isPermissionFault(cause)) {
+    const why = `${file} cannot be written: ${mayNot(`write to ${folder}`)}`;
+    return fault(why, 'choose a file in a folder of that user');
+  }
+  if (code === 'ENOSPC' || databaseFault(cause) === 'full') {
+    const why = `${file} cannot be written: its disk is full, or the one for temporary files`;
+    return fault(why, 'free disk space, or choose a file on another disk');
+  }
+  return cause;
+}
 
 export const restore: FolderCommand = {
   words: 'restore',
@@ -88,7 +109,7 @@ export const restore: FolderCommand = {
   async runOnFolder(input, { stage, isInUse, clock, out, readSecret }) {
     const file = resolve(input.positionals[0] ?? '');
     const dataDir = resolve(input.must('data-dir'));
-    if (!existsSync(file) || !statSync(file).isFile()) {
+    if (!isReadableFile(file)) {
       throw new CommandError(
         `there is no file ${file}`,
         'name a file that `latchkey-server backup` wrote',
@@ -141,6 +162,17 @@ export const restore: FolderCommand = {
     }
   },
 };
+
+/** @throws {CommandError} if this user may not read it */
+function isReadableFile(file: string): boolean {
+  try {
+    accessSync(file, constants.R_OK);
+    return statSync(file).isFile();
+  } catch (cause) {
+    if (isMissing(cause)) return false;
+    throw unreadable({ file }, cause);
+  }
+}
 
 /**
  * Makes sure that the master key matches the backup, and returns a function that stores the key if the user entered it.

@@ -1,5 +1,6 @@
 import { mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { isPermissionFault, mayNot } from '#model/running-user';
 import { CommandError } from './usage-error.ts';
 
 /**
@@ -11,7 +12,11 @@ export function makeDataFolder(folder: string): void {
   try {
     makeFolder(folder);
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
+    const why = isPermissionFault(cause)
+      ? mayNot('create it')
+      : cause instanceof Error
+        ? cause.message
+        : String(cause);
     throw new CommandError(
       `the data folder ${folder} cannot be created: ${why}`,
       'choose another folder with --data-dir',

@@ -1,9 +1,9 @@
 // Files that options of commands name: reading them, and saying why one cannot be read.
 
 import { closeSync, openSync, readSync } from 'node:fs';
-import { platform, userInfo } from 'node:os';
 import { isAbsolute, resolve } from 'node:path';
 
+import { mayNot, runningUser, type RunningUser } from '#model/running-user';
 import { shellWord } from '#model/shell-word';
 import { CommandError } from './usage-error.ts';
 
@@ -11,8 +11,8 @@ const mostBytes = 4 * 1024 * 1024;
 
 /** A file as errors speak of it. */
 interface NamedFile {
-  /** The option that names it, without dashes. */
-  readonly option: string;
+  /** The option that names it, without dashes; `undefined` for an argument. */
+  readonly option?: string;
   readonly file: string;
   /**
    * What errors call it in place of its path, and what it is for: people may have typed a secret where the path belongs, so errors
@@ -49,17 +49,11 @@ export function readNamedSecret(file: string, option: string): string {
   throw new CommandError(`--${option} ${file} is empty`, 'write the secret into it');
 }
 
-/** The user that a command runs as, `undefined` if that user has no name, and the platform. */
-interface RunsAs {
-  readonly user: string | undefined;
-  readonly platform: NodeJS.Platform;
-}
-
 /** Why a file cannot be read, and what to do. */
 export function unreadable(
   named: NamedFile,
   cause: unknown,
-  runsAs: RunsAs = { user: userName(), platform: platform() },
+  user: RunningUser = runningUser(),
 ): CommandError {
   const subject = subjectOf(named);
   const { file, instead } = named;
@@ -80,34 +74,23 @@ export function unreadable(
       );
     case 'EACCES':
     case 'EPERM': {
-      const { user } = runsAs;
-      const as = user === undefined ? 'a user who' : `the user ${user}, who`;
-      const message = `${subject} cannot be read: this command runs as ${as} may not read it`;
-      return new CommandError(message, copyHint(named, runsAs), options);
+      const message = `${subject} cannot be read: ${mayNot('read it', user)}`;
+      return new CommandError(message, copyHint(named, user), options);
     }
     default:
       return new CommandError(`${subject} cannot be read (${code})`, instead?.hint, options);
   }
 }
 
-function copyHint({ file, instead }: NamedFile, { user, platform: system }: RunsAs): string {
-  if (system === 'win32') return 'let that user read the file';
-  const owner = user === undefined ? 'USER' : shellWord(user);
+function copyHint({ file, instead }: NamedFile, { name = 'USER', platform }: RunningUser): string {
+  if (platform === 'win32') return 'let that user read the file';
   const copied = instead ? 'FILE' : shellWord(file);
-  return `copy it to a folder of that user, and delete the copy afterwards: sudo install -o ${owner} -m 0600 ${copied} FOLDER`;
+  return `copy it to a folder of that user, and delete the copy afterwards: sudo install -o ${shellWord(name)} -m 0600 ${copied} FOLDER`;
 }
 
 function subjectOf({ option, file, instead }: NamedFile): string {
-  return instead ? `--${option}: ${instead.name}` : `--${option} ${file}`;
-}
-
-/** A container can run as a user without a name. */
-function userName(): string | undefined {
-  try {
-    return userInfo().username;
-  } catch {
-    return undefined;
-  }
+  if (instead) return `--${option}: ${instead.name}`;
+  return option === undefined ? file : `--${option} ${file}`;
 }
 
 function readUpTo(limit: number, file: string): Buffer {

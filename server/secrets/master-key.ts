@@ -1,6 +1,7 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
 import { existsSync, linkSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
 
+import { asServerUser, isPermissionFault, mayNot } from '#model/running-user';
 import { shellWord } from '#model/shell-word';
 
 const keyBytes = 32;
@@ -32,7 +33,7 @@ export type Sealing = Pick<MasterKey, 'seal' | 'open' | 'mac'>;
  * @throws {Error} when the file is missing, readable by others, or does not contain a key
  */
 export function readMasterKey(file: string, { mayCreate }: { mayCreate: boolean }): MasterKey {
-  if (!existsSync(file)) {
+  if (!exists(file)) {
     if (!mayCreate) {
       throw new Error(
         `the master key ${file} is missing, but the database contains keys that are encrypted with it: ` +
@@ -46,9 +47,24 @@ export function readMasterKey(file: string, { mayCreate }: { mayCreate: boolean 
       `the master key ${file} is readable by other users: chmod 600 ${shellWord(file)}`,
     );
   }
-  const key = parseMasterKey(readFileSync(file, 'utf8'));
+  const key = parseMasterKey(readable(file, () => readFileSync(file, 'utf8')));
   if (!key) throw new Error(`${file} does not contain a master key of 32 bytes`);
   return key;
+}
+
+function exists(file: string): boolean {
+  return readable(file, () => statSync(file, { throwIfNoEntry: false }) !== undefined);
+}
+
+/** @throws {Error} that says so if this user may not read the file */
+function readable<Result>(file: string, read: () => Result): Result {
+  try {
+    return read();
+  } catch (cause) {
+    if (!isPermissionFault(cause)) throw cause;
+    const why = `the master key ${file} cannot be read: ${mayNot('read it')}: let that user read it, or ${asServerUser}`;
+    throw new Error(why, { cause });
+  }
 }
 
 /** Parses the contents of a master key file; `undefined` if invalid. */

@@ -1,7 +1,12 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
 import { describe, expect, test } from 'vitest';
 
+import { errorWords } from '#server/cli/error-words';
 import { shellWord } from '#server/model/shell-word';
 import { administrationWithServer } from '#support/administration';
+import { temporaryFolder, type TemporaryFolder } from '#support/temporary-folder';
 
 async function terminal() {
   const admin = await administrationWithServer();
@@ -167,5 +172,78 @@ test.each([
   await expect(admin.run(...line.split(' '))).rejects.toMatchObject({
     name: 'UsageError',
     message: expect.stringContaining(message),
+  });
+});
+
+const nobody = { name: 'nobody', platform: 'linux' } as const;
+const fault = (facts: object) => Object.assign(new Error('the message'), facts);
+
+test.each<[string, Error, object]>([
+  [
+    'a closed port',
+    fault({ code: 'EACCES', syscall: 'listen', port: 80 }),
+    {
+      message:
+        'port 80 cannot be used: this command runs as the user nobody, who may not listen on it',
+      hint: 'choose a port from 1024 up with --port, and let a reverse proxy listen on 443',
+    },
+  ],
+  [
+    'a port in use',
+    fault({ code: 'EADDRINUSE', syscall: 'listen', port: 80 }),
+    { message: 'port 80 is in use' },
+  ],
+  [
+    'an address of another machine',
+    fault({ code: 'EADDRNOTAVAIL', syscall: 'listen', address: '192.0.2.1', port: 1 }),
+    { message: '192.0.2.1 is not an address of this machine' },
+  ],
+  [
+    'a file of another user',
+    fault({ code: 'EACCES', syscall: 'open', path: '/data/server.lock' }),
+    {
+      message:
+        '/data/server.lock cannot be opened: this command runs as the user nobody, who may not open it',
+      hint: 'run it as the user of the server, for example with sudo -u latchkey, or choose another folder with --data-dir',
+    },
+  ],
+  ['a full disk', fault({ code: 'ENOSPC' }), { hint: expect.stringContaining('free disk space') }],
+  [
+    'a full disk of the database',
+    fault({ code: 'ERR_SQLITE_ERROR', errcode: 13 }),
+    { hint: expect.stringContaining('free disk space') },
+  ],
+  [
+    'a database on a disk that fails',
+    fault({ code: 'ERR_SQLITE_ERROR', errcode: 4618 }),
+    { hint: expect.stringContaining('check that the disk of the data folder works') },
+  ],
+  ['any other error', fault({ code: 'EPIPE' }), { message: 'the message' }],
+])('a program that ends tells %s, and what to do', (_, error, words) => {
+  expect(errorWords(error, nobody)).toMatchObject(words);
+});
+
+test.each<[string, (at: TemporaryFolder) => Promise<string>, string]>([
+  [
+    'in a folder that does not exist',
+    async ({ path }) => join(path, 'none', 'b.db'),
+    'there is no folder',
+  ],
+  [
+    'in the place of another file',
+    async ({ path }) => {
+      await writeFile(join(path, 'b.db'), 'x');
+      return join(path, 'b.db');
+    },
+    'already exists',
+  ],
+])('a backup %s is refused', async (_, place, message) => {
+  await using admin = await terminal();
+  await using folder = await temporaryFolder('backup');
+
+  await expect(admin.run('backup', await place(folder))).rejects.toMatchObject({
+    name: 'CommandError',
+    message: expect.stringContaining(message),
+    hint: expect.stringContaining('another file'),
   });
 });

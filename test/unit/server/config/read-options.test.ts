@@ -152,7 +152,7 @@ test('a server without options listens on loopback, port 8787, and accepts 4 MiB
 });
 
 describe('a file that an option names and that cannot be read is reported with a remedy:', () => {
-  const onLinux = { user: 'latchkey', platform: 'linux' } as const;
+  const onLinux = { name: 'latchkey', platform: 'linux' } as const;
   const copy = (user: string, file: string) =>
     `copy it to a folder of that user, and delete the copy afterwards: sudo install -o ${user} -m 0600 ${file} FOLDER`;
   const hidden = { name: 'the file of x-key', hint: 'give a file' };
@@ -178,7 +178,7 @@ describe('a file that an option names and that cannot be read is reported with a
         'no permission, for a user without a name',
         'EACCES',
         { file: '/p' },
-        { user: undefined, platform: 'linux' },
+        { name: undefined, platform: 'linux' },
         '--from /p cannot be read: this command runs as a user who may not read it',
         copy('USER', '/p'),
       ],
@@ -186,7 +186,7 @@ describe('a file that an option names and that cannot be read is reported with a
         'no permission, on Windows',
         'EACCES',
         { file: '/p' },
-        { user: 'dana', platform: 'win32' },
+        { name: 'dana', platform: 'win32' },
         '--from /p cannot be read: this command runs as the user dana, who may not read it',
         'let that user read the file',
       ],
