@@ -21,6 +21,9 @@ import { actorName, organizationOperation, type Operation } from './operation.ts
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
 import { agentPath, ofAgent, ownAgent } from './paths.ts';
 import {
+  firstNames,
+  askedFor,
+  type Stores,
   namedOrganization,
   organizationArgument,
   organizationIn,
@@ -198,12 +201,23 @@ const agentArgument: Positional = {
   usage: 'ORG/NAME',
   async read(text, { stores }) {
     const { organization, name: agent } = splitPath(text);
-    await namedOrganization(organization, stores);
-    if (await findAgentByName(stores.db, organization, agent)) return { organization, agent };
-    const path = `${organization}/${agent}`;
-    throw new CommandError(`there is no agent ${path}`, `latchkey-server agent create ${path}`);
+    await requireAgent({ organization, name: agent }, stores);
+    return { organization, agent };
   },
 };
+
+/** @throws {CommandError} when there is no such agent */
+export async function requireAgent(
+  at: { readonly organization: string; readonly name: string },
+  stores: Stores,
+): Promise<void> {
+  const { id: organizationId } = await namedOrganization(at.organization, stores);
+  if (await findAgentByName(stores.db, at.organization, at.name)) return;
+  const { items } = await listAgents(stores.db, { organizationId, ...firstNames });
+  const path = `${at.organization}/${at.name}`;
+  const create = `latchkey-server agent create ${path}`;
+  throw new CommandError(`there is no agent ${path}`, askedFor(at, items) ?? create);
+}
 
 const activeAgent: Positional = {
   usage: 'ORG/NAME',

@@ -1,8 +1,9 @@
+import { nearest } from 'latchkey-mcp/suggest';
 import { CommandError, UsageError } from '#config/usage-error';
 import { shellWord } from '#model/shell-word';
 import { findOrganization, listOrganizations, type Organization } from '#db/organizations';
 import { findMember, findUserByEmail, type User } from '#db/people';
-import { findServer } from '#db/servers';
+import { findServer, listServers } from '#db/servers';
 import { type ServerRecord } from '#model/endpoints';
 import type { AdministrationPorts } from './operation.ts';
 import { isSlug, parseServerPath, slugOf } from '#model/slug';
@@ -110,13 +111,28 @@ export async function namedOrganization(name: string, { db }: Stores): Promise<O
 /** @throws {CommandError} when there is no such server. */
 export async function namedServer(path: string, stores: Stores): Promise<ServerRecord> {
   const { organization, name } = splitPath(path, 'sales');
-  await namedOrganization(organization, stores);
+  const { id: organizationId } = await namedOrganization(organization, stores);
   const server = await findServer(stores.db, organization, name);
   if (server) return server;
+  const { items } = await listServers(stores.db, { organizationId, ...firstNames });
   throw new CommandError(
     `there is no server ${path}`,
-    `latchkey-server server create ${path} --http-url URL`,
+    askedFor({ organization, name }, items) ??
+      `latchkey-server server create ${path} --http-url URL`,
   );
+}
+
+/** How many names are compared with one that does not exist. */
+export const firstNames = { sort: 'name', descending: false, limit: 1000, offset: 0 } as const;
+
+/** A question about the name that may have been misspelt; `undefined` if none resembles it. */
+export function askedFor(
+  { organization, name }: { readonly organization: string; readonly name: string },
+  existing: readonly { readonly name: string }[],
+): string | undefined {
+  const names = existing.map((one) => one.name);
+  const found = nearest(name, names);
+  return found && `did you mean ${organization}/${found}?`;
 }
 
 /** Finds the organization, or the server of it, whose resources are to be listed. */

@@ -3,10 +3,10 @@ import { shellWord } from '#model/shell-word';
 import { type Option } from '#model/option';
 import type { Input } from '#config/read-options';
 import { CommandError, UsageError } from '#config/usage-error';
-import { findAgentByName } from '#db/agents';
 import { bytesOfSize, sizeOfBytes } from '#model/byte-size';
 import { limitBounds, limitNames } from '#model/server-limits';
 import { listedSettings, offeredKinds, settingColumns } from '#model/upstream-kinds';
+import { requireAgent } from './agents.ts';
 import { administer, command, type Command, listCommand } from './command.ts';
 import {
   type Given,
@@ -55,7 +55,7 @@ function isUpstreamGiven(input: Input): boolean {
 async function readUpstream(
   input: Input,
   organization: string,
-  { db }: Pick<Stores, 'db'>,
+  stores: Stores,
 ): Promise<{ kind: string }> {
   const given = chosenKinds.filter(({ options }) => options.some((one) => isGiven(one, input)));
   const [chosen] = given;
@@ -70,12 +70,7 @@ async function readUpstream(
     // The forbidden part of the text is not repeated, because it may be a password.
     if (problem?.startsWith('may')) throw new UsageError(`--${option.name} ${problem}`);
     if (problem !== undefined) throw new UsageError(`--${option.name} '${text}' ${problem}`);
-    if (control === 'agent' && !(await findAgentByName(db, organization, text))) {
-      throw new CommandError(
-        `there is no agent ${organization}/${text}`,
-        `latchkey-server agent create ${organization}/${text}`,
-      );
-    }
+    if (control === 'agent') await requireAgent({ organization, name: text }, stores);
     settings[name] = text;
   }
   return { kind: chosen.kind, ...settings };

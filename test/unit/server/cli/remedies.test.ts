@@ -145,6 +145,22 @@ test.each([
   );
 });
 
+test.each([
+  ['server disable acme/wbe', 'did you mean acme/web?'],
+  ['server disable acme/files', 'latchkey-server server create acme/files --http-url URL'],
+  ['server create acme/files --agent offce', 'did you mean acme/office?'],
+  ['server create acme/files --agent lab', 'latchkey-server agent create acme/lab'],
+  ['agent create-key acme/ofice', 'did you mean acme/office?'],
+])('a name that may be misspelt is asked about: %s', async (line, hint) => {
+  await using admin = await terminal();
+  await admin.run('agent', 'create', 'acme/office');
+
+  await expect(admin.run(...line.split(' '))).rejects.toMatchObject({
+    name: 'CommandError',
+    hint,
+  });
+});
+
 test('agent revoke takes the name of the agent, as the other commands do', async () => {
   await using admin = await terminal();
   await admin.run('agent', 'create', 'acme/office');
