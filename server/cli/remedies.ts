@@ -33,7 +33,7 @@ function remedied(error: unknown, command: Command, typed: Typed): unknown {
   const { cause } = error instanceof Error ? error : {};
   if (!(cause instanceof AdministrationRefusal)) return error;
   if (error instanceof UsageError) {
-    const words = problemOf(cause, command) ?? error.message;
+    const words = problemOf(cause, command, typed) ?? error.message;
     return new UsageError(words, error.hint, { cause });
   }
   if (!(error instanceof CommandError) || error.hint !== undefined) return error;
@@ -41,11 +41,21 @@ function remedied(error: unknown, command: Command, typed: Typed): unknown {
   return new CommandError(error.message, listing(cause, command, typed), { cause });
 }
 
-/** The problem of the first field, if it is an option: `--expires-in-days must be at least 1`. */
-function problemOf({ fields: [first] }: AdministrationRefusal, { options }: Command) {
+/**
+ * The problem of the first field, if it is an option, `--expires-in-days must be at least 1`, or an argument, which is repeated as it
+ * was typed: `'acme corp' is not a domain`.
+ */
+function problemOf(
+  { fields: [first] }: AdministrationRefusal,
+  { options, positionals }: Command,
+  typed: Pick<Typed, 'positionals'>,
+): string | undefined {
   const field = first?.field.split('.')[0]?.replaceAll(/[A-Z]/g, (one) => `-${one.toLowerCase()}`);
   const option = options.find(({ name }) => name === field || `${name}s` === field);
-  return option && `--${option.name} ${first?.problem}`;
+  if (option) return `--${option.name} ${first?.problem}`;
+  const at = positionals.findIndex((usage) => usage.split('|')[0]?.toLowerCase() === field);
+  const text = typed.positionals[at];
+  return text === undefined ? undefined : `'${text}' ${first?.problem}`;
 }
 
 /** The command that lists what was not found, with the arguments that both take. */

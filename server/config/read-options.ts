@@ -105,6 +105,9 @@ function parse(options: readonly Option[], argv: readonly string[], help: string
       const why = `${named} has no value, or one that begins with a dash`;
       throw new UsageError(why, `write such a value after an equals sign: ${named}=-x`);
     }
+    const [, valueless] = /^Option '(?:-\w, )?--(\S+) <value>' argument missing/.exec(line) ?? [];
+    const { value: wanted } = options.find(({ name }) => name === valueless) ?? {};
+    if (wanted !== undefined) throw new UsageError(`--${valueless} ${wanted} has no value`, help);
     const [, unknown = ''] = /^Unknown option '--([^']+)'/.exec(line) ?? [];
     const known = [...options.map(({ name }) => name), 'help'];
     const meant = nearest(unknown, known);

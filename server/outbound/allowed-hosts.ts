@@ -79,6 +79,8 @@ never6.addSubnet('ff00::', 8, 'ipv6');
 
 /** What is wrong with an entry that an operator adds while the server runs: a predicate. `undefined` if it may be added. */
 export function hostProblem(text: string): string | undefined {
+  if (text.includes('://'))
+    return 'is a URL: write its host, such as mcp.internal or mcp.internal:8443';
   if (text.includes('/')) return rangeProblem(text);
   const url = URL.canParse(`https://${text}/`) ? new URL(`https://${text}/`) : undefined;
   // Compared as text with the host of a URL, so it must be spelled as URLs are.

@@ -182,7 +182,10 @@ test.each([
   ['invitation create acme --role chief', '--role must be'],
   ['invitation create acme --role member --send', '--email is missing'],
   ['webhook create acme --url http://example.com', '--url is not an https URL'],
-])('a refused field is named as the option: %s', async (line, message) => {
+  ['domain add acme nodomain', "'nodomain' is not a domain"],
+  ['outbound allow 10.0.0.0/4', "'10.0.0.0/4' is too wide: at least /8"],
+  ['outbound allow http://mcp.internal/', "'http://mcp.internal/' is a URL: write its host"],
+])('a refused field is named as the option, or as it was typed: %s', async (line, message) => {
   await using admin = await terminal();
 
   await expect(admin.run(...line.split(' '))).rejects.toMatchObject({

@@ -86,7 +86,7 @@ test('arguments that are no options are the positionals, wherever they are', () 
 describe('a command line is wrong usage when', () => {
   test.each([
     ['it has an unknown option', ['--color'], "unknown option '--color'"],
-    ['an option lacks its value', ['--port'], "option '--port <value>' argument missing"],
+    ['an option lacks its value', ['--port'], '--port N has no value'],
     ['a flag has a value', ['--json=1'], "option '--json' does not take an argument"],
   ])('%s', (_, argv, message) => {
     expect(() => read(argv)).toThrow(new UsageError(message));

@@ -11,7 +11,7 @@ test.for([
   ['127.0.0.1:8788', 'may be added'],
   ['10.20.0.0/16', 'may be added'],
   ['fd12:3456::/48', 'may be added'],
-  ['https://mcp.internal', 'is not a range'],
+  ['https://mcp.internal', 'is a URL: write its host'],
   ['mcp.internal/path', 'is not a range'],
   ['user@mcp.internal', 'is not a host'],
   ['Mcp.Internal', 'is not a host'],
