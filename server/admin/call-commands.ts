@@ -174,7 +174,7 @@ async function whyNone(input: Input, organization: string, { stores, clock }: Po
   if (person.includes('@')) {
     const { id } = await namedOrganization(organization, stores);
     if ((await isKnownAddress(person, id, { db: stores.db, clock })) === false) {
-      return `no member of ${organization} has the address ${person}, and no recorded call does: check the spelling; calls with a pseudonym have no address`;
+      return `no member of ${organization} has the address ${person}, and no recorded call carries it: check the spelling; calls with a pseudonym have no address`;
     }
   }
   for (const option of ['tool', 'application']) {

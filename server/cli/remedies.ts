@@ -66,7 +66,9 @@ function listing(
 ): string | undefined {
   if (message.startsWith('person ')) return 'latchkey-server user list';
   const [noun = ''] = words.split(' ');
-  const list = typed.commands.find((one) => one.words === (shownBy[noun] ?? `${noun} list`));
+  // What is not there shows nothing.
+  const shows = message.startsWith(`${noun} `) ? undefined : shownBy[noun];
+  const list = typed.commands.find((one) => one.words === (shows ?? `${noun} list`));
   if (!list || list.words === words) return undefined;
   const given = list.positionals.map((usage) => {
     const plain = usage.replaceAll(/[[\]]/g, '');

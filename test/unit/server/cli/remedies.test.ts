@@ -27,6 +27,7 @@ describe('what was not found is followed by the command that lists it', () => {
     ['tool list acme/web --as nobody@example.com', 'user list'],
     ['mail retry acme', 'mail set-server acme'],
     ['collection set-member acme/desk other', 'collection show acme/desk'],
+    ['collection set-member acme/dsek web', 'collection list acme'],
     [
       'user offboard dana@example.com --organization acme --revoke key_x',
       'user offboard dana@example.com --organization acme --preview',
