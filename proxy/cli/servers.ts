@@ -86,14 +86,12 @@ function listLines(lists: readonly ServerListView[]): string[] {
     return [
       `${url}${who}`,
       ...servers.flatMap((server) => {
-        const { title, description, needsAccount, accountUrl = `${url}/dashboard` } = server;
+        const { title, description, needs, accountUrl = `${url}/dashboard` } = server;
         return [
           `  ${title.padEnd(width)}  ${stateWords(server)}`,
           ...(description === '' ? [] : [`  ${' '.repeat(width)}  ${description}`]),
           ...otherUses(server).map((use) => `  ${' '.repeat(width)}  ${use}`),
-          ...(needsAccount
-            ? [`  ${' '.repeat(width)}  needs your own account or key: ${accountUrl}`]
-            : []),
+          ...(needs ? [`  ${' '.repeat(width)}  needs your own ${needs}: ${accountUrl}`] : []),
         ];
       }),
       ...askable.flatMap(({ title, askUrl, request }) => [
@@ -158,7 +156,7 @@ function listsJson(lists: readonly ServerListView[]): string {
         ...(server.scope !== undefined && { scope: server.scope }),
         ...(server.connection !== undefined && { connection: server.connection }),
         assistants: server.assistants,
-        needs_account: server.needsAccount,
+        needs_account: server.needs !== undefined,
         ...(server.accountUrl !== undefined && { account_url: server.accountUrl }),
         uses: server.uses.map(({ assistant, device }) => ({
           assistant,

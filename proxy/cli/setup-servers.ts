@@ -71,7 +71,7 @@ export async function setUpServers(place: Place, run: Run): Promise<boolean> {
   const others = otherCommandsLine(host);
   if (others !== undefined) host.warn(others);
   const isWrong = (one: Connected) =>
-    one.problem !== undefined && !(ready.includes(one) && one.server.needsAccount);
+    one.problem !== undefined && !(ready.includes(one) && one.server.needs);
   return !connected.some(isWrong) && !written.some((one) => 'problem' in one);
 }
 
@@ -174,7 +174,7 @@ async function countTools(one: Connected, { host, options }: Run): Promise<void>
     );
     if (!(error instanceof Error && isExpected)) throw error;
     one.problem = error.message;
-    if (one.server.needsAccount) return;
+    if (one.server.needs) return;
     host.warn(`latchkey: ${one.name}: ${error.message}`);
     host.warn(`hint: latchkey doctor ${one.name}`);
   }
@@ -199,10 +199,10 @@ function printResult(
   for (const { name, tools, server, keptKey } of connected) {
     if (tools !== undefined) print(toolCount(name, tools));
     if (tools === 0 && !keptKey) host.warn(`hint: ${noToolsHint(server)}`);
-    if (server.needsAccount)
-      host.warn(
-        `${name} needs your own account or key: ${server.accountUrl ?? `${origin}/dashboard`}`,
-      );
+    if (server.needs) {
+      const { needs, accountUrl = `${origin}/dashboard` } = server;
+      host.warn(`${name} needs your own ${needs}: ${accountUrl}`);
+    }
   }
   if (flags.has('json'))
     host.print(
@@ -214,7 +214,7 @@ function printResult(
           url: server.url,
           added: isNew,
           ...(tools !== undefined && { tools }),
-          ...(server.needsAccount && { needs_account: true, account_url: server.accountUrl }),
+          ...(server.needs && { needs_account: true, account_url: server.accountUrl }),
           ...(problem !== undefined && { problem }),
         })),
         assistants: written.map(({ title: _title, note: _note, ...one }) => one),

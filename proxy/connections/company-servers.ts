@@ -63,7 +63,7 @@ function unregistered(url: string): Connection {
 /** What is known of a server by its URL. */
 function serverAt(url: string): MyServer {
   const [organization = '', name = ''] = endpointOf(url) ?? [];
-  const unknown = { organizationTitle: '', description: '', needsAccount: false, uses: [] };
+  const unknown = { organizationTitle: '', description: '', uses: [] };
   return { url, organization, name, title: name, isGranted: true, ...unknown };
 }
 

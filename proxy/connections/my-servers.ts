@@ -32,8 +32,8 @@ export type MyServer = {
   /** Whether the person chose it for this computer. */
   isGranted: boolean;
   scope?: string;
-  /** Whether calls need an account of the person at the MCP server behind it, and where they connect it. */
-  needsAccount: boolean;
+  /** What calls still need of the person at the MCP server behind it, in words, and where they connect it. */
+  needs?: 'account' | 'key' | 'account or key';
   accountUrl?: string;
   /** What uses it for the person, on all their computers. */
   uses: readonly ServerUse[];
@@ -176,13 +176,18 @@ function parseServers(
           description: text(one['description']),
           isGranted: one['granted'] === true,
           ...(typeof scope === 'string' && { scope }),
-          needsAccount: one['needs_account'] === true,
+          ...(one['needs_account'] === true && { needs: neededOf(one['account_kind']) }),
           ...(typeof accountUrl === 'string' && isWithin(accountUrl, origin) && { accountUrl }),
           uses: objects(one['uses']).map(parseUse),
         },
       ];
     }),
   };
+}
+
+/** What is needed, as the server says. An older one does not say it. */
+function neededOf(kind: unknown): NonNullable<MyServer['needs']> {
+  return kind === 'account' || kind === 'key' ? kind : 'account or key';
 }
 
 function objects(value: unknown): Readonly<Record<string, unknown>>[] {

@@ -294,7 +294,7 @@ function toServerListView({
         elsewhere: uses.flatMap(({ assistant, device }) =>
           device && !device.isCurrent ? [`${assistant} on ${device.name}`] : [],
         ),
-        ...(server.needsAccount && accountUrl !== undefined && { accountUrl }),
+        ...(server.needs && accountUrl !== undefined && { needs: server.needs, accountUrl }),
       };
     }),
     askable: askable.map(({ title, description, askUrl, request }) => {

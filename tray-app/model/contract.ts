@@ -211,7 +211,8 @@ const serverListView = z.strictObject({
       assistants: z.array(z.string()),
       /** Such as `Cursor on danas-desktop`. */
       elsewhere: z.array(z.string()),
-      /** The page where the user connects an account, or enters a key, of theirs that calls need. */
+      /** What calls still need of the user, such as `key`, and the page where they connect or enter it. */
+      needs: z.string().optional(),
       accountUrl: z.string().optional(),
     }),
   ),

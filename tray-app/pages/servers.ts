@@ -75,7 +75,7 @@ const states = {
 } as const;
 
 function serverCard(server: ServerListView['servers'][number]): TemplateResult {
-  const { title, description, state, assistants, elsewhere, accountUrl } = server;
+  const { title, description, state, assistants, elsewhere, needs, accountUrl } = server;
   const { mood, word } = states[state];
   const uses = [
     ...(assistants.length === 0 ? [] : [`${assistants.join(', ')} on this computer`]),
@@ -84,7 +84,7 @@ function serverCard(server: ServerListView['servers'][number]): TemplateResult {
   return html`<li class="card">
     <div class="card-head">
       <h3 dir="auto">${title}</h3>
-      ${accountUrl === undefined ? stateBadge(mood, word) : stateBadge('warn', 'Needs your account or key')}
+      ${accountUrl === undefined ? stateBadge(mood, word) : stateBadge('warn', `Needs your ${needs ?? 'account or key'}`)}
     </div>
     ${description === '' ? nothing : html`<p class="soft" dir="auto">${description}</p>`}
     ${uses.length === 0 ? nothing : html`<p class="help" dir="auto">In use by ${uses.join('; ')}.</p>`}

@@ -435,7 +435,7 @@ await suite(['keychain', 'browser'], 'my servers: one address, one sign-in, one 
     await client.close();
     await latchkey('remove', 'own-key');
 
-    expect(running.stderr).toContain('own-key needs your own account or key: ');
+    expect(running.stderr).toContain('own-key needs your own key: ');
     expect(missing.stdout).toContain('own-key: needs your own key (checked ');
     expect(names).toEqual(['connect_account']);
     expect(told.isError ?? false).toBe(false);

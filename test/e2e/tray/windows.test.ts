@@ -347,7 +347,7 @@ await suite('browser', 'tray app windows', () => {
     expect(await page.getByLabel('Address of your company’s Latchkey').count()).toBe(0);
     for (const words of [
       'In use by Claude Desktop, Cursor on this computer; Cursor on danas-macbook.',
-      'Needs your account or key',
+      'Needs your key',
       'No access',
       'Ask Eve',
       'crm was withdrawn',

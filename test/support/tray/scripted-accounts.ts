@@ -309,7 +309,6 @@ function scriptedServers(signedInAs: string): ServerListView {
     name,
     title,
     description,
-    needsAccount: false,
     uses: [],
     assistants: [],
   });
@@ -333,7 +332,7 @@ function scriptedServers(signedInAs: string): ServerListView {
       },
       {
         ...server('tickets', 'Tickets', ''),
-        needsAccount: true,
+        needs: 'key',
         accountUrl: `${url}/dashboard/acme/servers/tickets/account`,
       },
       server('wiki', 'Wiki', 'What the company knows'),
