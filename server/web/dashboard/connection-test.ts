@@ -1,5 +1,6 @@
 import { AdministrationRefusal } from '#admin/refusal';
 import { findServer } from '#db/servers';
+import { shellWord } from '#model/shell-word';
 import { hostAndPort } from '#outbound/checked-addresses';
 import type { Inspection } from '#upstreams/inspect';
 import { html, type Html } from '#web/html';
@@ -163,7 +164,7 @@ function remediesFor({ organization, name, url = '' }: Wanted) {
   const query = new URLSearchParams({ ...(name && { server: name }), url });
   return {
     newAgent: `${dashboardPath(organization)}/new-agent?${query.toString()}`,
-    command: `latchkey-server outbound allow ${hostAndPort(new URL(url))}`,
+    command: `latchkey-server outbound allow ${shellWord(hostAndPort(new URL(url)))}`,
   };
 }
 

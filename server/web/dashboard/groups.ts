@@ -114,11 +114,6 @@ const createGroup: FormHandler = async (visit, sent, _request, reply, { ports })
   const entered = newForm.read(sent);
   try {
     const input = newForm.inputOf(entered);
-    const twin = await sameName(visit, input['name']);
-    if (twin !== undefined) {
-      const errors = [{ field: 'name', message: `A group ${twin} already exists.` }];
-      return await sendGroups(visit, reply, { entered, errors }, ports);
-    }
     const { id } = await visit.perform(groupCreate, input);
     return seeOther(reply, `${homeOf(organization)}/${id}`);
   } catch (refusal) {
@@ -126,13 +121,6 @@ const createGroup: FormHandler = async (visit, sent, _request, reply, { ports })
     return sendGroups(visit, reply, { entered, errors }, ports);
   }
 };
-
-/** The group whose name differs in capitals only, or not at all: two would be mistaken for each other. */
-async function sameName({ perform }: DashboardVisit, name: unknown): Promise<string | undefined> {
-  const { items } = await perform(groupList);
-  const wanted = typeof name === 'string' ? name.trim().toLowerCase() : '';
-  return items.find((one) => one.name.toLowerCase() === wanted)?.name;
-}
 
 async function sendGroup(
   visit: DashboardVisit,

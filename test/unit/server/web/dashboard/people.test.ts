@@ -125,7 +125,7 @@ test('group: a name that another group has is refused, also in other capitals', 
   const { status, text } = await send('/groups', { name: 'SALES & MORE' });
 
   expect(status).toBe(422);
-  expect(text).toContain('A group Sales &amp; more already exists.');
+  expect(text).toContain('The group Sales &amp; more already exists');
 });
 
 test('group: the name of a refused mapping is shown again', async () => {
