@@ -12,7 +12,7 @@ import { domainCommands } from '#admin/domains';
 import { deploymentCommands } from '#admin/deployment-commands';
 import { deviceCommands } from '#admin/devices';
 import { grantCommands } from '#admin/grants';
-import { groupCommands } from '#admin/groups';
+import { groupCommands } from '#admin/group-commands';
 import { serverSetGroups } from '#admin/server-access';
 import { assertionCommands } from '#admin/identity-assertions';
 import { workloadCommands } from '#admin/workloads';

@@ -1,0 +1,139 @@
+import { shellWord } from '#model/shell-word';
+import { administer, command, listCommand, type Command } from './command.ts';
+import {
+  findGroups,
+  groupAddMember,
+  groupCreate,
+  groupDelete,
+  groupList,
+  groupMap,
+  groupRead,
+  groupRemoveMember,
+  groupUnmap,
+  type GroupView,
+  type Restricted,
+} from './groups.ts';
+import {
+  type Given,
+  organizationArgument,
+  organizationIn,
+  personArgument,
+  type Ports,
+  type Positional,
+  textArgument,
+} from './positionals.ts';
+
+const groupArgument: Positional = {
+  usage: 'GROUP',
+  async read(text, ports, given) {
+    const [groupId] = await findGroups(organizationIn(given), [text], ports);
+    return { groupId };
+  },
+};
+const memberArguments = [organizationArgument, groupArgument, personArgument];
+const mappingArguments = [
+  organizationArgument,
+  groupArgument,
+  textArgument('EXTERNAL', 'externalName'),
+];
+
+/** `everything/get-env`, `everything/prompt:greet`, and `everything/*` for all that has no rule of its own. */
+function restrictedCell({ server, kind, name }: Restricted): string {
+  return `${server}/${kind === 'tool' ? '' : `${kind}:`}${name ?? '*'}`;
+}
+
+/**
+ * The command that takes the first of what is restricted to a group from it: for the other groups that may use it, or else for
+ * everyone, which it says.
+ */
+async function opens(given: Given, ports: Ports): Promise<string | undefined> {
+  const group = await administer(groupRead, given, ports);
+  const organization = organizationIn(given) ?? '';
+  const { items } = await administer(groupList, { organization }, ports);
+  const without = (uses: (one: GroupView) => boolean) =>
+    items
+      .filter((one) => one.id !== group.id && uses(one))
+      .map(({ name }) => ` --group ${shellWord(name)}`)
+      .join('');
+  const [server] = group.servers;
+  if (server !== undefined) {
+    const others = without(({ servers }) => servers.includes(server));
+    const change = `latchkey-server server set-groups ${organization}/${server}`;
+    return others === '' ? `${everyone}${change} --everyone` : `${change}${others}`;
+  }
+  const [first] = group.restricted;
+  if (!first) return undefined;
+  const { kind, name } = first;
+  const others = without(({ restricted }) =>
+    restricted.some((one) => one.server === first.server && one.kind === kind && one.name === name),
+  );
+  const ofKind = kind === 'tool' ? '' : ` --kind ${kind}`;
+  const path = `${organization}/${first.server}`;
+  if (name === null) {
+    const change = `latchkey-server tool default ${path}`;
+    return others === ''
+      ? `${everyone}${change} --everyone${ofKind}`
+      : `${change}${others}${ofKind}`;
+  }
+  return others === ''
+    ? `${everyone}latchkey-server tool open ${path} ${shellWord(name)}${ofKind}`
+    : `latchkey-server tool restrict ${path} ${shellWord(name)}${others}${ofKind}`;
+}
+
+const everyone = 'to let everyone use it: ';
+
+export const groupCommands: readonly Command[] = [
+  command(groupCreate, {
+    words: 'group create',
+    positionals: [organizationArgument, textArgument('NAME', 'name')],
+    doc: 'create a group',
+    prints: ['id', 'name'],
+    conflict: (given) =>
+      `choose another name; latchkey-server group list ${organizationIn(given)} shows those in use`,
+  }),
+  listCommand(groupList, {
+    words: 'group list',
+    positionals: [organizationArgument],
+    doc: 'list the groups of an organization, and the servers and tools that are restricted to them',
+    prints: [
+      'id',
+      'name',
+      'members',
+      'servers',
+      { tools: ({ restricted }) => restricted.map(restrictedCell) },
+      'createdAt',
+    ],
+    empty: (given) => `no groups yet: latchkey-server group create ${organizationIn(given)} NAME`,
+  }),
+  command(groupAddMember, {
+    words: 'group add',
+    positionals: memberArguments,
+    doc: 'add a member to a group',
+    prints: ['id', 'name', 'members'],
+  }),
+  command(groupRemoveMember, {
+    words: 'group remove',
+    positionals: memberArguments,
+    doc: 'remove a person from a group; access through the group ends immediately',
+    prints: ['id', 'name', 'members'],
+  }),
+  command(groupMap, {
+    words: 'group map',
+    positionals: mappingArguments,
+    doc: 'map an identity-provider group to a group here',
+    prints: ['id', 'name', 'members'],
+  }),
+  command(groupUnmap, {
+    words: 'group unmap',
+    positionals: mappingArguments,
+    doc: 'remove the mapping of an identity-provider group',
+    prints: ['id', 'name', 'members'],
+  }),
+  command(groupDelete, {
+    words: 'group delete',
+    positionals: [organizationArgument, groupArgument],
+    doc: 'delete a group that no server and no tool is restricted to',
+    prints: ['id', 'name'],
+    conflict: opens,
+  }),
+];
