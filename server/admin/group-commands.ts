@@ -43,32 +43,38 @@ function restrictedCell({ server, kind, name }: Restricted): string {
 }
 
 /**
- * The command that takes the first of what is restricted to a group from it: for the other groups that may use it, or else for
- * everyone, which it says.
+ * The commands that take from a group the first server and the first tool that are restricted to it: for the other groups that may
+ * use them, or else for everyone, which they say.
  */
 async function opens(given: Given, ports: Ports): Promise<string | undefined> {
   const group = await administer(groupRead, given, ports);
   const organization = organizationIn(given) ?? '';
   const { items } = await administer(groupList, { organization }, ports);
-  const without = (uses: (one: GroupView) => boolean) =>
-    items
-      .filter((one) => one.id !== group.id && uses(one))
-      .map(({ name }) => ` --group ${shellWord(name)}`)
-      .join('');
+  const others = items.filter(({ id }) => id !== group.id);
   const [server] = group.servers;
-  if (server !== undefined) {
-    const others = without(({ servers }) => servers.includes(server));
-    const change = `latchkey-server server set-groups ${organization}/${server}`;
-    return others === '' ? `${everyone}${change} --everyone` : `${change}${others}`;
-  }
   const [first] = group.restricted;
-  if (!first) return undefined;
-  const { kind, name } = first;
-  const others = without(({ restricted }) =>
-    restricted.some((one) => one.server === first.server && one.kind === kind && one.name === name),
-  );
+  const steps = [
+    ...(server === undefined ? [] : [opensServer(`${organization}/${server}`, server, others)]),
+    ...(first === undefined ? [] : [opensTool(`${organization}/${first.server}`, first, others)]),
+  ];
+  return steps.length === 0 ? undefined : steps.join('; then ');
+}
+
+function opensServer(path: string, server: string, groups: readonly GroupView[]): string {
+  const others = groupOptions(groups.filter(({ servers }) => servers.includes(server)));
+  const change = `latchkey-server server set-groups ${path}`;
+  return others === '' ? `${everyone}${change} --everyone` : `${change}${others}`;
+}
+
+function opensTool(
+  path: string,
+  { server, kind, name }: Restricted,
+  groups: readonly GroupView[],
+): string {
+  const isSame = (one: Restricted) =>
+    one.server === server && one.kind === kind && one.name === name;
+  const others = groupOptions(groups.filter(({ restricted }) => restricted.some(isSame)));
   const ofKind = kind === 'tool' ? '' : ` --kind ${kind}`;
-  const path = `${organization}/${first.server}`;
   if (name === null) {
     const change = `latchkey-server tool default ${path}`;
     return others === ''
@@ -78,6 +84,10 @@ async function opens(given: Given, ports: Ports): Promise<string | undefined> {
   return others === ''
     ? `${everyone}latchkey-server tool open ${path} ${shellWord(name)}${ofKind}`
     : `latchkey-server tool restrict ${path} ${shellWord(name)}${others}${ofKind}`;
+}
+
+function groupOptions(groups: readonly GroupView[]): string {
+  return groups.map(({ name }) => ` --group ${shellWord(name)}`).join('');
 }
 
 const everyone = 'to let everyone use it: ';

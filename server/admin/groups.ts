@@ -18,6 +18,7 @@ import {
   removeGroupMapping,
   removeGroupMember,
 } from '#db/groups';
+import { findMember } from '#db/people';
 import { shellWord } from '#model/shell-word';
 import { primitiveKinds } from '#model/tool-rights';
 import { randomBase62 } from '#secrets/secrets';
@@ -252,12 +253,30 @@ export const groupRemoveMember = organizationOperation({
   route: { method: 'DELETE', path: memberPath },
   ...ofMember,
   async run({ groupId, userId }, { organization }, ports) {
-    await ownGroup(organization.id, groupId, ports);
+    const { name } = await ownGroup(organization.id, groupId, ports);
     const isRemoved = await removeGroupMember(ports.db, organization.id, groupId, userId);
-    if (!isRemoved) throw notFound('person');
+    if (!isRemoved) throw await notRemoved({ groupId, name, userId }, organization.id, ports);
     return ownGroup(organization.id, groupId, ports);
   },
 });
+
+/** Why a person cannot be removed from a group by hand. */
+async function notRemoved(
+  { groupId, name, userId }: { readonly groupId: string; readonly name: string; userId: string },
+  organizationId: string,
+  { db }: Pick<AdministrationPorts, 'db'>,
+): Promise<AdministrationRefusal> {
+  const member = await findMember(db, organizationId, userId);
+  if (!member) return notFound('person');
+  const people = await listGroupMembers(db, groupId);
+  const inGroup = people.find((one) => one.userId === userId);
+  if (!inGroup) {
+    return new AdministrationRefusal('not_found', `${member.email} is not in the group ${name}`);
+  }
+  const by = inGroup.source === 'scim' ? 'the directory' : 'the identity provider';
+  const why = `${by} puts ${member.email} into the group ${name}: remove them there`;
+  return new AdministrationRefusal('conflict', why);
+}
 
 /** What adding and removing a mapping have in common. */
 const ofMapping = {

@@ -125,6 +125,9 @@ test('a group is created, filled, mapped, gives access to a server, and is named
   await admin.run('server', 'set-groups', 'acme/web', '--everyone');
   await admin.run('group', 'unmap', 'acme', id, 'idp-sales');
   await admin.run('group', 'remove', 'acme', id, 'eli@example.com');
+  await expect(admin.run('group', 'remove', 'acme', id, 'eli@example.com')).rejects.toThrow(
+    'eli@example.com is not in the group Sales team',
+  );
   expect(await admin.json('group', 'delete', 'acme', id)).toMatchObject({ id });
 });
 
@@ -166,6 +169,11 @@ test('a group that tools are restricted to is listed with them, and the refusal 
   });
   await admin.run('tool', 'open', 'acme/web', 'greet', '--kind', 'prompt');
   await admin.run('tool', 'restrict', 'acme/web', "it's; x", '--group', 'Finance');
+  await admin.run('server', 'set-groups', 'acme/web', '--group', 'Finance');
+  await expect(remove()).rejects.toMatchObject({
+    hint: String.raw`to let everyone use it: latchkey-server server set-groups acme/web --everyone; then to let everyone use it: latchkey-server tool open acme/web 'it'\''s; x'`,
+  });
+  await admin.run('server', 'set-groups', 'acme/web', '--everyone');
   await expect(remove()).rejects.toMatchObject({
     hint: String.raw`to let everyone use it: latchkey-server tool open acme/web 'it'\''s; x'`,
   });
