@@ -1,3 +1,6 @@
+import { readNamedFile } from '#config/named-file';
+import { json } from '#config/option';
+import { CommandError, UsageError } from '#config/usage-error';
 import { shellWord } from '#model/shell-word';
 import { administer, command, listCommand, type Command } from './command.ts';
 import {
@@ -13,8 +16,12 @@ import {
   type GroupView,
   type Restricted,
 } from './groups.ts';
+import { type Candidate, findCandidates, isRejected, type Rejected } from './group-members.ts';
+import { faultOfFile } from './invitation-commands.ts';
+import { mostListed, readAddressList } from './invitation-list.ts';
 import {
   type Given,
+  namedOrganization,
   organizationArgument,
   organizationIn,
   personArgument,
@@ -22,6 +29,7 @@ import {
   type Positional,
   textArgument,
 } from './positionals.ts';
+import { printRows } from './print.ts';
 
 const groupArgument: Positional = {
   usage: 'GROUP',
@@ -30,7 +38,6 @@ const groupArgument: Positional = {
     return { groupId };
   },
 };
-const memberArguments = [organizationArgument, groupArgument, personArgument];
 const mappingArguments = [
   organizationArgument,
   groupArgument,
@@ -92,6 +99,79 @@ function groupOptions(groups: readonly GroupView[]): string {
 
 const everyone = 'to let everyone use it: ';
 
+const addCommand: Command = {
+  words: 'group add',
+  positionals: ['ORG', 'GROUP', '[EMAIL…]'],
+  options: [
+    {
+      name: 'from',
+      value: 'FILE',
+      doc: 'add everyone in a file: addresses, or CSV with a column email',
+    },
+    json,
+  ],
+  doc: 'add one or more members to a group',
+  async run(input, { out, ...ports }) {
+    const [org = '', group = '', ...typed] = input.positionals;
+    const { id: organizationId, name: organization } = await namedOrganization(org, ports.stores);
+    const [groupId = ''] = await findGroups(organization, [group], ports);
+    const addresses = [...typed, ...listedIn(input.text('from'))];
+    if (addresses.length === 0) throw new UsageError('EMAIL or --from FILE is missing');
+    if (addresses.length > mostListed) {
+      throw new UsageError(`there are more than ${mostListed} addresses`, 'add them in parts');
+    }
+    const { db } = ports.stores;
+    const at = { organizationId, groupId };
+    const candidates = await findCandidates(addresses, at, { db, clock: ports.clock });
+    for (const one of candidates) {
+      if (one.status !== 'ready') continue;
+      await administer(groupAddMember, { organization, groupId, userId: one.userId }, ports);
+    }
+    const rows = candidates.map((one) => ({ email: one.typed, status: statusWords[one.status] }));
+    printRows(rows, { json: input.flag('json'), empty: '', out });
+    const rejected = candidates.filter(isRejected);
+    if (rejected.length > 0) throw notAdded(rejected, candidates.length, { organization, group });
+  },
+};
+
+/** @throws {UsageError} that names the faulty lines @throws {CommandError} if the file cannot be read */
+function listedIn(file: string | undefined): readonly string[] {
+  if (file === undefined) return [];
+  const text = readNamedFile({ option: 'from', file });
+  try {
+    return readAddressList(text);
+  } catch (error) {
+    throw faultOfFile(error, file);
+  }
+}
+
+const statusWords = {
+  ready: 'added',
+  'in-group': 'skipped: in the group already',
+  invited: 'not added: invited, not joined yet',
+  stranger: 'not added: not a member',
+  malformed: 'not added: not an e-mail address',
+} as const satisfies Record<Candidate['status'], string>;
+
+function notAdded(
+  rejected: readonly Rejected[],
+  total: number,
+  { organization, group }: { readonly organization: string; readonly group: string },
+): CommandError {
+  const [first] = rejected;
+  const message =
+    first && rejected.length === 1
+      ? first.why
+      : `${rejected.length} of ${total} addresses were not added`;
+  const isAny = (status: Rejected['status']) => rejected.some((one) => one.status === status);
+  const create = `latchkey-server invitation create ${organization} --role member --group ${shellWord(group)} --email EMAIL`;
+  const hints = [
+    ...(isAny('invited') ? [`latchkey-server invitation list ${organization}`] : []),
+    ...(isAny('stranger') ? [`to invite someone: ${create}`] : []),
+  ];
+  return new CommandError(message, hints.length > 0 ? hints.join('; ') : undefined);
+}
+
 export const groupCommands: readonly Command[] = [
   command(groupCreate, {
     words: 'group create',
@@ -115,15 +195,10 @@ export const groupCommands: readonly Command[] = [
     ],
     empty: (given) => `no groups yet: latchkey-server group create ${organizationIn(given)} NAME`,
   }),
-  command(groupAddMember, {
-    words: 'group add',
-    positionals: memberArguments,
-    doc: 'add a member to a group',
-    prints: ['id', 'name', 'members'],
-  }),
+  addCommand,
   command(groupRemoveMember, {
     words: 'group remove',
-    positionals: memberArguments,
+    positionals: [organizationArgument, groupArgument, personArgument],
     doc: 'remove a person from a group; access through the group ends immediately',
     prints: ['id', 'name', 'members'],
   }),

@@ -92,8 +92,8 @@ async function inviteListed(
 }
 
 /** The same error, if it is about the list, with the name of the file and all faulty lines. */
-function faultOfFile(error: unknown, file: string): unknown {
-  const { cause } = error instanceof UsageError ? error : {};
+export function faultOfFile(error: unknown, file: string): unknown {
+  const { cause } = error instanceof UsageError ? error : { cause: error };
   const fields = cause instanceof AdministrationRefusal ? cause.fields : [];
   const problems = fields.flatMap(({ field, problem }) => (field === 'list' ? [problem] : []));
   if (problems.length === 0) return error;

@@ -83,7 +83,7 @@ async function skipper(
   { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
 ) {
   const keys = listed.map(({ email }) => emailKey(email));
-  const members = new Set(await membersAmong(db, organizationId, keys));
+  const members = await membersAmong(db, organizationId, keys);
   const pending = await listInvitations(db, organizationId, clock.now());
   const invited = new Set(pending.flatMap(({ email }) => (email ? [emailKey(email)] : [])));
   const seen = new Set<string>();
@@ -124,8 +124,19 @@ interface Wrong {
   readonly wrong: string;
 }
 
-function isRight<Value>(value: Value | Wrong): value is Value {
+export function isRight<Value>(value: Value | Wrong): value is Value {
   return !(typeof value === 'object' && value !== null && 'wrong' in value);
+}
+
+/**
+ * The addresses of a list as they were typed. Roles and groups in it are ignored.
+ *
+ * @throws {AdministrationRefusal} `invalid`, with one problem for each line that is not as lists are
+ */
+export function readAddressList(text: string): readonly string[] {
+  const { entries, problems } = entriesOf(text);
+  if (problems.length > 0) throw listRefusal(lineErrors(problems));
+  return entries.map(({ address }) => address);
 }
 
 /** The people of a list as they were typed, and what is wrong with its form. */
@@ -206,7 +217,9 @@ function entriesIn(
 }
 
 /** Reads `dana@example.com`, or `Dana Miller <dana@example.com>`. */
-function readAddress(typed: string): { readonly email: string; readonly name: string } | Wrong {
+export function readAddress(
+  typed: string,
+): { readonly email: string; readonly name: string } | Wrong {
   const [, written = '', inside] = /^(.*?)<([^<>]*)>$/s.exec(typed) ?? [];
   // Signs at the end of a list or a sentence come with what is pasted.
   const email = (inside ?? typed).trim().replace(/[;,.]+$/, '');

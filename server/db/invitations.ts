@@ -92,21 +92,21 @@ export async function insertInvitations(
   }
 }
 
-/** Those of the addresses, as `emailKey` makes them, that members of the organization have. */
+/** The ids of the members of the organization who have one of the addresses, by these, as `emailKey` makes them. */
 export async function membersAmong(
   db: Db,
   organizationId: string,
   keys: readonly string[],
-): Promise<string[]> {
-  if (keys.length === 0) return [];
+): Promise<ReadonlyMap<string, string>> {
+  if (keys.length === 0) return new Map();
   const rows = await db
     .selectFrom('membership')
     .innerJoin('person', 'person.id', 'membership.person_id')
-    .select('person.email_key')
+    .select(['person.id', 'person.email_key'])
     .where('membership.organization_id', '=', organizationId)
     .where('person.email_key', 'in', keys)
     .execute();
-  return rows.map(({ email_key: key }) => key);
+  return new Map(rows.map(({ id, email_key: key }) => [key, id]));
 }
 
 /** How many invitations of an organization are stored, pending and expired. */

@@ -78,7 +78,7 @@ export async function fillServer(
   await run('group create acme finance');
   await run('group create acme sales');
   await run('group add acme finance dana@example.com');
-  await run('group add acme sales eve@example.com');
+  await run('group add acme sales eve@example.com nobody@example.com');
   await run('group remove acme sales eve@example.com');
   await run('group map acme finance staff');
   await run('group map acme sales staff');

@@ -131,6 +131,56 @@ test('a group is created, filled, mapped, gives access to a server, and is named
   expect(await admin.json('group', 'delete', 'acme', id)).toMatchObject({ id });
 });
 
+test('several members join a group at once, those who can, and it says what became of each address', async () => {
+  await using admin = await withPeople();
+  await using folder = await temporaryFolder();
+  const file = `${folder.path}/people.csv`;
+  writeFileSync(
+    file,
+    'Name,Team,Site,E-mail\nDana,A,B,dana@example.com\nZoe,A,B,zoe@example.com\n',
+  );
+  const url = ['--base-url', 'https://latchkey.example.com'];
+  const invite = ['invitation', 'create', 'acme', '--role', 'member', ...url];
+  await admin.run('user', 'create', 'fay@example.com', ...at, '--role', 'member');
+  await admin.run('group', 'create', 'acme', 'Finance');
+  await admin.run(...invite, '--email', 'Eve@example.com');
+  const add = ['group', 'add', 'acme', 'Finance'] as const;
+  const audited = () => admin.json('audit', 'list', 'acme', '--action', 'group.add-member');
+
+  expect(await admin.json(...add, 'eli@example.com', 'Fay <FAY@example.com>')).toEqual([
+    { email: 'eli@example.com', status: 'added' },
+    { email: 'Fay <FAY@example.com>', status: 'added' },
+  ]);
+  expect(await audited()).toHaveLength(2);
+  await expect(admin.run(...add, 'eli@example.com', '--from', file)).rejects.toMatchObject({
+    name: 'CommandError',
+    message: 'zoe@example.com is not a member: invite the person first',
+    hint: 'to invite someone: latchkey-server invitation create acme --role member --group Finance --email EMAIL',
+  });
+  expect(await audited()).toHaveLength(3);
+  await expect(admin.run(...add, 'eve@example.com')).rejects.toMatchObject({
+    message:
+      'eve@example.com is invited and has not joined yet: add them after they join, or revoke the invitation and invite them again with the group',
+    hint: 'latchkey-server invitation list acme',
+  });
+  await expect(admin.run(...add, 'eve@example.com', 'bob')).rejects.toMatchObject({
+    message: '2 of 2 addresses were not added',
+  });
+  await expect(admin.run(...add)).rejects.toMatchObject({
+    name: 'UsageError',
+    message: 'EMAIL or --from FILE is missing',
+  });
+  const many = Array.from({ length: 1001 }, (_, index) => `p${index}@example.com`);
+  await expect(admin.run(...add, ...many)).rejects.toThrow('more than 1000 addresses');
+  expect(await admin.json('group', 'list', 'acme')).toMatchObject([{ members: 3 }]);
+
+  writeFileSync(file, 'Name,Role\nDana,owner\n');
+  await expect(admin.run(...add, '--from', file)).rejects.toMatchObject({
+    name: 'UsageError',
+    message: `--from ${file}, line 1: no column is named email: name one so`,
+  });
+});
+
 test('a group that tools are restricted to is listed with them, and the refusal to delete it names them', async () => {
   await using admin = await withPeople();
   const both = ['--group', 'Finance', '--group', 'Human resources'];
