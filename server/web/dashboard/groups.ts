@@ -10,9 +10,10 @@ import {
   groupRead,
   type Restricted,
 } from '#admin/groups';
+import { findCandidates, isRejected, type Rejected } from '#admin/group-members';
+import { longestList, mostListed } from '#admin/invitation-list';
 import { notFound } from '#admin/refusal';
 import { findOrganization } from '#db/organizations';
-import { findMember, findUserByEmail } from '#db/people';
 import { findServerTitles } from '#db/servers';
 import { defaultKindOf } from '#db/tool-rules';
 import {
@@ -21,11 +22,18 @@ import {
   type FieldError,
   hiddenField,
   postForm,
-  textField,
+  textArea,
 } from '#web/forms';
 import { displayName, html, type Html } from '#web/html';
-import { dashboardPath, type Frame, layout, type Link, pageHeading } from '#web/layout';
-import { seeOther } from '#web/page-request';
+import {
+  dashboardPath,
+  type Frame,
+  layout,
+  type Link,
+  pageHeading,
+  statusNotice,
+} from '#web/layout';
+import { queryText, seeOther } from '#web/page-request';
 import { dataTable, type Table } from '#web/tables';
 import { titleWithName } from '#web/titles';
 import { type Entered, formFor } from './forms.ts';
@@ -54,6 +62,14 @@ interface Refused {
   readonly errors?: readonly FieldError[];
 }
 
+/** The same on the page of a group, which has several forms. */
+interface RefusedChange extends Refused {
+  /** The addresses that were typed, without those of people who were added. */
+  readonly emails?: string;
+  /** What was done nevertheless. */
+  readonly notice?: string | undefined;
+}
+
 /** `/groups`: the groups of an organization, their members, and the servers restricted to them. */
 export function groupRoutes(guard: DashboardGuard): void {
   guard.get('/groups', toRead, showGroups);
@@ -62,7 +78,7 @@ export function groupRoutes(guard: DashboardGuard): void {
   guard.post('/groups/:groupId/remove-person', toManage, removePerson);
   guard.post('/groups/:groupId/map', toManage, changeMapping(groupMap));
   guard.post('/groups/:groupId/unmap', toManage, changeMapping(groupUnmap));
-  guard.post('/groups/:groupId/add-person', toManage, addPerson);
+  guard.post('/groups/:groupId/add-people', toManage, addPeople);
   questionRoutes(guard, '/groups/:groupId/delete', toManage, deletion);
 }
 
@@ -126,7 +142,7 @@ async function sendGroup(
   visit: DashboardVisit,
   { params: { groupId = '' } }: DashboardRequest,
   reply: FastifyReply,
-  { entered = mapForm.blank, errors = [] }: Refused,
+  { entered = mapForm.blank, emails = '', errors = [], notice }: RefusedChange,
   ports: DashboardPorts,
 ) {
   const { organization } = visit;
@@ -146,7 +162,8 @@ async function sendGroup(
     href: accessPath(organization, one),
   }));
   const peopleHref = `${dashboardPath(organization)}/people`;
-  const data = { ...group, servers, tools, home, peopleHref, mayManage, entered, errors };
+  const shown = { servers, tools, home, peopleHref, mayManage };
+  const data = { ...group, ...shown, entered, emails, errors, notice };
   const crumbs = [{ text: 'Groups', href: homeOf(organization) }, { text: group.name }];
   return sendDashboardPage(reply, visit, groupPage, data, { crumbs });
 }
@@ -160,8 +177,11 @@ function accessPath(organization: string, { server, kind, name }: Restricted): s
   return `${serverPath(organization, server)}/tools/access?${query.toString()}`;
 }
 
-const showGroup: PageHandler = (visit, request, reply, { ports }) =>
-  sendGroup(visit, request, reply, {}, ports);
+const showGroup: PageHandler = (visit, request, reply, { ports }) => {
+  const count = (name: string) => Math.min(Number(queryText(request, name)) || 0, mostListed);
+  const notice = addedWords(count('added'), count('already'));
+  return sendGroup(visit, request, reply, { notice }, ports);
+};
 
 const removePerson: FormHandler = async (visit, sent, request, reply) => {
   const { organization } = visit;
@@ -186,20 +206,57 @@ const changeMapping =
     return seeOther(reply, `${homeOf(organization)}/${groupId}`);
   };
 
-const addPerson: FormHandler = async (visit, sent, request, reply, { ports }) => {
+/** Adds the members among the addresses that were typed. The others are shown again, with the reason for each. */
+const addPeople: FormHandler = async (visit, sent, request, reply, { ports }) => {
   const { organization } = visit;
   const { groupId = '' } = request.params;
   await visit.perform(groupRead, { groupId });
-  const user = await findUserByEmail(ports.db, sent.get('email') ?? '');
-  const place = await findOrganization(ports.db, organization);
-  const member = user && place && (await findMember(ports.db, place.id, user.id));
-  if (!member) {
-    const message = 'No member has this e-mail address. Invite the person first.';
-    return sendGroup(visit, request, reply, { errors: [{ field: 'email', message }] }, ports);
+  const typed = sent.get('emails') ?? '';
+  const addresses = typed.split(/[\r\n,;]/).flatMap((one) => one.trim() || []);
+  const again = (emails: string, messages: readonly string[], notice?: string) => {
+    const errors = messages.map((message) => ({ field: 'emails', message }));
+    return sendGroup(visit, request, reply, { emails, errors, notice }, ports);
+  };
+  if (addresses.length === 0) return again(typed, ['Type at least one address.']);
+  if (addresses.length > mostListed) {
+    return again(typed, [`There are more than ${mostListed} addresses: add them in parts.`]);
   }
-  await visit.perform(groupAddMember, { groupId, userId: member.userId });
-  return seeOther(reply, `${homeOf(organization)}/${groupId}`);
+  const { id: organizationId = '' } = (await findOrganization(ports.db, organization)) ?? {};
+  const candidates = await findCandidates(addresses, { organizationId, groupId }, ports);
+  let added = 0;
+  for (const one of candidates) {
+    if (one.status !== 'ready') continue;
+    await visit.perform(groupAddMember, { groupId, userId: one.userId });
+    added += 1;
+  }
+  const rejected = candidates.filter(isRejected);
+  const already = candidates.length - added - rejected.length;
+  if (rejected.length === 0) {
+    const query = `added=${added}&already=${already}`;
+    return seeOther(reply, `${homeOf(organization)}/${groupId}?${query}`);
+  }
+  const kept = rejected.map((one) => one.typed).join('\n');
+  return again(kept, rejectedWords(rejected), addedWords(added, already));
 };
+
+const mostReasons = 50;
+
+function rejectedWords(rejected: readonly Rejected[]): readonly string[] {
+  const more = rejected.length - mostReasons;
+  const reasons = rejected.slice(0, mostReasons).map(({ why }) => `${why}.`);
+  return more > 0
+    ? [...reasons, `${counted(more, 'more address was', 'more addresses were')} not added.`]
+    : reasons;
+}
+
+/** What became of the addresses that could be added; `undefined` if there were none. */
+function addedWords(added: number, already: number): string | undefined {
+  const sentences = [
+    ...(added > 0 ? [`${counted(added, 'member')} added.`] : []),
+    ...(already > 0 ? [`${already} ${already === 1 ? 'was' : 'were'} in the group already.`] : []),
+  ];
+  return sentences.length > 0 ? sentences.join(' ') : undefined;
+}
 
 const deletion: Question = {
   async ask({ organization, perform }, { params: { groupId = '' } }) {
@@ -270,18 +327,23 @@ interface GroupPageData {
   readonly mayManage: boolean;
   /** In the form of a mapping. */
   readonly entered: Entered;
+  /** In the form of members. */
+  readonly emails: string;
   readonly errors: readonly FieldError[];
+  readonly notice: string | undefined;
 }
 
 /** One group: its members and how they were added, its servers, and the identity provider's groups that map to it. */
 function groupPage(data: GroupPageData, frame: Frame): Html {
-  const { name, servers, tools, mayManage, errors } = data;
-  const title = errors.length > 0 ? 'Not changed' : name;
+  const { name, servers, tools, mayManage, errors, notice } = data;
+  const refused = notice === undefined ? 'Not changed' : 'Not all added';
+  const title = errors.length > 0 ? refused : name;
   const lead =
     servers.length + tools.length > 0
       ? 'The members of this group can use the servers and tools listed below.'
       : 'No server and no tool is restricted to this group. To restrict a server, open its Access page.';
   const content = html`${pageHeading({ heading: name, lead })}
+${statusNotice(notice)}
 ${errorSummary(errors)}
 ${peopleSection(data, frame)}
 ${servers.length > 0 && serversSection(servers)}
@@ -344,7 +406,7 @@ const addedBy = {
 } as const;
 
 function peopleSection(
-  { people, home, peopleHref, mayManage, errors }: GroupPageData,
+  { people, home, peopleHref, mayManage, emails, errors }: GroupPageData,
   frame: Frame,
 ): Html {
   const remove = (id: string, email: string) =>
@@ -354,15 +416,18 @@ function peopleSection(
       html`${hiddenField('userId', id)}
 <button class="danger" aria-label="Remove ${email}">Remove</button>`,
     );
-  const emailField = textField({
-    name: 'email',
-    label: 'E-mail address',
-    type: 'email',
-    error: errorOf(errors, 'email'),
-    autocomplete: 'off',
+  const count = errors.filter(({ field }) => field === 'emails').length;
+  const emailsField = textArea({
+    name: 'emails',
+    label: 'E-mail addresses',
+    help: 'One a line or separated by commas.',
+    value: emails,
+    error:
+      count > 1 ? 'These were not added. The top of the page says why.' : errorOf(errors, 'emails'),
+    attributes: html`autocomplete="off" spellcheck="false" maxlength="${longestList}"`,
   });
-  const add = html`${emailField}
-<div class="actions"><button>Add member</button></div>`;
+  const add = html`${emailsField}
+<div class="actions"><button>Add members</button></div>`;
   return html`<section class="section" aria-labelledby="people-heading">
 <h2 id="people-heading">Members</h2>
 <ul class="rows">
@@ -375,7 +440,7 @@ ${source === 'hand' ? mayManage && remove(id, email) : html`<span class="badge">
 )}
 ${people.length === 0 && html`<li>No members yet.</li>`}
 </ul>
-${mayManage && postForm(frame, { action: `${home}/add-person`, novalidate: true }, add)}
+${mayManage && postForm(frame, { action: `${home}/add-people`, novalidate: true }, add)}
 </section>`;
 }
 

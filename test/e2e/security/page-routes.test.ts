@@ -132,7 +132,7 @@ const dashboardForms = [
   '/people/requests/:requestId/grant',
   '/people/requests/:requestId/decline',
   '/groups',
-  '/groups/:groupId/add-person',
+  '/groups/:groupId/add-people',
   '/groups/:groupId/remove-person',
   '/groups/:groupId/map',
   '/groups/:groupId/unmap',

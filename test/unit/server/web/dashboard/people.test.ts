@@ -5,6 +5,7 @@ import {
   insertGroup,
   insertGroupMember,
   listGroupMappings,
+  listGroupMembers,
   removeGroupMember,
 } from '#server/db/groups';
 import { insertAgent } from '#server/db/agents';
@@ -13,6 +14,7 @@ import { listInvitations } from '#server/db/invitations';
 import { findMember } from '#server/db/people';
 import { findServerAccess, setServerAccess } from '#server/db/server-access';
 import { newKey } from '#support/made-records';
+import { newestEvents } from '#support/newest-events';
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
 
 const home = '/dashboard/acme';
@@ -147,6 +149,44 @@ test('group: a mapping is made and ended', async () => {
   expect(made).toMatchObject([{ externalName: 'crm/sales' }]);
   expect(page).toMatch(/name="externalName" value="crm\/sales">/);
   expect(await mappings()).toEqual([]);
+});
+
+test('group: several members join at once, and the addresses that cannot are shown again with the reason', async () => {
+  const { db } = app.server.stores;
+  await app.browser('ines', { organizationId: 'org_acme', role: 'member' });
+  await app.browser('igor', { organizationId: 'org_acme', role: 'member' });
+  await app.browser('otto', { organizationId: 'org_acme', role: 'member' });
+  await send('/people/invite', { role: 'member', email: 'eve@example.com' });
+  const add = (emails: string) => send('/groups/group_sales/add-people', { emails });
+  const some = await add(
+    'ines@example.com, eve@example.com\r\nIGOR@example.com; ines@example.com\r\n<bob>\r\n',
+  );
+  const rest = await add('otto@example.com\nigor@example.com');
+  const none = await add(' , ');
+  const many = await add('a@example.com,'.repeat(1001));
+  const people = await listGroupMembers(db, 'group_sales');
+  const events = await newestEvents(db, 3);
+  for (const name of ['ines', 'igor', 'otto']) {
+    await removeGroupMember(db, 'org_acme', 'group_sales', name);
+  }
+
+  expect(some.status).toBe(422);
+  expect(some.text).toContain('2 members added.');
+  expect(some.text).toContain('eve@example.com is invited and has not joined yet: add them after');
+  expect(some.text).toContain('“bob” is not an e-mail address');
+  expect(some.text).toMatch(
+    /<textarea id="emails"[^>]*>\neve@example\.com\n&lt;bob&gt;<\/textarea>/,
+  );
+  expect(rest.status).toBe(303);
+  expect(await show(rest.location?.replace(home, '') ?? '')).toContain(
+    '1 member added. 1 was in the group already.',
+  );
+  expect(none.text).toContain('Type at least one address.');
+  expect(many.text).toContain('There are more than 1000 addresses: add them in parts.');
+  expect(people.map(({ userId }) => userId)).toEqual(['igor', 'ines', 'otto']);
+  expect(events.map(({ action, target }) => `${action} ${target}`)).toEqual(
+    ['otto', 'igor', 'ines'].map((name) => `group.add-member group:group_sales user:${name}`),
+  );
 });
 
 test('group: its page links its people, servers and tools, and it is not deleted meanwhile', async () => {
