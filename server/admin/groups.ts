@@ -240,10 +240,11 @@ export const groupAddMember = organizationOperation({
   route: { method: 'POST', path: memberPath },
   ...ofMember,
   async run({ groupId, userId }, { organization }, ports) {
-    await ownGroup(organization.id, groupId, ports);
     const isAdded = await insertGroupMember(ports.db, organization.id, groupId, userId);
+    // Also says if it is the group that does not exist. Looking it up before, too, would make long lists of people slower.
+    const group = await ownGroup(organization.id, groupId, ports);
     if (!isAdded) throw notFound('person');
-    return ownGroup(organization.id, groupId, ports);
+    return group;
   },
 });
 
