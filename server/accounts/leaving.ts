@@ -1,5 +1,7 @@
 import { insertAuditEvent, type RequestSource } from '#db/audit';
+import { findInvitationsTo, revokeInvitation } from '#db/invitations';
 import { countOwnerless, type OwnedCounts } from '#db/leavers';
+import type { User } from '#db/people';
 import { countScimTokensOf, revokeScimTokensOf } from '#db/scim-tokens';
 import { findSettings } from '#db/settings';
 import type { Db } from '#db/transaction';
@@ -9,15 +11,32 @@ import type { EpochSeconds } from '#model/clock';
  * Announces in the audit log, and so to webhooks, that a person who left an organization answered for something there, which needs an
  * owner and may be suspended. Within the transaction that ended the membership.
  *
+ * The organization's invitations to their address are revoked: one that no one used would make them a member again.
+ *
  * Their SCIM tokens are revoked where the rest is suspended: a person who knows one can make themselves a member again, also after a hand-over.
  */
 export async function announceLeaver(
   tx: Db,
   organization: { readonly id: string; readonly name: string },
-  userId: string,
+  { id: userId, email }: Pick<User, 'id' | 'email'>,
   at: EpochSeconds,
   { address, requestId }: RequestSource,
 ): Promise<void> {
+  const note = (action: string, target: string) =>
+    insertAuditEvent(tx, {
+      at,
+      actor: 'system',
+      organization: organization.name,
+      action,
+      target,
+      address,
+      requestId,
+      outcome: 'done',
+    });
+  for (const invitation of await findInvitationsTo(tx, organization.id, email)) {
+    await revokeInvitation(tx, organization.id, invitation);
+    await note('leaver.revoke-invitation', `invitation:${invitation} user:${userId}`);
+  }
   const isKept = (await findSettings(tx, organization.name))?.leaverResources === 'keep';
   const owned = ownedWords(await countOwnerless(tx, organization.id, userId));
   const ofTokens = isKept ? countScimTokensOf : revokeScimTokensOf;
@@ -30,16 +49,7 @@ export async function announceLeaver(
       ] as const);
   for (const [action, words] of events) {
     if (words.length === 0) continue;
-    await insertAuditEvent(tx, {
-      at,
-      actor: 'system',
-      organization: organization.name,
-      action,
-      target: `user:${userId} ${words.join(', ')}`,
-      address,
-      requestId,
-      outcome: 'done',
-    });
+    await note(action, `user:${userId} ${words.join(', ')}`);
   }
 }
 

@@ -5,6 +5,7 @@ import { shellWord } from '#model/shell-word';
 import { revokeAgent } from '#db/agents';
 import { insertAuditEvent } from '#db/audit';
 import { revokeClient } from '#db/clients';
+import { findInvitationsTo } from '#db/invitations';
 import { revokeKey } from '#db/keys';
 import {
   countEndings,
@@ -105,6 +106,11 @@ const endingsSchema = z
     applications: z.int().describe('Applications that act for the person'),
     connections: z.int().describe('Their connected accounts at upstreams'),
     invitations: z.int().describe('Invitations that they made and that no one accepted yet'),
+    invitationsTo: z
+      .int()
+      .describe(
+        'Invitations to their address that no one accepted, also those that expired lately',
+      ),
     sessions: z
       .int()
       .describe('Browsers in which they are signed in, as far as these sessions end'),
@@ -130,12 +136,12 @@ export const personLeaving = organizationOperation({
     .meta({ id: 'Leaving' }),
   async run({ userId }, { organization }, ports) {
     const person = toPersonView(await ownMember(organization.id, userId, ports));
-    return { person, ...(await leavingOf(userId, organization, ports)) };
+    return { person, ...(await leavingOf(person, organization, ports)) };
   },
 });
 
 async function leavingOf(
-  userId: string,
+  { id: userId, email }: z.output<typeof personViewSchema>,
   { id, name }: Organization,
   { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
 ) {
@@ -143,7 +149,8 @@ async function leavingOf(
   const suspends = (await findSettings(db, name))?.leaverResources !== 'keep';
   const owned = (await listOwned(db, id, userId, mostOwned)).map(toOwnedView);
   const scimTokens = suspends ? await countScimTokensOf(db, id, userId, now) : 0;
-  const ends = { ...(await countEndings(db, id, userId, now)), scimTokens };
+  const { length: invitationsTo } = await findInvitationsTo(db, id, email);
+  const ends = { ...(await countEndings(db, id, userId, now)), invitationsTo, scimTokens };
   return { owned, ends, suspends };
 }
 
@@ -190,7 +197,8 @@ export const personOffboard = organizationOperation({
     await checkTakers(organization.id, userId, fates, ports);
     const at = { organization, actor, now: ports.clock.now() };
     const done = await settleOwned(owned, fates, at, ports.db);
-    await announceLeaver(ports.db, organization, userId, at.now, actor);
+    const leaver = { id: userId, email: member.email };
+    await announceLeaver(ports.db, organization, leaver, at.now, actor);
     await endLastAccess(ports.db, userId, at.now);
     const { key, client, agent } = await countOwnerless(ports.db, organization.id, userId);
     return { person: toPersonView(member), ...done, left: key + client + agent };
@@ -370,8 +378,8 @@ async function preview(
   });
   printRows(rows, { json: isJson, empty: 'owns no keys, clients or agents', out: ports.out });
   if (isJson) return;
-  const { applications, connections, invitations, sessions, tokens } = ends;
+  const { applications, connections, invitations, invitationsTo, sessions, tokens } = ends;
   ports.tell(
-    `ends: ${applications} applications, ${connections} connected accounts, ${invitations} invitations, ${sessions} sessions, ${tokens} personal tokens`,
+    `ends: ${applications} applications, ${connections} connected accounts, ${invitations} invitations by them, ${invitationsTo} invitations to them, ${sessions} sessions, ${tokens} personal tokens`,
   );
 }

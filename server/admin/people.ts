@@ -235,7 +235,13 @@ export const personRemove = organizationOperation({
     const member = await ownMember(organization.id, userId, ports);
     checkOwnerChange(by, member.role);
     settled(await removeMember(ports.db, organization.id, userId, member.role));
-    await announceLeaver(ports.db, organization, userId, ports.clock.now(), actor);
+    await announceLeaver(
+      ports.db,
+      organization,
+      { id: userId, email: member.email },
+      ports.clock.now(),
+      actor,
+    );
     return toPersonView(member);
   },
 });

@@ -74,7 +74,7 @@ const userRemove = personalOperation({
     const memberships = await listMemberships(ports.db, userId);
     await deleteUser(ports.db, userId);
     for (const { organizationId: id, organization: name } of memberships) {
-      await announceLeaver(ports.db, { id, name }, userId, ports.clock.now(), actor);
+      await announceLeaver(ports.db, { id, name }, user, ports.clock.now(), actor);
     }
     return user;
   },

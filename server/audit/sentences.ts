@@ -183,6 +183,7 @@ export const auditSentences = {
   'key.update': ['changed', 'change', 'the API key {key}'],
   'leaver.keep': ['noticed', 'notice', 'that what {person} created needs an owner: {detail}'],
   'leaver.list': ['listed', 'list', 'what needs an owner'],
+  'leaver.revoke-invitation': ['revoked', 'revoke', 'an invitation to {person}, who left'],
   'leaver.revoke-token': [
     'revoked',
     'revoke',

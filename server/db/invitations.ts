@@ -109,6 +109,23 @@ export async function membersAmong(
   return new Map(rows.map(({ id, email_key: key }) => [key, id]));
 }
 
+/** The ids of the invitations of an organization that are for an address: the pending ones, and those that expired lately and could be renewed. */
+export async function findInvitationsTo(
+  db: Db,
+  organizationId: string,
+  email: string,
+): Promise<string[]> {
+  const rows = await db
+    .selectFrom('invitation')
+    .select(['id', 'email'])
+    .where('organization_id', '=', organizationId)
+    .where('email', 'is not', null)
+    .orderBy('id')
+    .execute();
+  const key = emailKey(email);
+  return rows.filter((row) => emailKey(row.email ?? '') === key).map(({ id }) => id);
+}
+
 /** How many invitations of an organization are stored, pending and expired. */
 export async function countInvitations(db: Db, organizationId: string): Promise<number> {
   const { count } = await db

@@ -1,5 +1,6 @@
 import { announceLeaver } from '#accounts/leaving';
 import type { AuditAction } from '#audit/sentences';
+import { findUser } from '#db/people';
 import {
   countScimUsers,
   deleteScimUser,
@@ -400,7 +401,8 @@ async function noteUser(
       await noteChange(tx, request, { action: state, target, at });
       const { organizationId: id, organization: name } = request.tenant;
       if (effect === 'ended' && user.userId !== undefined) {
-        await announceLeaver(tx, { id, name }, user.userId, at, request);
+        const leaver = await findUser(tx, user.userId);
+        if (leaver) await announceLeaver(tx, { id, name }, leaver, at, request);
       }
       return user;
     }

@@ -1,7 +1,9 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
+import { announceLeaver } from '#server/accounts/leaving';
 import { findAgent, insertAgent } from '#server/db/agents';
 import { findClient, insertClient } from '#server/db/clients';
+import { acceptInvitation, insertInvitation, renewInvitation } from '#server/db/invitations';
 import { findKey, insertKey, revokeKey } from '#server/db/keys';
 import {
   countEndings,
@@ -178,6 +180,29 @@ await onEachDatabase('what a person who leaves answered for', ({ open }) => {
     await removeMember(database.db, org, 'user_kim', 'admin');
 
     expect(await byKey('hash of a')).toMatchObject({ suspension: 'owner_left' });
+  });
+
+  test('an invitation to the address of who left lets no one in, be it pending or expired', async () => {
+    const { db } = database;
+    await makeOrganization(database, 'other');
+    const offer = { organizationId: org, role: 'admin', groupIds: [], note: '' } as const;
+    const by = { createdBy: 'operator', createdAt: now, expiresAt: now + 60 };
+    const invite = (id: string, email: string, but: object = {}) =>
+      insertInvitation(db, { ...offer, ...by, id, tokenHash: id, email, ...but });
+    await invite('pending', 'Dana@Example.com');
+    await invite('expired', 'dana@example.com', { expiresAt: now - 1 });
+    await invite('elsewhere', 'dana@example.com', { organizationId: 'org_other' });
+    await invite('of lee', 'lee2@example.com');
+    const comeBack = (id: string) => acceptInvitation(db, id, { id: 'user_dana' }, now);
+    await leave();
+    const source = { address: undefined, requestId: undefined };
+    await announceLeaver(db, { id: org, name: 'acme' }, dana, now, source);
+
+    expect(await comeBack('pending')).toBe('invalid');
+    const renewal = { tokenHash: 'renewed', keepsLinks: false, createdBy: 'operator' };
+    const times = { createdAt: now, expiresAt: now + 60 };
+    expect(await renewInvitation(db, org, 'expired', { ...renewal, ...times })).toBe(false);
+    expect([await comeBack('elsewhere'), await comeBack('of lee')]).toEqual(['done', 'done']);
   });
 
   test('is handed over to members only, by their organization alone, and only what needs an owner', async () => {

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { z } from 'zod';
 
 import { everyRefusal } from '#server/audit/counted-refusals';
+import { acceptInvitation, insertInvitation } from '#server/db/invitations';
 import { insertDomain, setDomainProof } from '#server/db/organization-domains';
 import { findMember, findUserByEmail, insertUser } from '#server/db/people';
 import { insertScimToken, listScimTokens } from '#server/db/scim-tokens';
@@ -12,7 +13,7 @@ import { updateSettings } from '#server/db/settings';
 import type { ScimPorts, ScimRequest } from '#server/scim/context';
 import { createGroup, getGroup, listGroups } from '#server/scim/groups';
 import { readListQuery } from '#server/scim/listing';
-import { createUser, getUser, patchUser } from '#server/scim/users';
+import { createUser, removeUser, getUser, patchUser } from '#server/scim/users';
 import { onEachDatabase, type TestDatabase } from '#support/databases';
 import { madeAt, makeOrganization } from '#support/made-records';
 
@@ -122,6 +123,23 @@ await onEachDatabase('requests of a directory', ({ open }) => {
 
     expect(await isMember('dee@acme.example')).toBe(true);
     expect(await findUserByEmail(database.db, 'dana@acme.example')).toBeUndefined();
+  });
+
+  test('user: no invitation lets in again whom the directory deletes', async () => {
+    const { db } = database;
+    const user = { userName: 'dana@acme.example', active: true };
+    const { id } = await createUser(user, request, ports);
+    const userId = (await findUserByEmail(db, 'dana@acme.example'))?.id ?? '';
+    const offer = { organizationId: org, role: 'admin', groupIds: [], note: '' } as const;
+    const by = { createdBy: 'operator', createdAt: now, expiresAt: now + 60 };
+    const email = 'Dana@acme.example';
+    await insertInvitation(db, { ...offer, ...by, id: 'invitation_a', tokenHash: 'hash', email });
+
+    const before = await isMember('dana@acme.example');
+    await removeUser(id, request, ports);
+
+    expect(before).toBe(true);
+    expect(await acceptInvitation(db, 'hash', { id: userId }, now)).toBe('invalid');
   });
 
   /** Dana, an admin whom the directory manages, creates the token that it uses; one of the operator is there besides. */

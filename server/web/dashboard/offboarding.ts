@@ -107,7 +107,7 @@ function consequencesOf({
   ends,
   person,
 }: Pick<z.output<typeof personLeaving.output>, 'ends' | 'person'>): readonly string[] {
-  const { applications, connections, invitations, sessions, tokens, scimTokens } = ends;
+  const { applications, connections, invitations, invitationsTo, sessions, tokens } = ends;
   const sentence = (count: number, one: string, several: string) =>
     count === 0 ? [] : [`${counted(count, one, several)} immediately.`];
   return [
@@ -120,7 +120,7 @@ function consequencesOf({
       'connected accounts are disconnected',
     ),
     ...sentence(
-      scimTokens,
+      ends.scimTokens,
       'SCIM token that they created is revoked',
       'SCIM tokens that they created are revoked',
     ),
@@ -128,6 +128,11 @@ function consequencesOf({
       invitations,
       'invitation that they made stops working',
       'invitations that they made stop working',
+    ),
+    ...sentence(
+      invitationsTo,
+      'invitation to their address is revoked',
+      'invitations to their address are revoked',
     ),
     person.groups.length === 0
       ? 'They are removed from this organization.'

@@ -7,10 +7,13 @@ import { leaverList } from '#server/admin/leavers';
 import { personLeaving, personOffboard, personServers } from '#server/admin/offboarding';
 import type { Actor } from '#server/admin/operation';
 import { settingsUpdate } from '#server/admin/organizations';
-import { personList } from '#server/admin/people';
+import { personList, personRemove } from '#server/admin/people';
 import { groupAddMember, groupCreate } from '#server/admin/groups';
 import { serverGroupsSet } from '#server/admin/server-access';
 import { serverCreate } from '#server/admin/servers';
+import { acceptInvitation, insertInvitation } from '#server/db/invitations';
+import { findOrganization } from '#server/db/organizations';
+import { hashSecret, randomBase62 } from '#server/secrets/secrets';
 import { administered, type Administered } from '#support/administered';
 import { newestEvents } from '#support/newest-events';
 
@@ -53,6 +56,7 @@ test('offboarding: the preview counts what ends and lists what has no other owne
     applications: 0,
     connections: 0,
     invitations: 1,
+    invitationsTo: 0,
     sessions: 1,
     tokens: 0,
     scimTokens: 0,
@@ -106,6 +110,42 @@ test('offboarding: what no one takes over is suspended and needs an owner, as af
   expect(items).toMatchObject([{ id: nightly, formerOwner: idOf(dana) }]);
   const events = await newestEvents(at.stores.db, 2);
   expect(events.map(({ action }) => action)).toContain('leaver.suspend');
+});
+
+const remove = () => at.perform(personRemove, { organization, userId: idOf(dana) }, owner);
+
+test.each([
+  ['offboarding', () => offboard()],
+  ['removal', remove],
+])('%s: no invitation to the address lets the person in again', async (_, leave) => {
+  const { email } = (await leaving()).person;
+  const invite = async (to: string, into = organization) => {
+    const id = `invitation_${randomBase62(16)}`;
+    const organizationId = (await findOrganization(at.stores.db, into))?.id ?? '';
+    const offer = { role: 'admin', groupIds: [], note: '', createdBy: 'operator' } as const;
+    const times = { createdAt: at.clock.now(), expiresAt: at.clock.now() + 60 };
+    const whose = { id, organizationId, email: to, tokenHash: hashSecret(id) };
+    await insertInvitation(at.stores.db, { ...offer, ...times, ...whose });
+    return id;
+  };
+  const [own, other, foreign] = [
+    await invite(email.toUpperCase()),
+    await invite('zoe@example.com'),
+    await invite(email, 'other'),
+  ];
+  const { ends } = await leaving();
+
+  await leave();
+
+  const comeBack = (id: string) =>
+    acceptInvitation(at.stores.db, hashSecret(id), { id: idOf(dana) }, at.clock.now());
+  expect(ends).toMatchObject({ invitations: 0, invitationsTo: 1 });
+  expect(await comeBack(own)).toBe('invalid');
+  expect([await comeBack(other), await comeBack(foreign)]).toEqual(['done', 'done']);
+  const events = await newestEvents(at.stores.db, 4);
+  expect(events.map(({ action, target }) => `${action} ${target}`)).toContain(
+    `leaver.revoke-invitation invitation:${own} user:${idOf(dana)}`,
+  );
 });
 
 test('offboarding: where the organization keeps what people leave, it goes on working', async () => {
