@@ -3,7 +3,11 @@ import { baseUrl, json, masterKeyFile } from '#config/option';
 import { readNamedFile } from '#config/named-file';
 import type { Input } from '#config/read-options';
 import { UsageError } from '#config/usage-error';
+import { listInvitations, membersAmong } from '#db/invitations';
+import { findOrganization } from '#db/organizations';
+import { emailKey } from '#model/email';
 import { roles } from '#model/roles';
+import { shellWord } from '#model/shell-word';
 import { administer, command, type CommandPorts, listCommand, type Command } from './command.ts';
 import { findGroups } from './groups.ts';
 import { invitationImport, invitationPreview, invitationRenew } from './invitation-batches.ts';
@@ -52,11 +56,33 @@ const createCommand: Command = {
     if (role === undefined) throw new UsageError('--role ROLE is missing');
     const email = input.text('email');
     const wanted = { ...usual, send, note: input.text('note') ?? '', ...(email && { email }) };
-    const { id, expiresAt, path } = await administer(invitationCreate, wanted, ports);
+    const { id, expiresAt, path } = await administer(invitationCreate, wanted, ports, () =>
+      insteadOfInviting(email, organization, ports),
+    );
     const facts = { id, role, expires_at: expiresAt, link: base + path };
     printMade(facts, { json: input.flag('json'), secret: 'link', out: ports.out });
   },
 };
+
+/** What to do about a person who cannot be invited, because they are a member or were invited already. */
+async function insteadOfInviting(
+  email: string | undefined,
+  organization: string,
+  { stores: { db }, clock }: CommandPorts,
+): Promise<string | undefined> {
+  const found = await findOrganization(db, organization);
+  if (email === undefined || !found) return undefined;
+  const word = shellWord(email);
+  const members = await membersAmong(db, found.id, [emailKey(email)]);
+  if (members.size > 0) {
+    return `latchkey-server user set-role ${word} --organization ${organization} --role ROLE, or latchkey-server group add ${organization} GROUP ${word}`;
+  }
+  const pending = await listInvitations(db, found.id, clock.now());
+  const known = pending.find((one) => one.email && emailKey(one.email) === emailKey(email));
+  return (
+    known && `for a new link: latchkey-server invitation renew ${organization} --id ${known.id}`
+  );
+}
 
 /** Invites everyone in a file, or says what that would do. People who are skipped have no link. */
 async function inviteListed(

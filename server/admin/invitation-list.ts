@@ -77,7 +77,7 @@ export async function readInvitationList(
 }
 
 /** Returns a function that says, person by person in the order of the list, why one is not invited. */
-async function skipper(
+export async function skipper(
   listed: readonly { readonly email: string }[],
   organizationId: string,
   { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,

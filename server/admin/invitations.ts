@@ -16,7 +16,7 @@ import { isEmail } from '#model/email';
 import { roles } from '#model/roles';
 import { hashSecret, randomBase62 } from '#secrets/secrets';
 import { type FieldControl, fields, surfaces, words } from './fields.ts';
-import { checkRoom } from './invitation-list.ts';
+import { checkRoom, skipper } from './invitation-list.ts';
 import { enqueueMails } from './mail.ts';
 import {
   type Actor,
@@ -27,7 +27,7 @@ import {
 } from './operation.ts';
 import { pageFields, pageOf } from './paging.ts';
 import { checkOwnerChange, roleControl } from './people.ts';
-import { invalidField, notFound } from './refusal.ts';
+import { AdministrationRefusal, invalidField, notFound } from './refusal.ts';
 
 /** How long an invitation is valid. */
 export const invitationSeconds = 7 * 24 * 3600;
@@ -223,6 +223,7 @@ export const invitationCreate = organizationOperation({
       throw invalidField('groupIds', 'names a group that does not exist');
     }
     if (asked.send && asked.email === undefined) throw invalidField('email', 'is missing');
+    await checkNew(asked, organization, ports);
     await checkRoom(ports.db, organization.id, 1);
     const now = ports.clock.now();
     const made = newInvitation(asked, { organizationId: organization.id, actor, now });
@@ -231,6 +232,24 @@ export const invitationCreate = organizationOperation({
     return { ...toInvitationView(made, now), path: made.path };
   },
 });
+
+const whyNotInvited = {
+  member: 'is a member already: change their role or their groups instead',
+  invited: 'is invited already: renew or revoke that invitation instead',
+  repeated: '',
+} as const;
+
+/** An address that a list import would skip. @throws {AdministrationRefusal} `conflict` */
+async function checkNew(
+  { email }: { readonly email?: string | undefined },
+  { id }: Pick<Organization, 'id'>,
+  ports: Pick<AdministrationPorts, 'db' | 'clock'>,
+): Promise<void> {
+  if (email === undefined) return;
+  const skippedBecause = await skipper([{ email }], id, ports);
+  const reason = skippedBecause({ email });
+  if (reason) throw new AdministrationRefusal('conflict', `${email} ${whyNotInvited[reason]}`);
+}
 
 /** Lets the links of invitations wait to be sent to their addresses. @throws {AdministrationRefusal} `conflict` */
 export async function sendInvitations(

@@ -264,6 +264,7 @@ const revocation: Question = {
 
 const newInvitation: FormRoutes = {
   form: formFor(invitationCreate, ['email', 'send', 'note']),
+  conflict: 'email',
   async page(visit, _request, { ports }) {
     const { organization, perform, may } = visit;
     const server = await mailServerOf(visit, ports);

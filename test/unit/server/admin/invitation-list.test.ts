@@ -150,6 +150,31 @@ test('invitation import: members, invited people and repetitions are skipped, an
   expect(again.items).toEqual([]);
 });
 
+test('invitation: a member, or who is invited already, is not invited once more', async () => {
+  const member = await at.person('viewer');
+  const email = `${member.type === 'person' ? member.userId.replace('user_', 'P') : ''}@example.com`;
+  const invite = (address: string) =>
+    at.perform(invitationCreate, { organization, role: 'admin', email: address });
+  await invite('twice@x.org');
+  const before = await at.perform(invitationList, { organization });
+
+  const [ofMember, again] = [invite(email), invite('TWICE@x.org')];
+
+  await expect(ofMember).rejects.toMatchObject({
+    code: 'conflict',
+    message: `${email} is a member already: change their role or their groups instead`,
+  });
+  await expect(again).rejects.toMatchObject({
+    code: 'conflict',
+    message: 'TWICE@x.org is invited already: renew or revoke that invitation instead',
+  });
+  expect(await at.perform(invitationList, { organization })).toEqual(before);
+  const other = { organization: 'other', role: 'admin', email };
+  expect(await at.perform(invitationCreate, other)).toMatchObject({ email });
+  at.clock.advance(8 * 86_400);
+  expect(await invite('twice@x.org')).toMatchObject({ status: 'pending' });
+});
+
 test('invitation import: a faulty line means that no one is invited', async () => {
   const before = await at.perform(invitationList, { organization });
   const list = 'fine@x.org\nnot an address';

@@ -245,6 +245,25 @@ test('an invitation is a link that is shown once, listed without it, and revoked
   expect(await admin.json('invitation', 'list', 'acme')).toEqual([]);
 });
 
+test('an invitation of a member, or of someone who is invited, is refused with what to do instead', async () => {
+  await using admin = await withPeople();
+  const invite = (email: string) =>
+    admin.run('invitation', 'create', 'acme', '--role', 'viewer', '--email', email);
+  await invite('zoe@example.com');
+  const [{ id }] = z
+    .tuple([z.object({ id: z.string() })])
+    .parse(await admin.json('invitation', 'list', 'acme'));
+
+  await expect(invite('eli@example.com')).rejects.toMatchObject({
+    message: expect.stringContaining('eli@example.com is a member already'),
+    hint: 'latchkey-server user set-role eli@example.com --organization acme --role ROLE, or latchkey-server group add acme GROUP eli@example.com',
+  });
+  await expect(invite('Zoe@example.com')).rejects.toMatchObject({
+    message: expect.stringContaining('Zoe@example.com is invited already'),
+    hint: `for a new link: latchkey-server invitation renew acme --id ${id}`,
+  });
+});
+
 test('everyone in a file is invited, after a preview that invites no one, and renewed', async () => {
   await using admin = await withPeople();
   await using folder = await temporaryFolder();

@@ -60,6 +60,7 @@ test('invitation: refused input is shown again with the error, and no one is inv
   const typed = { note, role: 'viewer', 'group.group_sales': 'group_sales' };
   const { status, text } = await send('/people/invite', typed);
   const noRole = await send('/people/invite', {});
+  const member = await send('/people/invite', { role: 'viewer', email: 'ADAM@example.com' });
   const noGroup = await send('/people/invite', { role: 'viewer', 'group.other': 'other' });
 
   expect(status).toBe(422);
@@ -69,6 +70,8 @@ test('invitation: refused input is shown again with the error, and no one is inv
   expect(text).toMatch(/id="group-group-sales" value="group_sales" checked/);
   expect(text).toContain('Sales &amp; more');
   expect(noRole.text).toContain('The role must be owner, admin, member or viewer.');
+  expect(member.status).toBe(422);
+  expect(member.text).toContain('ADAM@example.com is a member already: change their role');
   expect(noGroup.text).toContain('The list of groups names a group that does not exist.');
   expect(await pending()).toEqual([]);
 });
