@@ -79,6 +79,8 @@ const skippedSchema = z.array(
   }),
 );
 
+const ignoredSchema = z.array(z.string()).describe('The columns of the list that are not used');
+
 export const invitationPreview = organizationOperation({
   name: 'invitation.preview',
   doc: 'Check a list of people to invite, without inviting anyone',
@@ -98,7 +100,7 @@ export const invitationPreview = organizationOperation({
         }),
       ),
       skipped: skippedSchema,
-      ignoredColumns: z.array(z.string()),
+      ignoredColumns: ignoredSchema,
     })
     .meta({ id: 'InvitationPreview' }),
   async run({ list, ...usual }, { organization, role: by }, ports) {
@@ -121,13 +123,17 @@ export const invitationImport = organizationOperation({
   permission: 'people.manage',
   input: z.strictObject({ ...manyInput, send: sendField }),
   output: z
-    .object({ items: z.array(createdInvitationSchema), skipped: skippedSchema })
+    .object({
+      items: z.array(createdInvitationSchema),
+      skipped: skippedSchema,
+      ignoredColumns: ignoredSchema,
+    })
     .meta({ id: 'ImportedInvitations' }),
   target: (_, done) => done && countedInvitations(done.items.length),
   async run({ list, send, ...usual }, { organization, role: by, actor }, ports) {
     checkOwnerChange(by, usual.role);
     const at = { organizationId: organization.id, by };
-    const { people } = await readInvitationList(list, usual, at, ports);
+    const { people, ignored } = await readInvitationList(list, usual, at, ports);
     const now = ports.clock.now();
     const made = people
       .filter(({ skipped }) => skipped === undefined)
@@ -141,6 +147,7 @@ export const invitationImport = organizationOperation({
     return {
       items: made.map((one) => Object.assign(toInvitationView(one, now), { path: one.path })),
       skipped: skippedOf(people),
+      ignoredColumns: [...ignored],
     };
   },
 });

@@ -8,11 +8,11 @@ import { findOrganization } from '#db/organizations';
 import { emailKey } from '#model/email';
 import { roles } from '#model/roles';
 import { shellWord } from '#model/shell-word';
-import { administer, command, type CommandPorts, listCommand, type Command } from './command.ts';
-import { findGroups } from './groups.ts';
+import { administer, administerList, command, type Command, type CommandPorts } from './command.ts';
+import { findGroups, groupList } from './groups.ts';
 import { invitationImport, invitationPreview, invitationRenew } from './invitation-batches.ts';
 import { invitationCreate, invitationList, invitationRevoke } from './invitations.ts';
-import { organizationArgument, organizationIn, textArgument } from './positionals.ts';
+import { namedOrganization, organizationArgument, textArgument } from './positionals.ts';
 import { type Cell, printMade, printRows } from './print.ts';
 import { AdministrationRefusal } from './refusal.ts';
 
@@ -96,25 +96,42 @@ async function inviteListed(
   }
   const wanted = { ...usual, list: readNamedFile({ option: 'from', file }) };
   const isPreview = input.flag('preview');
+  const namesOf = await groupNames(usual.organization, ports);
   const invite = isPreview
     ? administer(invitationPreview, wanted, ports)
     : administer(invitationImport, { ...wanted, send }, ports);
-  const { items, skipped } = await invite.catch((error: unknown) => {
+  const { items, skipped, ignoredColumns } = await invite.catch((error: unknown) => {
     throw faultOfFile(error, file);
   });
   const rows: Record<string, Cell>[] = items.map((one) => ({
     email: one.email,
     role: one.role,
+    groups: 'groups' in one ? one.groups : namesOf(one.groupIds),
     status: isPreview ? 'would be invited' : 'invited',
     link: 'path' in one ? base + one.path : null,
   }));
   for (const { email, why } of skipped) {
-    rows.push({ email, role: null, status: skipWords[why], link: null });
+    rows.push({ email, role: null, groups: null, status: skipWords[why], link: null });
   }
   printRows(rows, { json: input.flag('json'), empty: 'no one to invite', out: ports.out });
+  if (ignoredColumns.length > 0) {
+    const count =
+      ignoredColumns.length === 1 ? '1 column is' : `${ignoredColumns.length} columns are`;
+    ports.tell(`note: ${count} not used: ${ignoredColumns.join(', ')}`);
+  }
   if (!isPreview && items.length > 0) {
     ports.tell('hint: store the links now; they are not shown again');
   }
+}
+
+/** Returns a function that names the groups of an invitation that still exist. */
+async function groupNames(
+  organization: string,
+  ports: CommandPorts,
+): Promise<(ids: readonly string[]) => string[]> {
+  const { items } = await administer(groupList, { organization }, ports);
+  const names = new Map(items.map(({ id, name }) => [id, name]));
+  return (ids) => ids.flatMap((id) => names.get(id) ?? []);
 }
 
 /** The same error, if it is about the list, with the name of the file and all faulty lines. */
@@ -131,6 +148,34 @@ const skipWords = {
   invited: 'skipped: invited already',
   repeated: 'skipped: earlier in the file',
 } as const;
+
+const listCommand: Command = {
+  words: 'invitation list',
+  positionals: ['ORG'],
+  options: [json],
+  doc: 'list the invitations that were not accepted: the pending ones, and those that expired lately',
+  async run(input, ports) {
+    const { name: organization } = await namedOrganization(
+      input.positionals[0] ?? '',
+      ports.stores,
+    );
+    const items = await administerList(invitationList, { organization }, ports);
+    const namesOf = await groupNames(organization, ports);
+    const rows = items.map(({ groupIds, ...one }) => ({
+      id: one.id,
+      email: one.email,
+      role: one.role,
+      groups: namesOf(groupIds),
+      note: one.note,
+      status: one.status,
+      created_by: one.createdBy,
+      created_at: one.createdAt,
+      expires_at: one.expiresAt,
+    }));
+    const empty = `no invitations: latchkey-server invitation create ${organization} --role member`;
+    printRows(rows, { json: input.flag('json'), empty, out: ports.out });
+  },
+};
 
 const renewCommand: Command = {
   words: 'invitation renew',
@@ -169,14 +214,7 @@ const renewCommand: Command = {
 
 export const invitationCommands: readonly Command[] = [
   createCommand,
-  listCommand(invitationList, {
-    words: 'invitation list',
-    positionals: [organizationArgument],
-    doc: 'list the invitations that were not accepted: the pending ones, and those that expired lately',
-    prints: ['id', 'email', 'role', 'note', 'status', 'createdBy', 'createdAt', 'expiresAt'],
-    empty: (given) =>
-      `no invitations: latchkey-server invitation create ${organizationIn(given)} --role member`,
-  }),
+  listCommand,
   renewCommand,
   command(invitationRevoke, {
     words: 'invitation revoke',

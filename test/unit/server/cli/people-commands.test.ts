@@ -240,6 +240,7 @@ test('an invitation is a link that is shown once, listed without it, and revoked
   expect(invitation.link).toMatch(/^http:\/\/127\.0\.0\.1:8787\/invitation\/[\w-]{32}$/);
   const listed = await admin.run('invitation', 'list', 'acme');
   expect(listed.join('\n')).toContain('Zoe');
+  expect(await admin.json('invitation', 'list', 'acme')).toMatchObject([{ groups: ['Sales'] }]);
   expect(listed.join('\n')).not.toContain(invitation.link.slice(-32));
   await admin.run('invitation', 'revoke', 'acme', invitation.id);
   expect(await admin.json('invitation', 'list', 'acme')).toEqual([]);
@@ -268,24 +269,49 @@ test('everyone in a file is invited, after a preview that invites no one, and re
   await using admin = await withPeople();
   await using folder = await temporaryFolder();
   const file = `${folder.path}/people.csv`;
-  writeFileSync(file, 'email,role\nzoe@example.com,viewer\nyan@example.com\neli@example.com');
+  writeFileSync(
+    file,
+    'email,role,groups,rights\nzoe@example.com,viewer,Sales,all\nyan@example.com\neli@example.com',
+  );
   const words = ['acme', '--from', file] as const;
 
+  await admin.run('group', 'create', 'acme', 'Sales');
   const preview = await admin.json('invitation', 'create', ...words, '--preview');
+  const noted = admin.told;
   const before = await admin.json('invitation', 'list', 'acme');
   const invited = await admin.json('invitation', 'create', ...words);
+  const notedAgain = admin.told;
   const renewed = await admin.json('invitation', 'renew', 'acme', '--all-pending');
 
-  const eli = { email: 'eli@example.com', role: null, status: 'skipped: a member already' };
+  const eli = {
+    email: 'eli@example.com',
+    role: null,
+    groups: null,
+    status: 'skipped: a member already',
+  };
   const shown = expect.stringMatching(/^http:\/\/127\.0\.0\.1:8787\/invitation\/[\w-]{32}$/);
   expect(preview).toMatchObject([
-    { email: 'zoe@example.com', role: 'viewer', status: 'would be invited', link: null },
-    { email: 'yan@example.com', role: 'member', status: 'would be invited', link: null },
+    {
+      email: 'zoe@example.com',
+      role: 'viewer',
+      groups: ['Sales'],
+      status: 'would be invited',
+      link: null,
+    },
+    {
+      email: 'yan@example.com',
+      role: 'member',
+      groups: [],
+      status: 'would be invited',
+      link: null,
+    },
     eli,
   ]);
+  expect(noted).toEqual(['note: 1 column is not used: rights']);
+  expect(notedAgain).toContain('note: 1 column is not used: rights');
   expect(before).toEqual([]);
   expect(invited).toMatchObject([
-    { email: 'zoe@example.com', status: 'invited', link: shown },
+    { email: 'zoe@example.com', groups: ['Sales'], status: 'invited', link: shown },
     { email: 'yan@example.com', status: 'invited', link: shown },
     eli,
   ]);
