@@ -1,5 +1,6 @@
 import { insertAuditEvent } from '#db/audit';
 import type { Clock } from '#model/clock';
+import { emailKey } from '#model/email';
 import { hashSecret } from '#secrets/secrets';
 import {
   findInvitation,
@@ -9,6 +10,7 @@ import {
   type InvitationResult,
   type Invitee,
 } from '#db/invitations';
+import { findUser } from '#db/people';
 import { transaction, type Db } from '#db/transaction';
 import { AccountRefusal } from './account-refusal.ts';
 import type { Visit } from './sessions.ts';
@@ -29,7 +31,7 @@ export async function openInvitation(
 }
 
 /**
- * Accepts an invitation and records it in the audit log: the person becomes a member, and is created first if new. All in
+ * Accepts an invitation and records it in the audit log, with the address that it was for if the person has another one: the person becomes a member, and is created first if new. All in
  * one transaction, so that the invitation stays open if it fails.
  *
  * @throws {AccountRefusal} `link_expired`, `deactivated`
@@ -41,7 +43,8 @@ export async function join(
   { db: database, clock }: JoinPorts,
 ): Promise<Exclude<InvitationResult, 'invalid' | 'deactivated'>> {
   return transaction(database, async (db) => {
-    const { id, organization, role, groupIds } = await openInvitation(linkToken, { db, clock });
+    const invitation = await openInvitation(linkToken, { db, clock });
+    const { id, organization, role, groupIds, email: meantFor } = invitation;
     const result = await acceptInvitation(db, hashSecret(linkToken), invitee, clock.now());
     if (result === 'invalid') throw new AccountRefusal('link_expired');
     if (result === 'deactivated') throw new AccountRefusal('deactivated');
@@ -58,6 +61,10 @@ export async function join(
         outcome: 'done',
       });
     await note('invitation.take', `invitation:${id} ${role}`);
+    const email = invitee.email ?? (await findUser(db, invitee.id))?.email ?? '';
+    if (meantFor !== undefined && emailKey(meantFor) !== emailKey(email)) {
+      await note('invitation.take-other', `invitation:${id} ${meantFor}`);
+    }
     for (const groupId of await joinedGroups(db, groupIds, invitee.id)) {
       await note('group.join', `group:${groupId}`);
     }

@@ -155,6 +155,7 @@ const partPatterns: ReadonlyMap<string, RegExp> = new Map([
   ['detail', /^(.*)$/s],
   ['client', /\bclient:(\S+?)(?:\/cs_\w+)?$/],
   ['person', /\b(?:user|scim):(\S+)/],
+  ['recipient', /^invitation:\S+ (.+)$/],
   ['organization', /\borganization:(\S+)/],
   ['owned', /^(?:key|client|agent):(\S+)/],
   ['agent', /\bagent:[^\s/]+\/(\S+)/],

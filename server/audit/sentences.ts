@@ -174,6 +174,7 @@ export const auditSentences = {
   'invitation.renew': ['renewed', 'renew', 'invitations: {detail}'],
   'invitation.revoke': ['revoked', 'revoke', 'an invitation'],
   'invitation.take': ['accepted', 'accept', 'an invitation'],
+  'invitation.take-other': ['used', 'use', 'an invitation that was meant for {recipient}'],
   'key.create': ['created', 'create', 'the API key {key}'],
   'key.list': ['listed', 'list', 'the API keys'],
   'key.manage': ['managed', 'manage', 'API keys'],

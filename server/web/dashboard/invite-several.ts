@@ -95,7 +95,7 @@ interface FormPageData {
 function formPage({ action, single, cancel, fields, errors }: FormPageData, frame: Frame): Html {
   const heading = 'Invite people';
   const lead =
-    'Paste addresses or a CSV file. You see what it says before anyone is invited; each person then gets a link of their own, which expires after seven days.';
+    'Paste addresses or a CSV file. You see what it says before anyone is invited; each person then gets a link of their own, which expires after seven days. Anyone with the link can use it, under any address.';
   const content = html`${pageHeading({ heading, lead })}
 ${errorSummary(errors)}
 ${postForm(frame, { action, novalidate: true }, html`${fields} ${formActions('Check list', cancel)}`)}

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { HashingQueue } from '#server/accounts/hashing-queue';
 import { csrfToken } from '#server/accounts/sessions';
 import { insertGroup } from '#server/db/groups';
+import { findEventSentences, sentenceText } from '#server/audit/event-sentences';
 import { insertInvitation } from '#server/db/invitations';
 import { insertLink } from '#server/db/one-time';
 import { deleteUser, listUsers } from '#server/db/people';
@@ -85,6 +86,31 @@ test('an invited person finds their address entered, and joins the groups of the
     'group:group_sales',
   ]);
   expect(events.filter(({ target }) => target?.includes('gone'))).toEqual([]);
+  expect(events.map(({ action }) => action)).not.toContain('invitation.take-other');
+});
+
+test('the audit log says for whom an invitation was, if someone joins under another address', async () => {
+  const { stores, clock, base } = app.server;
+  const by = { createdBy: 'operator', createdAt: clock.now(), expiresAt: clock.now() + 60 };
+  const offer = { organizationId: 'org_acme', role: 'member', groupIds: [], note: '' } as const;
+  const id = 'invitation_sam';
+  const whose = { id, email: 'sam@example.com', tokenHash: hashSecret('of-sam') };
+  await insertInvitation(stores.db, { ...offer, ...by, ...whose });
+  const token = randomBytes(24).toString('base64url');
+  const cookie = `${cookieName('latchkey-browser', base)}=${token}`;
+  const typed = { email: 'pat@example.com', password, repeated: password };
+  const body = new URLSearchParams({ csrf_token: csrfToken(token), ...typed }).toString();
+
+  const { status } = await app.post({ path: '/invitation/of-sam/account', cookie, body });
+
+  expect(status).toBe(303);
+  const events = await newestEvents(stores.db, 4);
+  const entry = events.find(({ action }) => action === 'invitation.take-other');
+  if (!entry) throw new Error('there is no entry');
+  const sentenceOf = await findEventSentences('acme', [entry], stores.db);
+  expect(sentenceText(sentenceOf(entry))).toBe(
+    'pat@example.com used an invitation that was meant for sam@example.com',
+  );
 });
 
 test('the sign-in page says that no one can sign in yet, until someone can', async () => {
