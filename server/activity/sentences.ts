@@ -1,5 +1,6 @@
 import type { RefusalCode } from '#gateway/gateway-refusal';
 import type { CallEnd, CallRecord, GapReason, UpstreamAccount } from '#model/calls';
+import type { SuspensionCode } from '#model/suspension';
 
 /** How calls end, as pages name it. */
 export const endWords: Readonly<Record<CallEnd, string>> = {
@@ -35,6 +36,10 @@ export type RemedyPlace =
   | 'credential'
   /** Settings, access, tools, or authentication of the server. */
   | 'settings'
+  /** Settings of the organization. */
+  | 'organization'
+  /** Where what people left behind waits for a new owner. */
+  | 'leavers'
   | 'access'
   | 'tools'
   | 'upstream'
@@ -83,14 +88,14 @@ const unexplained: Failure = {
   remedy: 'Try again. If it keeps failing, search the server’s log for the request ID.',
 };
 
-function isRefusalCode(code: string): code is RefusalCode {
+function isRefusalCode(code: string): code is RecordedCode {
   return Object.hasOwn(refusals, code);
 }
 
 type Account = Pick<CallRecord, 'account' | 'person'>;
 
 /** How a call failed, where that depends on the account that it was sent with. */
-function refusalFailure(code: RefusalCode, call: Account): Failure {
+function refusalFailure(code: RecordedCode, call: Account): Failure {
   if (code === 'upstream_refused_credentials') return refusedAccount(call);
   if (code === 'key_refused') return refusedAccount(call);
   if (code === 'upstream_token' && call.account !== 'none') return refusedAccount(call);
@@ -194,8 +199,11 @@ function protocolFailure(code: string): Failure {
 const sender = 'Update the application. If others work, report it to its vendor.';
 const again = 'Nothing has to be changed. Try again in a minute.';
 
+/** The codes that calls are recorded with. `suspended` is that of rows from before the cause was recorded. */
+type RecordedCode = RefusalCode | SuspensionCode;
+
 /** One for each code, so that no refusal is without an explanation. */
-const refusals: Readonly<Record<RefusalCode, Failure>> = {
+const refusals: Readonly<Record<RecordedCode, Failure>> = {
   no_credential: {
     because: 'it carried no credential',
     remedy: 'Sign in with the application, or enter an API key there.',
@@ -206,10 +214,33 @@ const refusals: Readonly<Record<RefusalCode, Failure>> = {
     place: 'credential',
   },
   suspended: {
-    because: 'the server is disabled, or the organization does not accept this application',
+    because:
+      'the server is disabled, the organization does not accept this application, or the owner of the credential left',
     remedy:
-      'An administrator can enable the server, or accept the application. Then the same credential works again.',
+      'Repeat the call: its error says which it is. An administrator can enable the server, accept the application, or hand the credential over. Then the same credential works again.',
+  },
+  server_disabled: {
+    because: 'the server is disabled',
+    remedy: 'An administrator can enable it. Then the same credential works again.',
     place: 'settings',
+  },
+  self_registered_off: {
+    because: 'the organization accepts only applications that its administrators created',
+    remedy:
+      'An owner can accept self-registered applications in the settings of the organization; then the same sign-in works again. Or an administrator creates an OAuth client for the application.',
+    place: 'organization',
+  },
+  latchkey_proxy_off: {
+    because: 'the organization does not accept Latchkey’s own proxy',
+    remedy:
+      'An owner can accept it in the settings of the organization. Then the same sign-in works again.',
+    place: 'organization',
+  },
+  owner_left: {
+    because: 'the person who created its key or OAuth client left, and no one has taken it over',
+    remedy:
+      'An administrator hands it over under People, Needs an owner. Then the same credential works again.',
+    place: 'leavers',
   },
   two_credentials: {
     because: 'it carried two credentials',

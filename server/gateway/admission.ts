@@ -355,7 +355,7 @@ function admitted<Found extends object>(
   if (!found) throw new GatewayRefusal('bad_credential', { cause });
   if (!('suspension' in found)) return found;
   const detail = suspended(found.suspension);
-  const call = { endpoint: found.endpoint, principal, credential, userId };
+  const call = { by: found.suspension, endpoint: found.endpoint, principal, credential, userId };
   throw new GatewayRefusal('suspended', { detail, principal, suspended: call });
 }
 

@@ -1,6 +1,7 @@
 import type { RepeatableRefusal } from '#audit/counted-refusals';
 import type { ServerRecord } from '#model/endpoints';
 import type { Scope } from '#model/scopes';
+import { type Suspension, type SuspensionCode, suspensionCodes } from '#model/suspension';
 
 /** Why the MCP server did not answer, or why its answer could not be used. */
 const upstreamFailures = [
@@ -128,6 +129,7 @@ export type RefusalCode =
 
 /** A call with a credential that a setting suspends. */
 export interface SuspendedCall {
+  readonly by: Suspension;
   readonly endpoint: ServerRecord;
   readonly principal: string;
   readonly credential: { readonly type: 'client' | 'key' | 'person'; readonly id: string };
@@ -152,7 +154,7 @@ export interface RefusalDetails {
   readonly isOutcomeUnknown?: boolean;
   /** For `suspended`: the caller. */
   readonly principal?: string;
-  /** For `suspended`: which credential calls which endpoint. */
+  /** For `suspended`: which credential calls which endpoint, and what suspends it. */
   readonly suspended?: SuspendedCall;
   /** For the log only. */
   readonly cause?: unknown;
@@ -169,6 +171,11 @@ export class GatewayRefusal extends Error {
     this.code = code;
     this.details = details;
   }
+}
+
+/** The code that is recorded: for a suspended credential, what suspends it. */
+export function recordedCode({ code, details }: GatewayRefusal): RefusalCode | SuspensionCode {
+  return details.suspended ? suspensionCodes[details.suspended.by] : code;
 }
 
 /** The connection to the MCP server, or to its agent, was lost during the answer. */
@@ -265,7 +272,9 @@ export function auditedRefusal(
   return {
     actor: principal ?? details.principal ?? 'anonymous',
     organization,
-    action: isClosed(code) ? closedSubjects[code] : `call.${code.replaceAll('_', '-')}`,
+    action: isClosed(code)
+      ? closedSubjects[code]
+      : `call.${recordedCode(refusal).replaceAll('_', '-')}`,
     target: `${organization}/${server}`,
     address,
     requestId: id,

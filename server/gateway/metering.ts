@@ -20,6 +20,7 @@ import {
   type GatewayRefusal,
   isDenial,
   isUpstreamFailure,
+  recordedCode,
   type RefusalCode,
   type SuspendedCall,
 } from './gateway-refusal.ts';
@@ -326,13 +327,14 @@ export class Metering {
     const facts = { status, bytes: typeof body === 'string' ? Buffer.byteLength(body) : 0 };
     const error = refusedError(code, answer);
     this.#spanOver(error);
-    if (details.suspended) this.#suspended(details.suspended, { ...facts, error: code });
+    const recorded = recordedCode(refusal);
+    if (details.suspended) this.#suspended(details.suspended, { ...facts, error: recorded });
     if (code === 'cancelled') this.#over('ok', { ...facts, end: 'cancelled' }, error);
     else if (unanswered.has(code) || isUpstreamFailure(code))
       this.#over('upstream-error', { ...facts, error: code }, error);
     else {
       const outcome = isDenial(refusal) ? 'refused' : 'tool-error';
-      this.#over(outcome, { ...facts, end: 'refused', error: code }, error);
+      this.#over(outcome, { ...facts, end: 'refused', error: recorded }, error);
     }
   }
 
@@ -413,7 +415,7 @@ export class Metering {
   }
 
   #record(
-    { endpoint, principal, credential, userId, grantId }: SuspendedCall,
+    { endpoint, principal, credential, userId, grantId }: Omit<SuspendedCall, 'by'>,
     end: CallEnd,
     { error, status, bytes = 0 }: AnswerFacts,
     durationMs: number,

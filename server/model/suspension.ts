@@ -13,6 +13,16 @@ export const suspensionWords = {
     'the person who created this credential left the organization: an administrator must hand it over to someone',
 } as const satisfies Record<Suspension, string>;
 
+/** The code of a refused call whose credential is suspended, in what is recorded of the call. Callers get the words. */
+export const suspensionCodes = {
+  server: 'server_disabled',
+  self_registered: 'self_registered_off',
+  latchkey_proxy: 'latchkey_proxy_off',
+  owner_left: 'owner_left',
+} as const satisfies Record<Suspension, string>;
+
+export type SuspensionCode = (typeof suspensionCodes)[Suspension];
+
 /**
  * The error message for a suspended credential. The proxy recognizes `suspended: ` at its start, and keeps its tokens,
  * because they can become valid again.

@@ -16,8 +16,8 @@ export interface CallingPerson {
     path: string,
     request?: { readonly method?: string; readonly body?: unknown },
   ) => Promise<Response>;
-  /** An access token that they let a client have. */
-  readonly allow: (clientId: string, scope?: string) => Promise<string>;
+  /** An access token that they let a client have; one that is not of a server names the URL of one. */
+  readonly allow: (clientId: string, scope?: string, resource?: string) => Promise<string>;
 }
 
 /** Creates a person, signs them in, and creates their personal access token. */
@@ -45,7 +45,7 @@ export async function callingPerson(
         },
         ...(body !== undefined && { body: JSON.stringify(body) }),
       }),
-    async allow(clientId, scope = 'mcp:tools:read mcp:tools:execute') {
+    async allow(clientId, scope = 'mcp:tools:read mcp:tools:execute', resource) {
       const { challenge, verifier } = pkcePair();
       const asked = {
         client_id: clientId,
@@ -55,6 +55,7 @@ export async function callingPerson(
         state: 'a state',
         code_challenge: challenge,
         code_challenge_method: 'S256',
+        ...(resource !== undefined && { resource }),
       };
       const page = new URL(`${base}/oauth/consent?${new URLSearchParams(asked).toString()}`);
       const answer = await allow(page, { email, password });

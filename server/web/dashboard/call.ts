@@ -1,4 +1,4 @@
-import { accountWords, endWords, failureOf, type RemedyPlace } from '#activity/sentences';
+import { accountWords, endWords, failureOf } from '#activity/sentences';
 import type { FastifyReply } from 'fastify';
 import type { z } from 'zod';
 import { callContent } from '#admin/call-contents';
@@ -42,6 +42,7 @@ import {
 import type { DashboardRequest, DashboardVisit, FormHandler, PageHandler } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
+import { ownerlessPath } from './ownerless.ts';
 import { leaverOf, pseudonymDone, pseudonymVerb } from './pseudonym-question.ts';
 import { serverPath } from './server-tabs.ts';
 import { checkPath } from './tool-tabs.ts';
@@ -221,10 +222,21 @@ interface Homes {
 function fixOf(visit: DashboardVisit, call: CallRecord, homes: Homes): Link | undefined {
   const place = failureOf(call)?.place;
   if (place === undefined) return undefined;
+  const { organization } = visit;
+  if (place === 'organization') {
+    return visit.may('organization.manage')
+      ? { text: 'Open settings', href: `${dashboardPath(organization)}/settings` }
+      : undefined;
+  }
+  if (place === 'leavers') {
+    return visit.may('key.manage')
+      ? { text: 'Hand it over', href: ownerlessPath(organization) }
+      : undefined;
+  }
   const home = place === 'credential' ? homes.endpoint : homes.server;
   if (home === undefined) return undefined;
   const isManager = visit.may('server.manage');
-  const links: Record<RemedyPlace, Link | undefined> = {
+  const links: Record<typeof place, Link | undefined> = {
     credential: credentialLink(call, home),
     settings: isManager ? { text: 'Open settings', href: `${home}/settings` } : undefined,
     access: visit.may('people.read') ? { text: 'Check access', href: `${home}/access` } : undefined,

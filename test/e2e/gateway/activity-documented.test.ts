@@ -85,6 +85,19 @@ async function use(
   return mcpCall(endpointOf(name), { ...credential, body: toolCall(tool), headers: versions });
 }
 
+/** Calls a new server through an application while the organization does not accept its kind. */
+async function useWhileOff(
+  name: string,
+  clientId: string,
+  setting: '--open-clients' | '--latchkey-proxy',
+): Promise<void> {
+  await create(name);
+  const token = await person.allow(clientId, undefined, endpointOf(name));
+  await command('organization', 'update', 'acme', setting, 'no', '--yes');
+  await use(name, { token });
+  await command('organization', 'update', 'acme', setting, 'yes');
+}
+
 /** The same with a new key. */
 async function useWithKey(name: string, tool = 'echo'): Promise<McpAnswer> {
   return use(name, { key: await keyOf(name) }, tool);
@@ -287,6 +300,39 @@ const failures: Readonly<Record<string, Failing>> = {
       await use(name, { key });
     },
   },
+  'The person who created the key left': {
+    name: 'orphaned',
+    async make(name) {
+      await create(name);
+      const eve = 'eve@example.com';
+      const leaver = await callingPerson(server, eve, { organization: 'acme', role: 'admin' });
+      const body = { name: 'nightly' };
+      const made = await leaver.ask(`/acme/servers/${name}/keys`, { method: 'POST', body });
+      const { key } = z.object({ key: z.string() }).parse(await made.json());
+      await command('user', 'remove', eve);
+      await use(name, { key });
+    },
+  },
+  'Self-registered applications are turned off': {
+    name: 'registered',
+    async make(name) {
+      const answered = await fetch(`${server.base}/api/oauth/register`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({
+          redirect_uris: ['http://127.0.0.1/callback'],
+          token_endpoint_auth_method: 'none',
+        }),
+      });
+      const { client_id: id } = z.object({ client_id: z.string() }).parse(await answered.json());
+      await useWhileOff(name, id, '--open-clients');
+    },
+  },
+  "Latchkey's own proxy is turned off": {
+    name: 'proxied',
+    make: (name) =>
+      useWhileOff(name, `${server.base}/oauth/clients/latchkey.json`, '--latchkey-proxy'),
+  },
   'The person has not connected an account': {
     name: 'unconnected',
     async make(name) {
@@ -466,7 +512,11 @@ beforeAll(async () => {
   upstream = stack.use(await recordingUpstream());
   upstream.answer = answer;
   const outbound = ['--outbound-host', '127.0.0.1'];
-  server = stack.use(await serverProcess({ args: ['--call-log', 'required', ...outbound] }));
+  server = stack.use(
+    await serverProcess({
+      args: ['--call-log', 'required', '--dynamic-registration', ...outbound],
+    }),
+  );
   const redirectUris = ['unconnected', 'expired'].map(
     (name) => `${server.base}${accountPath(name)}/callback`,
   );
@@ -532,6 +582,19 @@ test('docs/activity.md: each failed call is recorded, and explained, as its tabl
 
   expect(found).toEqual(documented);
 });
+
+test.each([
+  ['orphaned', '/dashboard/acme/people/needs-owner', 'Hand it over'],
+  ['registered', '/dashboard/acme/settings', 'Open settings'],
+  ['disabled', '/dashboard/acme/servers/disabled/settings', 'Open settings'],
+])(
+  'activity: the page of a refused call of %s links to where the cause is removed',
+  async (name, href, text) => {
+    const { page } = await recorded(name, '--outcome', 'failed');
+
+    expect(page).toMatch(new RegExp(`<a [^>]*href="${href}"[^>]*>${text}</a>`));
+  },
+);
 
 test('docs/activity.md: a call whose credential is no longer valid is found in the audit log instead', async () => {
   const audited = z

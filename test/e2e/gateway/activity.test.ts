@@ -177,7 +177,7 @@ test('activity: a suspended credential is refused in a row, but an unknown one o
   expect(rows).toMatchObject([
     {
       end: 'refused',
-      error: 'suspended',
+      error: 'server_disabled',
       status: 401,
       method: undefined,
       endpoint: { name: 'paused' },

@@ -67,8 +67,27 @@ test.each([
   [
     'refused',
     'suspended',
-    'the server is disabled, or the organization does not accept this application',
-    'settings',
+    'the server is disabled, the organization does not accept this application, or the owner of the credential left',
+    undefined,
+  ],
+  ['refused', 'server_disabled', 'the server is disabled', 'settings'],
+  [
+    'refused',
+    'self_registered_off',
+    'the organization accepts only applications that its administrators created',
+    'organization',
+  ],
+  [
+    'refused',
+    'latchkey_proxy_off',
+    'the organization does not accept Latchkey’s own proxy',
+    'organization',
+  ],
+  [
+    'refused',
+    'owner_left',
+    'the person who created its key or OAuth client left, and no one has taken it over',
+    'leavers',
   ],
   ['refused', 'unknown_tool', 'the server has no such tool', 'tools'],
   [

@@ -105,7 +105,7 @@ describe('admit', () => {
         code: 'suspended',
         details: {
           principal: 'key:key_a',
-          suspended: { credential: { type: 'key', id: 'key_a' } },
+          suspended: { by: 'server', credential: { type: 'key', id: 'key_a' } },
         },
       });
       expect(String(refusal)).not.toContain('key_a');

@@ -7,6 +7,8 @@ import {
   isDenial,
   type RefusalCode,
 } from '#server/gateway/gateway-refusal';
+import type { Suspension } from '#server/model/suspension';
+import { someServer } from '#support/some-admission';
 
 const request = { id: 'r1', organization: 'acme', server: 'sales' };
 
@@ -30,6 +32,20 @@ test.each<[RefusalCode, string]>([
 ])('a call that counts as denied in usage is in the audit log: %s', (code, action) => {
   expect(isDenial(new GatewayRefusal(code))).toBe(true);
   expect(actionOf(code)).toBe(action);
+  expect(Object.hasOwn(auditSentences, action)).toBe(true);
+});
+
+test.each<[Suspension, string]>([
+  ['server', 'call.server-disabled'],
+  ['self_registered', 'call.self-registered-off'],
+  ['latchkey_proxy', 'call.latchkey-proxy-off'],
+  ['owner_left', 'call.owner-left'],
+])('a call with a suspended credential is in the audit log with its cause: %s', (by, action) => {
+  const credential = { type: 'key', id: 'key_a' } as const;
+  const call = { by, endpoint: someServer(), principal: 'key:key_a', credential };
+  const refusal = new GatewayRefusal('suspended', { suspended: call });
+
+  expect(auditedRefusal(refusal, request, 'key:key_a')?.action).toBe(action);
   expect(Object.hasOwn(auditSentences, action)).toBe(true);
 });
 
