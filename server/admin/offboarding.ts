@@ -23,10 +23,10 @@ import { findSettings } from '#db/settings';
 import { listAccessOfPerson } from '#db/server-access';
 import type { Db } from '#db/transaction';
 import { json } from '#config/option';
-import { UsageError } from '#config/usage-error';
+import { CommandError, UsageError } from '#config/usage-error';
 import type { EpochSeconds } from '#model/clock';
 import { roles } from '#model/roles';
-import { administer, type Command, type CommandPorts } from './command.ts';
+import { administer, administerList, type Command, type CommandPorts } from './command.ts';
 import { fields } from './fields.ts';
 import { checkMayOwn } from './leavers.ts';
 import {
@@ -41,6 +41,7 @@ import {
   checkOwnerChange,
   ofPerson,
   ownMember,
+  personList,
   personViewSchema,
   settled,
   toPersonView,
@@ -332,16 +333,17 @@ export const offboardCommand: Command = {
       doc: 'a key, client or agent to revoke instead',
     },
     { name: 'preview', doc: 'only print what the person answers for and what would end' },
+    {
+      name: 'yes',
+      doc: 'remove the person although keys, clients or agents have no new owner: they are suspended until someone takes them over',
+    },
     json,
   ],
   doc: 'remove a person, and hand over or revoke what they own, in one step',
   async run(input, ports) {
     const organization = input.must('organization');
-    const { id: userId } = await requireMember(
-      input.positionals[0] ?? '',
-      organization,
-      ports.stores,
-    );
+    const leaver = input.positionals[0] ?? '';
+    const { id: userId } = await requireMember(leaver, organization, ports.stores);
     if (input.flag('preview')) return preview({ organization, userId }, input.flag('json'), ports);
     const idOf = async (email: string) =>
       (await requireMember(email, organization, ports.stores)).id;
@@ -353,19 +355,64 @@ export const offboardCommand: Command = {
       if (taker === '') throw new UsageError(`--except '${text}' is not ID=EMAIL`);
       except.push({ resourceId, to: await idOf(taker) });
     }
-    const wanted = { organization, userId, to, except };
-    const look = `latchkey-server user offboard ${shellWord(input.positionals[0] ?? '')} --organization ${organization} --preview`;
+    const again = `latchkey-server user offboard ${shellWord(leaver)} --organization ${organization}`;
+    const { owned, suspends } = await administer(personLeaving, { organization, userId }, ports);
+    const stopped = to === 'leave' && suspends ? withoutFate(owned, except) : [];
+    if (stopped.length > 0 && !input.flag('yes')) {
+      throw new CommandError(
+        `nothing was changed: no one takes over what would stop working: ${listed(stopped)}`,
+        `${again} --to EMAIL hands them over; --preview lists them; --yes suspends them until someone takes them over`,
+      );
+    }
     const { person, handedOver, revoked, left } = await administer(
       personOffboard,
-      wanted,
+      { organization, userId, to, except },
       ports,
-      () => look,
+      async () =>
+        except.every(({ resourceId }) => owned.some(({ id }) => id === resourceId)) &&
+        (await isLastOwner({ organization, userId }, ports))
+          ? `latchkey-server user set-role EMAIL --organization ${organization} --role owner`
+          : `${again} --preview`,
     );
-    const facts = { email: person.email, organization, handed_over: handedOver, revoked, left };
-    printMade(facts, { json: input.flag('json'), out: ports.out });
+    const isJson = input.flag('json');
+    const rest = !isJson && suspends ? { suspended: left } : { left };
+    const facts = { email: person.email, organization, handed_over: handedOver, revoked, ...rest };
+    printMade(facts, { json: isJson, out: ports.out });
     if (left > 0) ports.tell(`hint: latchkey-server leaver list ${organization}`);
   },
 };
+
+/** What has no new owner and is not revoked. A key of an agent goes with the agent. */
+function withoutFate(
+  owned: readonly OwnedView[],
+  except: readonly { readonly resourceId: string }[],
+): OwnedView[] {
+  const ids = new Set(except.map(({ resourceId }) => resourceId));
+  const rest = owned.filter(({ id }) => !ids.has(id));
+  const agents = new Set(owned.flatMap(({ kind, name }) => (kind === 'agent' ? [name] : [])));
+  for (const { kind, name } of rest) if (kind === 'agent') agents.delete(name);
+  return rest.filter(({ agent }) => agent === null || !agents.has(agent));
+}
+
+const mostNamed = 5;
+
+/** `the key Nightly (key_…), the agent berlin (agent_…), 3 more` */
+function listed(owned: readonly OwnedView[]): string {
+  const named = owned
+    .slice(0, mostNamed)
+    .map(({ kind, name, id }) => `the ${kind} ${name} (${id})`);
+  const more = owned.length - named.length;
+  return [...named, ...(more > 0 ? [`${more} more`] : [])].join(', ');
+}
+
+async function isLastOwner(
+  { organization, userId }: { readonly organization: string; readonly userId: string },
+  ports: CommandPorts,
+): Promise<boolean> {
+  const members = await administerList(personList, { organization }, ports);
+  const owners = members.filter(({ role }) => role === 'owner');
+  return owners.length === 1 && owners[0]?.id === userId;
+}
 
 async function preview(
   of: { readonly organization: string; readonly userId: string },

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { z } from 'zod';
 
 import { insertAuditEvent } from '#server/db/audit';
+import { findUserByEmail } from '#server/db/people';
 import { findServer } from '#server/db/servers';
 import { administrationWithServer, type Administration } from '#support/administration';
 import { connectProxy } from '#support/made-records';
@@ -36,6 +37,55 @@ test('a person’s role is changed, and the last owner keeps theirs', async () =
     { email: 'dana@example.com', role: 'owner', groups: [], second_factor: 'no' },
     { email: 'eli@example.com', role: 'viewer', groups: [], second_factor: 'no' },
   ]);
+});
+
+/** The command that offboards Eli, with a key that he created and that works. */
+async function withLeaver() {
+  const admin = await withPeople();
+  await admin.run('user', 'set-role', 'eli@example.com', ...at, '--role', 'admin');
+  const { id } = made.parse(await admin.json('key', 'create', 'acme/web', '--name', 'nightly'));
+  const { db } = admin.stores;
+  const eli = await findUserByEmail(db, 'eli@example.com');
+  await db.updateTable('api_key').set({ owner_id: eli?.id }).where('id', '=', id).execute();
+  return { admin, keyId: id, offboard: ['user', 'offboard', 'eli@example.com', ...at] };
+}
+
+test('user offboard: nothing changes while a key has no new owner and would stop working', async () => {
+  const { admin, keyId, offboard } = await withLeaver();
+  await using _admin = admin;
+  const line = `latchkey-server ${offboard.join(' ')}`;
+
+  await expect(admin.run(...offboard)).rejects.toMatchObject({
+    message: `nothing was changed: no one takes over what would stop working: the key nightly (${keyId})`,
+    hint: `${line} --to EMAIL hands them over; --preview lists them; --yes suspends them until someone takes them over`,
+  });
+  expect(await admin.json('user', 'members', 'acme')).toHaveLength(2);
+});
+
+test.each([
+  [['--yes'], 'suspended     1'],
+  [['--to', 'dana@example.com'], 'handed_over   1'],
+  [['--revoke', 'KEY'], 'revoked       1'],
+  [['--except', 'KEY=dana@example.com'], 'handed_over   1'],
+])('user offboard: goes on with %s', async (options, line) => {
+  const { admin, keyId, offboard } = await withLeaver();
+  await using _admin = admin;
+
+  const printed = await admin.run(
+    ...offboard,
+    ...options.map((text) => text.replace('KEY', keyId)),
+  );
+
+  expect(printed).toContain(line);
+  expect(await admin.json('user', 'members', 'acme')).toHaveLength(1);
+});
+
+test('user offboard: asks nothing where the organization keeps what people leave', async () => {
+  const { admin, offboard } = await withLeaver();
+  await using _admin = admin;
+  await admin.run('organization', 'update', 'acme', '--leaver-resources', 'keep');
+
+  expect(await admin.run(...offboard)).toContain('left          1');
 });
 
 test('a person leaves one organization and keeps the account', async () => {

@@ -32,6 +32,10 @@ describe('what was not found is followed by the command that lists it', () => {
       'user offboard dana@example.com --organization acme --revoke key_x',
       'user offboard dana@example.com --organization acme --preview',
     ],
+    [
+      'user offboard dana@example.com --organization acme',
+      'user set-role EMAIL --organization acme --role owner',
+    ],
   ])('%s', async (line, hint) => {
     await using admin = await terminal();
     await admin.run('collection', 'create', 'acme/desk', '--member', 'web');
