@@ -73,12 +73,13 @@ const file: Command = {
       at,
       () => `latchkey-server deployment set ${organization}/SERVER --everyone`,
     );
-    const { fileName, mediaType, places, servers, text } = made;
+    const { fileName, mediaType, places, servers, warning, text } = made;
     if (input.flag('json')) {
       const facts = { file: name, file_name: fileName, media_type: mediaType, places, servers };
-      return printMade({ ...facts, text }, { json: true, out: ports.out });
+      return printMade({ ...facts, warning, text }, { json: true, out: ports.out });
     }
     ports.tell(`${fileName}: ${assistantFiles[name].effect}`);
+    if (warning !== null) ports.tell(`warning: ${warning}`);
     for (const line of text.replace(/\n$/, '').split('\n')) ports.out(line);
   },
 };

@@ -4,6 +4,7 @@ import {
   deploymentOf,
   findDeployments,
   listInstalled,
+  listPublished,
   mostPublished,
   publishServer,
   setInstallation,
@@ -17,6 +18,7 @@ import {
   assistantFiles,
   connections,
   type DeploymentPlan,
+  nothingPublished,
 } from '#deployment/assistant-files';
 import {
   cardUrl,
@@ -258,13 +260,14 @@ const groupIdsInQuery = z
 
 export const deploymentSelection = organizationOperation({
   name: 'deployment.selection',
-  doc: 'List the servers that are installed by default for a selection',
+  doc: 'List the servers that are installed by default for a selection, and tell whether any server is published',
   onlyReads: true,
   permission: 'server.manage',
   input: z.strictObject({ ...inOrganization, groupIds: groupIdsInQuery }),
-  output: z.object({ servers: z.array(z.string()) }),
+  output: z.object({ servers: z.array(z.string()), isAnyPublished: z.boolean() }),
   run: async ({ groupIds }, { organization }, ports) => ({
     servers: (await installedFor(organization, groupIds, ports)).map(({ name }) => name),
+    isAnyPublished: (await listPublished(ports.db, organization.name)).length > 0,
   }),
 });
 
@@ -289,6 +292,7 @@ export const deploymentFile = organizationOperation({
       mediaType: z.string(),
       places: z.array(z.string()).describe('Where it belongs'),
       servers: z.array(z.string()).describe('The servers in it'),
+      warning: z.string().nullable().describe('What to know before it is distributed'),
       text: z.string(),
     })
     .meta({ id: 'DeploymentFile' }),
@@ -296,16 +300,18 @@ export const deploymentFile = organizationOperation({
     const { base } = ports;
     if (base === undefined) throw new Error('no public URL');
     const servers = await installedFor(organization, groupIds, ports);
-    const { fileName, mediaType, places, needsServers, write } = assistantFiles[file];
-    if (needsServers && servers.length === 0) {
+    const { fileName, mediaType, places, allowsOnlyPublished, write } = assistantFiles[file];
+    if (!allowsOnlyPublished && servers.length === 0) {
       const why = `no server is installed by default for this selection, so ${fileName} would contain none: first choose where servers are installed`;
       throw new AdministrationRefusal('conflict', why);
     }
     const { name } = organization;
     const address = registryUrl(base, name);
     const text = write({ base, registryUrl: address, organization: name, connection, servers });
-    const names = servers.map((server) => server.name);
-    return { file, fileName, mediaType, places: [...places], servers: names, text };
+    const names = allowsOnlyPublished ? [] : servers.map((server) => server.name);
+    const isEmpty = allowsOnlyPublished && (await listPublished(ports.db, name)).length === 0;
+    const warning = isEmpty ? nothingPublished : null;
+    return { file, fileName, mediaType, places: [...places], servers: names, warning, text };
   },
 });
 

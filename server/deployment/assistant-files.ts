@@ -27,8 +27,8 @@ export interface AssistantFile {
   readonly places: readonly string[];
   /** What it does, in a sentence. */
   readonly effect: string;
-  /** Whether it is about the servers that are installed by default: without any, it would forbid them all, or be empty. */
-  readonly needsServers: boolean;
+  /** Whether it contains no servers, and allows only those that are published. Without any installed, others would forbid all, or be empty. */
+  readonly allowsOnlyPublished: boolean;
   readonly write: (plan: DeploymentPlan) => string;
 }
 
@@ -46,7 +46,7 @@ export const assistantFiles = {
       'Windows: C:\\Program Files\\ClaudeCode\\managed-mcp.json',
     ],
     effect: 'Claude Code uses these servers and no others.',
-    needsServers: true,
+    allowsOnlyPublished: false,
     write: (plan) => pretty({ mcpServers: byName(plan, entryOf) }),
   },
   'claude-code-lists': {
@@ -60,7 +60,7 @@ export const assistantFiles = {
     ],
     effect:
       'People can add only servers of this organization. List what is never allowed in deniedMcpServers. Merge the file with the existing settings.',
-    needsServers: true,
+    allowsOnlyPublished: false,
     write: (plan) =>
       pretty({
         allowManagedMcpServersOnly: true,
@@ -81,7 +81,7 @@ export const assistantFiles = {
       'Windows: %APPDATA%\\Code\\User\\mcp.json',
     ],
     effect: 'Adds these servers for one person. Merge the file with the existing one.',
-    needsServers: true,
+    allowsOnlyPublished: false,
     write: (plan) => pretty({ servers: byName(plan, typedEntryOf) }),
   },
   'vscode-policy': {
@@ -90,7 +90,7 @@ export const assistantFiles = {
     mediaType: jsonType,
     places: ['Linux: /etc/vscode/policy.json'],
     effect: 'VS Code runs only servers that this organization published in its registry.',
-    needsServers: false,
+    allowsOnlyPublished: true,
     write: (plan) => pretty(vscodePolicies(plan)),
   },
   'vscode-policy-windows': {
@@ -99,7 +99,7 @@ export const assistantFiles = {
     mediaType: 'text/plain',
     places: ['Windows: imported into the registry, or as a group policy'],
     effect: 'VS Code runs only servers that this organization published in its registry.',
-    needsServers: false,
+    allowsOnlyPublished: true,
     write: registryFile,
   },
   'vscode-policy-macos': {
@@ -108,7 +108,7 @@ export const assistantFiles = {
     mediaType: 'application/x-apple-aspen-config',
     places: ['macOS: a configuration profile, distributed by your device management'],
     effect: 'VS Code runs only servers that this organization published in its registry.',
-    needsServers: false,
+    allowsOnlyPublished: true,
     write: configurationProfile,
   },
   codex: {
@@ -117,7 +117,7 @@ export const assistantFiles = {
     mediaType: 'application/toml',
     places: ['Linux and macOS: /etc/codex/config.toml', 'For one person: ~/.codex/config.toml'],
     effect: 'Adds these servers. Merge the file with the existing settings.',
-    needsServers: true,
+    allowsOnlyPublished: false,
     write: codexConfiguration,
   },
   cursor: {
@@ -126,7 +126,7 @@ export const assistantFiles = {
     mediaType: jsonType,
     places: ['~/.cursor/mcp.json', 'Windows: %USERPROFILE%\\.cursor\\mcp.json'],
     effect: 'Adds these servers for one person. Merge the file with the existing one.',
-    needsServers: true,
+    allowsOnlyPublished: false,
     write: (plan) => pretty({ mcpServers: byName(plan, entryOf) }),
   },
   links: {
@@ -136,7 +136,7 @@ export const assistantFiles = {
     places: ['For your intranet or an e-mail'],
     effect:
       'For each server: a link that adds it to Cursor, one for VS Code, the command for Claude Code, and the address of its bundle (.mcpb).',
-    needsServers: true,
+    allowsOnlyPublished: false,
     write: (plan) => pretty(plan.servers.map(({ name, title }) => linksOf(plan, { name, title }))),
   },
 } as const satisfies Readonly<Record<string, AssistantFile>>;
@@ -146,6 +146,10 @@ export type AssistantFileName = keyof typeof assistantFiles;
 export function isAssistantFile(name: string): name is AssistantFileName {
   return Object.hasOwn(assistantFiles, name);
 }
+
+/** What to know before a file that allows only published servers is distributed while there are none. */
+export const nothingPublished =
+  'nothing is published in the registry: with this file, VS Code runs no MCP server; publish servers first';
 
 export const assistantFileNames = Object.keys(assistantFiles).filter(isAssistantFile);
 

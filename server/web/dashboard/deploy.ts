@@ -17,6 +17,7 @@ import {
   connections,
   type DeploymentPlan,
   linksOf,
+  nothingPublished,
 } from '#deployment/assistant-files';
 import { registryUrl } from '#deployment/registry-entries';
 import { isPublicAddress } from '#outbound/checked-addresses';
@@ -26,7 +27,7 @@ import { type Badge, dashboardPath, type Frame, layout, pageHeading } from '#web
 import { queryText } from '#web/page-request';
 import { copyable, dataTable, type ListFrame, pager, type Table } from '#web/tables';
 import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
-import { checkedValues } from './forms.ts';
+import { checkedValues, sentence } from './forms.ts';
 import { listQuery } from './lists.ts';
 import { sendDashboardPage } from './page.ts';
 import { counted } from './questions.ts';
@@ -106,7 +107,7 @@ const showDeploy: PageHandler = async (visit, request, reply, { base, ports }) =
   const { items: groups } = await perform(groupList);
   const selection = selectionIn(request, groups);
   const { groupIds } = selection;
-  const { servers } = await perform(deploymentSelection, { groupIds });
+  const { servers, isAnyPublished } = await perform(deploymentSelection, { groupIds });
   const plan: DeploymentPlan = {
     base,
     registryUrl: registryUrl(base, organization),
@@ -133,7 +134,7 @@ const showDeploy: PageHandler = async (visit, request, reply, { base, ports }) =
       isChosen: selection.groupIds.includes(id),
     })),
     warning: await suspensionOf(selection.connection, visit),
-    isPublished: items.some(({ publication }) => publication !== null),
+    isAnyPublished,
   };
   return sendDashboardPage(reply, visit, deployPage, data, { crumbs: [{ text: 'Deploy' }] });
 };
@@ -178,7 +179,7 @@ interface DeployPageData {
   readonly query: string;
   readonly groups: readonly ExplainedChoice[];
   readonly warning: string | undefined;
-  readonly isPublished: boolean;
+  readonly isAnyPublished: boolean;
 }
 
 function deployPage(data: DeployPageData, frame: Frame): Html {
@@ -207,12 +208,19 @@ const connectionWords: Readonly<
   },
 };
 
-function filesSection({ home, plan, query, groups, warning }: DeployPageData): Html {
+function filesSection({
+  home,
+  plan,
+  query,
+  groups,
+  warning,
+  isAnyPublished,
+}: DeployPageData): Html {
   const { length } = plan.servers;
   const words =
     length === 0
       ? 'No server is installed by default for this choice, so there is nothing to download for most files: one without servers would forbid them all. Choose servers in the table above.'
-      : `${counted(length, 'server')} in each file: ${plan.servers.map(({ name }) => name).join(', ')}.`;
+      : `${counted(length, 'server')} in each file except the policies, which contain none: ${plan.servers.map(({ name }) => name).join(', ')}.`;
   return html`<section class="section" aria-labelledby="files-heading">
 <h2 id="files-heading">Files for device management</h2>
 <form method="get" action="${home}#files-heading">
@@ -239,14 +247,15 @@ ${warning && html`<p class="notice warning" role="status">${warning}</p>`}
 <p class="help" dir="auto">${words}</p>
 <ul class="rows">
 ${assistantFileNames.map((name) => {
-  const { title, fileName, effect, places, needsServers } = assistantFiles[name];
+  const { title, fileName, effect, places, allowsOnlyPublished } = assistantFiles[name];
   return html`<li>
 <div>
 <strong>${title}</strong>
 <p class="help">${effect}</p>
 <p class="help">${places.map((place, index) => html`${index > 0 && html`<br>`}${place}`)}</p>
+${allowsOnlyPublished && !isAnyPublished && html`<p class="notice warning">${sentence(nothingPublished)}</p>`}
 </div>
-${(length > 0 || !needsServers) && html`<a class="button" href="${home}/files/${name}?${query}" download="${fileName}" aria-label="Download ${fileName}: ${title}">Download</a>`}
+${(length > 0 || allowsOnlyPublished) && html`<a class="button" href="${home}/files/${name}?${query}" download="${fileName}" aria-label="Download ${fileName}: ${title}">Download</a>`}
 </li>`;
 })}
 </ul>
@@ -321,10 +330,10 @@ function isInternal(base: string): boolean {
   return !host.includes('.') || /\.(?:local|internal|lan|home|corp|intranet|localhost)$/.test(host);
 }
 
-function publicSection({ plan, isPublished }: DeployPageData): Html {
-  const state = isPublished
+function publicSection({ plan, isAnyPublished }: DeployPageData): Html {
+  const state = isAnyPublished
     ? 'Servers marked “Public” in the table are listed there.'
-    : 'No server in the table is listed there: this is the default. An owner can list one on its page.';
+    : 'No server is listed there: this is the default. An owner can list one on its page.';
   return html`<section class="section" aria-labelledby="registry-heading">
 <h2 id="registry-heading">Public registry</h2>
 <p class="help">VS Code and other assistants read lists of servers without signing in, so anyone can read this one. ${state} This is the address for the setting of an assistant:</p>

@@ -271,3 +271,21 @@ test.each<[string, (at: TemporaryFolder) => Promise<string>, string]>([
     hint: expect.stringContaining('another file'),
   });
 });
+
+test('deployment file: a policy that allows only published servers warns while there are none', async () => {
+  await using admin = await terminal();
+  const policy = 'deployment file vscode-policy acme --base-url https://latchkey.example'.split(
+    ' ',
+  );
+  const warning =
+    'warning: nothing is published in the registry: with this file, VS Code runs no MCP server; publish servers first';
+
+  await admin.run(...policy);
+  const before = admin.told;
+  await admin.run('deployment', 'publish', 'acme/web', '--description', 'Orders');
+  await admin.run(...policy);
+
+  expect(before).toContain(warning);
+  expect(admin.told).not.toContain(warning);
+  expect(admin.told).not.toEqual([]);
+});

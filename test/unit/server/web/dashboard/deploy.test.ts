@@ -23,6 +23,7 @@ const send = (path: string, fields: Readonly<Record<string, string>>, by = owner
   return app.post({ path, cookie: by.cookie, body });
 };
 const show = async (path: string, by = admin) => (await app.get(path, by.cookie)).text;
+const warning = 'Nothing is published in the registry: with this file, VS Code runs no MCP server';
 const published = () => findPublished(app.server.stores.db, 'acme', 'sales');
 
 test('deploy: a server is installed for nobody by default, then for a group, then for everyone', async () => {
@@ -37,11 +38,12 @@ test('deploy: a server is installed for nobody by default, then for a group, the
   expect(before).toContain('No server is installed by default for this choice,');
   expect(before).not.toContain('/files/claude-code');
   expect(before).toContain('/files/vscode-policy');
+  expect(before.split(warning)).toHaveLength(4);
   expect(ofNobody.status).toBe(409);
   expect(ofNobody.text).toContain('No server is installed by default for this selection,');
   expect(JSON.parse(ofGroup).mcpServers.sales).toMatchObject({ command: 'latchkey' });
   expect(JSON.parse(ofEveryone.text).mcpServers.sales).toMatchObject({ type: 'http' });
-  expect(page).toContain('1 server in each file: sales.');
+  expect(page).toContain('1 server in each file except the policies, which contain none: sales.');
   expect(page).toContain('/files/claude-code');
   expect(page).toContain('cursor://anysphere.cursor-deeplink/mcp/install?name=sales&amp;config=');
 });
@@ -67,6 +69,7 @@ test('deploy: an owner publishes a server, changes its words and stops', async (
   expect(first).toMatchObject({ title: 'Sales', description: 'Orders', version: 1 });
   expect(page).toContain('/mcp/acme/sales/server-card');
   expect(list).toContain('>Public<');
+  expect(list).not.toContain(warning);
   expect(second).toMatchObject({ description: 'All orders', version: 2 });
   expect(await published()).toBeUndefined();
 });
