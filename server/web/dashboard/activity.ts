@@ -185,7 +185,7 @@ const showActivity: PageHandler = async (visit, request, reply, { ports }) => {
   const isPartial = found.stoppedAt !== undefined;
   const isFiltered = names.some((name) => query[name] !== undefined);
   const show: ShowValue = (text, value) =>
-    isOwn && value.person !== undefined
+    isOwn && value.person !== undefined && value.device === undefined
       ? html`<strong>You</strong>`
       : html`<a class="value" href="${activityPath(organization, { ...query, ...value })}" dir="auto">${text}</a>`;
   const empty =

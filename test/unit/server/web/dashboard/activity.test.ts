@@ -1,6 +1,8 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 
 import { addGaps } from '#server/db/call-gaps';
+import { recordDevice } from '#server/db/devices';
+import { insertGrant } from '#server/db/grants';
 import { insertKey } from '#server/db/keys';
 import { insertOrganization } from '#server/db/organizations';
 import type { Role } from '#server/model/roles';
@@ -198,6 +200,43 @@ test.each(['member', 'viewer'] as const)(
     expect(tried.text).not.toContain('theirs');
     expect(ids.map(({ subject }) => subject)).toEqual(['mine', 'theirs', 'of_a_key']);
     expect(statuses).toEqual([200, 404, 404]);
+  },
+);
+
+test.each([
+  ['member', 'You'],
+  ['admin', 'user_dora@example.com'],
+] as const)(
+  'activity: for the role %s, a call names the device, which selects its calls',
+  async (role, who) => {
+    const { app, look, nowMs } = await recorded(role, []);
+    const { db } = app.server.stores;
+    const known = { id: 'device_1', claimHash: 'c', name: 'vm', system: 'Linux' };
+    const { client, clock } = app.server;
+    await recordDevice(db, 'user_dora', known, clock.now());
+    await insertGrant(db, {
+      id: 'grant_1',
+      userId: 'user_dora',
+      clientId: client.id,
+      serverId: sales.id,
+      scopes: ['mcp:tools:read'],
+      tools: { type: 'all' },
+      redirectHost: '127.0.0.1',
+      deviceId: known.id,
+      authenticated: false,
+      createdAt: clock.now(),
+      expiresAt: clock.now() + 1000,
+    });
+    const call = { userId: 'user_dora', application: claude, grantId: 'grant_1' };
+    await recordCalls(db, nowMs, [at(call), at({ userId: 'user_dora', subject: 'elsewhere' })]);
+
+    const { text } = await look('?tool=search');
+    const [, link = ''] = /href="[^"]*activity(\?[^"]*device=device_1[^"]*)"/.exec(text) ?? [];
+    const there = await look(link.replaceAll('&amp;', '&'));
+
+    const sentences = [`${who} used search of sales with “Claude Desktop 1.2” on vm OK`];
+    expect(sentencesOf(text)).toEqual(sentences);
+    expect(sentencesOf(there.text)).toEqual(sentences);
   },
 );
 
