@@ -1,6 +1,7 @@
 import { deviceList, toDeviceView } from '#admin/devices';
 import { listDevices } from '#db/devices';
 import type { EpochSeconds } from '#model/clock';
+import { deviceName } from '#web/access-words';
 import { applicationName } from '#web/consent';
 import { displayName, html, type Html } from '#web/html';
 import { dataTable, type Table, timeCell } from '#web/tables';
@@ -9,22 +10,6 @@ import type { DashboardVisit } from './guard.ts';
 import type { DashboardPorts } from './ports.ts';
 
 export type DeviceView = ReturnType<typeof toDeviceView>;
-
-type NamedDevice = Pick<DeviceView, 'name' | 'system'>;
-
-const longestName = 60;
-
-/** What a device is called: `danas-macbook (macOS)`. Its proxy chose both. */
-export function deviceName({ name, system }: NamedDevice): string {
-  const shown = displayName(name, longestName) || 'An unnamed device';
-  const of = displayName(system, longestName);
-  return of === '' ? shown : `${shown} (${of})`;
-}
-
-/** The line below the name of an application that says where it runs. */
-export function deviceNote(device: NamedDevice | null | undefined): string | undefined {
-  return device ? `On ${deviceName(device)}` : undefined;
-}
 
 /** A section with a table of devices; nothing without any. `home` is the path above their questions. */
 function devicesSection(

@@ -4,6 +4,7 @@ import type { NamedGrant } from '#db/grants';
 import type { ToolSelection } from '#model/tool-rights';
 import type { Form } from '#oauth/forms';
 import { limitGrant } from '#oauth/revocation';
+import { accessName } from '#web/access-words';
 import { applicationName } from '#web/consent';
 import { errorOf, errorSummary, type FieldError, formActions, postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
@@ -51,7 +52,7 @@ async function openGrant(
 const showTools: PageHandler = async (visit, request, reply, options) => {
   const { grant, usable } = await openGrant(visit, request, options);
   const data = pageData(visit, request, { grant, usable, entered: enteredTools(grant.tools) });
-  const crumbs = applicationCrumbs(visit.organization, 'Tools');
+  const crumbs = toolCrumbs(visit, grant);
   return sendDashboardPage(reply, visit, ownToolsPage, data, { crumbs });
 };
 
@@ -62,7 +63,7 @@ const changeTools: FormHandler = async (visit, sent, request, reply, options) =>
     const errors = [{ field: 'tools', message: chosen.why }];
     const entered = sentTools(sent, 'tools');
     const data = pageData(visit, request, { grant, usable, entered, errors });
-    const crumbs = applicationCrumbs(visit.organization, 'Tools');
+    const crumbs = toolCrumbs(visit, grant);
     return sendDashboardPage(reply, visit, ownToolsPage, data, { crumbs });
   }
   const ports = { ...options.ports, source: visitOf(request) };
@@ -71,6 +72,14 @@ const changeTools: FormHandler = async (visit, sent, request, reply, options) =>
   }
   return seeOther(reply, `${applicationsPath(visit.organization)}?done=tools`);
 };
+
+function toolCrumbs({ organization }: DashboardVisit, grant: NamedGrant) {
+  return applicationCrumbs(
+    organization,
+    `${applicationName(grant)}: ${accessName(grant)}`,
+    'Tools',
+  );
+}
 
 type ChosenTools =
   | { readonly outcome: 'chosen'; readonly tools: ToolSelection }
@@ -100,6 +109,8 @@ function chosenTools(
 
 interface OwnToolsPageData {
   readonly client: string;
+  /** The server and the device. */
+  readonly access: string;
   readonly action: string;
   readonly cancel: string;
   readonly usable: UsableTools;
@@ -122,14 +133,21 @@ function pageData(
     readonly errors?: readonly FieldError[];
   },
 ): OwnToolsPageData {
-  const client = applicationName(grant);
-  return { client, action: url, cancel: applicationsPath(organization), usable, entered, errors };
+  return {
+    client: applicationName(grant),
+    access: accessName(grant),
+    action: url,
+    cancel: applicationsPath(organization),
+    usable,
+    entered,
+    errors,
+  };
 }
 
 /** A form for what one application may use. */
 function ownToolsPage(data: OwnToolsPageData, frame: Frame): Html {
-  const { client, action, cancel, usable, entered, errors } = data;
-  const heading = `What ${client} may use for you`;
+  const { client, access, action, cancel, usable, entered, errors } = data;
+  const heading = `What ${client} may use of ${access}`;
   const choice = toolChoiceField({
     name: 'tools',
     legend: 'Tools',

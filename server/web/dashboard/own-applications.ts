@@ -2,19 +2,20 @@ import { notFound } from '#admin/refusal';
 import { findGrant, listDecisionsOfPerson, type NamedGrant } from '#db/grants';
 import { scopeSentence } from '#model/scopes';
 import { allowGrant, withdrawGrant } from '#oauth/revocation';
+import { accessName, deviceNote, withdrawnWords } from '#web/access-words';
 import { applicationName } from '#web/consent';
 import { type Badge, dashboardPath } from '#web/layout';
-import { queryChoice } from '#web/page-request';
+import { queryChoice, queryText } from '#web/page-request';
 import { visitOf } from '#web/page-session';
 import { type Table, timeCell } from '#web/tables';
 import { grantedTools } from '#web/tool-choice';
 import { sentence } from './consents.ts';
-import { deviceNote, ownDevices } from './devices.ts';
+import { ownDevices } from './devices.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
 import { listPage, listQuery } from './lists.ts';
 import { sendDashboardPage } from './page.ts';
-import type { DashboardOptions } from './ports.ts';
-import { type Question, questionRoutes } from './questions.ts';
+import type { DashboardOptions, DashboardPorts } from './ports.ts';
+import { inWords, type Question, questionRoutes } from './questions.ts';
 import { ownServersPath, ownTabs } from './your-servers.ts';
 
 /**
@@ -38,28 +39,27 @@ const shape = {
   usual: { sort: 'created_at', order: 'desc' },
 } as const;
 const notices: Readonly<Record<string, string>> = {
-  withdrawn: 'Consent withdrawn. The application has lost access.',
   allowed: 'Allowed again. The application has access as soon as it asks for it.',
   device: 'Device signed out. Its applications have lost access.',
   tools: 'Saved. The change takes effect on the next call.',
 };
 
 const showApplications: PageHandler = async (visit, request, reply, { ports }) => {
-  const { organization, person } = visit;
+  const { organization } = visit;
   const now = ports.clock.now();
-  const all = await listDecisionsOfPerson(ports.db, person.user.id, now);
-  const here = all.filter(({ serverPath }) => serverPath.startsWith(`${organization}/`));
+  const here = await decisionsHere(visit, ports);
   const table: Table = {
     caption: 'Applications',
     columns: listQuery(request, shape).columns,
     rows: here.map((grant) => {
-      const of = applicationName(grant);
+      const client = applicationName(grant);
+      const of = `${client}: ${accessName(grant)}`;
       const at = `${applicationsPath(organization)}/${grant.id}`;
       const name = grant.serverPath.slice(organization.length + 1);
       return {
         id: grant.id,
         cells: [
-          { kind: 'name', text: of, badges: badgesOf(grant), note: deviceNote(grant.device) },
+          { kind: 'name', text: client, badges: badgesOf(grant), note: deviceNote(grant.device) },
           { kind: 'title', of: { name, title: grant.titles.server } },
           { kind: 'text', text: sentence(grant.scopes.map((scope) => scopeSentence(scope).text)) },
           { kind: 'text', text: grantedTools(grant) },
@@ -88,7 +88,7 @@ const showApplications: PageHandler = async (visit, request, reply, { ports }) =
     lead: 'Applications that act for you in this organization, because you or the organization allowed it.',
     action: undefined,
     tabs: ownTabs(visit, 'applications'),
-    notice: queryChoice(request, 'done', notices),
+    notice: (await withdrawnNotice(visit, request, ports)) ?? queryChoice(request, 'done', notices),
     list: listQuery(request, shape).frame(here.length),
     isSearchable: false,
     table,
@@ -97,6 +97,51 @@ const showApplications: PageHandler = async (visit, request, reply, { ports }) =
   };
   return sendDashboardPage(reply, visit, listPage, data, { crumbs: [{ text: 'My applications' }] });
 };
+
+/** The person's grants in this organization, newest first, with those that they withdrew and can allow again. */
+async function decisionsHere(
+  { organization, person }: DashboardVisit,
+  { db, clock }: Pick<DashboardPorts, 'db' | 'clock'>,
+): Promise<readonly NamedGrant[]> {
+  const all = await listDecisionsOfPerson(db, person.user.id, clock.now());
+  return all.filter(({ serverPath }) => serverPath.startsWith(`${organization}/`));
+}
+
+/** What the same application may go on using, and how to end all access on its device; nothing if it keeps no access. */
+async function remainingAccess(
+  grant: NamedGrant,
+  visit: DashboardVisit,
+  ports: Pick<DashboardPorts, 'db' | 'clock'>,
+): Promise<readonly string[]> {
+  const client = applicationName(grant);
+  const left = (await decisionsHere(visit, ports)).filter(
+    (one) => one.id !== grant.id && one.revokedAt === undefined && applicationName(one) === client,
+  );
+  if (left.length === 0) return [];
+  const named = left.slice(0, mostNamed).map(accessName);
+  const more = left.length - named.length;
+  return [
+    `${client} keeps access to ${inWords(more === 0 ? named : [...named, `${more} more`])}.`,
+    ...(left.some(({ device }) => device)
+      ? ['To end all access on a device, sign it out under “Devices” in My applications.']
+      : []),
+  ];
+}
+
+const mostNamed = 5;
+
+/** Says what was withdrawn, after a withdrawal. */
+async function withdrawnNotice(
+  visit: DashboardVisit,
+  request: DashboardRequest,
+  ports: DashboardPorts,
+): Promise<string | undefined> {
+  const id = queryText(request, 'withdrawn');
+  const grant = id === undefined ? undefined : await findGrant(ports.db, id);
+  if (!grant || !isOwnHere(grant, visit) || grant.revokedAt === undefined) return undefined;
+  const left = await remainingAccess(grant, visit, ports);
+  return [withdrawnWords(grant), ...left].join(' ');
+}
 
 function badgesOf({ isByAssertion, revokedAt }: NamedGrant): readonly Badge[] {
   return [
@@ -107,14 +152,17 @@ function badgesOf({ isByAssertion, revokedAt }: NamedGrant): readonly Badge[] {
 
 /** The grant of this person in this organization that the path names. @throws {AdministrationRefusal} `not_found` */
 export async function grantOf(
-  { organization, person }: DashboardVisit,
+  visit: DashboardVisit,
   { params }: DashboardRequest,
   { ports }: DashboardOptions,
 ): Promise<NamedGrant> {
   const grant = await findGrant(ports.db, params['grantId'] ?? '');
-  const isOwn = grant?.userId === person.user.id;
-  if (!grant || !isOwn || grant.serverPath.split('/')[0] !== organization) throw notFound('grant');
+  if (!grant || !isOwnHere(grant, visit)) throw notFound('grant');
   return grant;
+}
+
+function isOwnHere({ userId, serverPath }: NamedGrant, { organization, person }: DashboardVisit) {
+  return userId === person.user.id && serverPath.split('/')[0] === organization;
 }
 
 /** The breadcrumb of a page about one application. */
@@ -127,13 +175,14 @@ const withdrawal: Question = {
   async ask(visit, request, options) {
     const grant = await grantOf(visit, request, options);
     return {
-      heading: `Withdraw your consent to ${applicationName(grant)}?`,
+      heading: `Withdraw the access of ${applicationName(grant)} to ${accessName(grant)}?`,
       consequences: [
         grant.isByAssertion
           ? 'The application loses access immediately, and your organization cannot give it back until you allow it again.'
           : 'The application loses access immediately. It has to ask you again.',
+        ...(await remainingAccess(grant, visit, options.ports)),
       ],
-      verb: 'Withdraw consent',
+      verb: 'Withdraw access',
       cancel: applicationsPath(visit.organization),
       crumbs: applicationCrumbs(visit.organization),
     };
@@ -142,7 +191,7 @@ const withdrawal: Question = {
     const { id } = await grantOf(visit, request, options);
     const ports = { ...options.ports, source: visitOf(request) };
     if (!(await withdrawGrant(id, visit.person.user.id, ports))) throw notFound('grant');
-    return `${applicationsPath(visit.organization)}?done=withdrawn`;
+    return `${applicationsPath(visit.organization)}?withdrawn=${id}`;
   },
 };
 
@@ -150,7 +199,7 @@ const allowing: Question = {
   async ask(visit, request, options) {
     const grant = await grantOf(visit, request, options);
     return {
-      heading: `Allow ${applicationName(grant)} again?`,
+      heading: `Allow ${applicationName(grant)} to use ${accessName(grant)} again?`,
       consequences: ['Your organization decides again whether the application gets access.'],
       verb: 'Allow again',
       cancel: applicationsPath(visit.organization),

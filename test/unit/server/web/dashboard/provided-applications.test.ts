@@ -2,7 +2,8 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 
 import { putAssertedGrant } from '#server/db/assertion-grants';
 import { findClient, listClients } from '#server/db/clients';
-import { findGrant, revokeGrant } from '#server/db/grants';
+import { recordDevice } from '#server/db/devices';
+import { findGrant, insertGrant, revokeGrant } from '#server/db/grants';
 import { listProviders } from '#server/db/identity-providers';
 import { findTrustRule } from '#server/db/trust-rules';
 import { insertSomeProvider } from '#support/some-provider';
@@ -155,8 +156,10 @@ test('my applications: a member sees what their organization allowed, withdraws 
   expect(await text(path, owner)).not.toContain('By your organization');
   expect((await post(`${path}/${grantId}/withdraw`, {}, owner)).status).toBe(404);
   expect((await post(`${path}/${grantId}/withdraw`, {}, member)).location).toBe(
-    `${path}?done=withdrawn`,
+    `${path}?withdrawn=${grantId}`,
   );
+  expect(await text(`${path}?withdrawn=${grantId}`, member)).toContain('Consent withdrawn.');
+  expect(await text(`${path}?withdrawn=${grantId}`, owner)).not.toContain('Consent withdrawn.');
   expect((await stored())?.revokedAt).toBeDefined();
   expect(await text(path, member)).toContain('Allow again');
   expect((await post(`${path}/${grantId}/allow`, {}, owner)).status).toBe(404);
@@ -165,6 +168,55 @@ test('my applications: a member sees what their organization allowed, withdraws 
   );
 
   expect(await stored()).toBeUndefined();
+});
+
+test('my applications: what names a grant says its server and device, and what the application keeps', async () => {
+  const { db } = app.server.stores;
+  const { client, clock } = app.server;
+  const kim = await app.browser('kim', { organizationId: 'org_acme', role: 'member' });
+  const { userId } = kim;
+  const hosts = [
+    ['device_vm', 'vm'],
+    ['device_laptop', 'laptop'],
+  ] as const;
+  for (const [id, name] of hosts) {
+    const device = { id, claimHash: id, name, system: 'Linux' };
+    await recordDevice(db, userId, device, clock.now());
+    await insertGrant(db, {
+      id: `grant_${name}`,
+      userId,
+      clientId: client.id,
+      serverId: 'srv_sales',
+      scopes: ['mcp:tools:read'],
+      tools: { type: 'all' },
+      redirectHost: '127.0.0.1',
+      deviceId: id,
+      authenticated: false,
+      createdAt: clock.now(),
+      expiresAt: clock.now() + 1000,
+    });
+  }
+  const path = `${home}/applications`;
+  const list = await text(path, kim);
+  const question = await text(`${path}/grant_vm/withdraw`, kim);
+  const tools = await text(`${path}/grant_vm/tools`, kim);
+  const { location = '' } = await post(`${path}/grant_vm/withdraw`, {}, kim);
+  const after = await text(location, kim);
+  const { location: last = '' } = await post(`${path}/grant_laptop/withdraw`, {}, kim);
+  const none = await text(last, kim);
+
+  const name = 'Claude';
+  const left = `${name} keeps access to sales on laptop (Linux).`;
+  const gone = `Consent withdrawn. ${name} no longer has access to sales on`;
+  expect(list).toContain(`aria-label="Withdraw ${name}: sales on vm (Linux)"`);
+  expect(question).toContain(`Withdraw the access of ${name} to sales on vm (Linux)?`);
+  expect(question).toContain(left);
+  expect(question).toContain('sign it out under “Devices”');
+  expect(tools).toContain(`What ${name} may use of sales on vm (Linux)</h1>`);
+  expect(tools).toContain(`${name}: sales on vm (Linux)`);
+  expect(after).toContain(`${gone} vm (Linux). ${left}`);
+  expect(none).toContain(`${gone} laptop (Linux).`);
+  expect(none).not.toContain('keeps access');
 });
 
 test('account: a person withdraws what an organization allowed, and allows it again', async () => {
