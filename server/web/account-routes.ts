@@ -7,20 +7,21 @@ import { browserInWords, isRecentProof } from '#accounts/sessions';
 import { signIn } from '#accounts/sign-in';
 import type { Clock } from '#model/clock';
 import { countRecoveryCodes, findPasswordHash, findTotp, listPasskeys } from '#db/authenticators';
-import { listDecisionsOfPerson } from '#db/grants';
+import { findGrant, listDecisionsOfPerson } from '#db/grants';
 import { hasIdentity, listMemberships } from '#db/people';
 import { endSession, endSessions, listSessions } from '#db/sessions';
 import { findSettings } from '#db/settings';
 import { type Db, transaction } from '#db/transaction';
 import { allowGrant, withdrawGrant, type WithdrawGrantPorts } from '#oauth/revocation';
 import { type AccountGrant, accountPage } from './account.ts';
+import { accessName, deviceName, withdrawnWords } from './access-words.ts';
 import { pageAssets } from './assets.ts';
 import { scopeSentence } from '#model/scopes';
 import { applicationName } from './consent.ts';
 import type { FieldError } from './forms.ts';
 import { pageErrors } from './page-errors.ts';
 import { selectionWords } from './tool-choice.ts';
-import { usualFormBytes, queryChoice, sendPage } from './page-request.ts';
+import { usualFormBytes, queryChoice, queryText, sendPage } from './page-request.ts';
 import {
   type CurrentPerson,
   type CurrentPersonPorts,
@@ -49,7 +50,6 @@ const notices: Readonly<Record<string, string>> = {
   sessions: 'All other sessions signed out.',
   passkey: 'Passkey added.',
   'passkey-removed': 'Passkey removed. You can no longer sign in with it.',
-  withdrawn: 'Consent withdrawn. The application no longer has access.',
   allowed: 'Allowed again. The application has access as soon as it asks for it.',
   'totp-removed': 'Authenticator app turned off. Its recovery codes no longer work.',
   linked: 'Account linked. You can now sign in with it.',
@@ -64,8 +64,13 @@ export function accountRoutes(guard: AccountGuards['person']): void {
   guard.post('/account/sessions/end-others', signOutOthers);
 }
 
-const showAccount: AccountPage = (person, request, reply, options) =>
-  sendAccount(person, reply, { notice: queryChoice(request, 'done', notices) }, options);
+const showAccount: AccountPage = async (person, request, reply, options) => {
+  const withdrawn = queryText(request, 'withdrawn');
+  const grant = withdrawn === undefined ? undefined : await findGrant(options.people.db, withdrawn);
+  const isOver = grant?.userId === person.user.id && grant.revokedAt !== undefined;
+  const notice = isOver ? withdrawnWords(grant) : queryChoice(request, 'done', notices);
+  return sendAccount(person, reply, { notice }, options);
+};
 
 async function sendAccount(
   person: CurrentPerson,
@@ -202,7 +207,7 @@ const withdrawOwnGrant: PersonForm<AccountGrantRoutesOptions> = async (
   const { id = '' } = request.params;
   const isDone = await withdrawGrant(id, user.id, { ...ports, source: visitOf(request) });
   if (!isDone) throw new AccountRefusal('not_found');
-  return sendOnward(reply, '/account?done=withdrawn', base);
+  return sendOnward(reply, `/account?withdrawn=${id}`, base);
 };
 
 const allowOwnGrant: PersonForm<AccountGrantRoutesOptions> = async (
@@ -222,20 +227,24 @@ const allowOwnGrant: PersonForm<AccountGrantRoutesOptions> = async (
 export function accountGrantsOf(db: Db, clock: Clock) {
   return async (userId: string): Promise<AccountGrant[]> => {
     const list = await listDecisionsOfPerson(db, userId, clock.now());
-    return list.map(({ id, serverPath, titles, scopes, createdAt, lastUsedAt, ...grant }) => {
-      const [organization = '', server = ''] = serverPath.split('/');
-      return {
-        id,
-        client: applicationName(grant),
-        organization: { name: organization, title: titles.organization },
-        server: { name: server, title: titles.server },
-        scopes: scopes.map((scope) => scopeSentence(scope).text),
-        tools: grant.tools.type === 'all' ? undefined : selectionWords(grant.tools),
-        createdAt,
-        lastUsedAt,
-        isByProvider: grant.isByAssertion ?? false,
-        isWithdrawn: grant.revokedAt !== undefined,
-      };
-    });
+    return list.map(
+      ({ id, serverPath, titles, device, scopes, createdAt, lastUsedAt, ...grant }) => {
+        const [organization = '', server = ''] = serverPath.split('/');
+        return {
+          id,
+          client: applicationName(grant),
+          access: accessName({ serverPath, titles, device }),
+          device: device && { id: device.id, name: deviceName(device) },
+          organization: { name: organization, title: titles.organization },
+          server: { name: server, title: titles.server },
+          scopes: scopes.map((scope) => scopeSentence(scope).text),
+          tools: grant.tools.type === 'all' ? undefined : selectionWords(grant.tools),
+          createdAt,
+          lastUsedAt,
+          isByProvider: grant.isByAssertion ?? false,
+          isWithdrawn: grant.revokedAt !== undefined,
+        };
+      },
+    );
   };
 }

@@ -57,6 +57,10 @@ export interface AccountGrant {
   readonly id: string;
   /** The application's name, which its developer chose. */
   readonly client: string;
+  /** The server and the computer, which tell the grants of an application apart. */
+  readonly access: string;
+  /** The computer that it runs on, if Latchkey's proxy named one. */
+  readonly device: { readonly id: string; readonly name: string } | undefined;
   readonly organization: Titled;
   readonly server: Titled;
   /** The permissions, in words. */
@@ -91,6 +95,7 @@ ${statusNotice(data.notice)}
 ${errorSummary(data.errors)}
 ${organizationsSection(data)}
 ${grantsSection(data, frame)}
+${devicesSection(data)}
 ${passkeysSection(data, frame)}
 ${passwordSection(data, frame)}
 ${secondFactorSection(data, frame)}
@@ -128,11 +133,11 @@ function grantsSection({ grants, now }: AccountPageData, frame: Frame): Html | u
 <p class="help">Applications that act for you, because you or your organization allowed it. When you withdraw your consent, the application loses access immediately.</p>
 <ul class="rows">
 ${grants.map(
-  ({ id, client, organization, server, scopes, createdAt, lastUsedAt, ...grant }) =>
+  ({ id, client, access, device, organization, server, scopes, createdAt, lastUsedAt, ...grant }) =>
     html`<li>
 <div>
 <strong dir="auto">${client}</strong>
-<p>${titleMarkup(server)} <span class="soft">in</span> ${titleMarkup(organization)}</p>
+<p>${titleMarkup(server)} <span class="soft">in</span> ${titleMarkup(organization)}${device && html` <span class="soft">on</span> <bdi>${device.name}</bdi>`}</p>
 <p class="help">${scopes.join('; ')}</p>
 ${grant.tools !== undefined && html`<p class="help">${grant.tools}</p>`}
 <p class="help">
@@ -145,20 +150,44 @@ ${
     ? postForm(
         frame,
         { action: `/account/grants/${id}/allow` },
-        html`<button aria-label="Allow ${client} again">Allow again</button>`,
+        html`<button aria-label="Allow ${client} again: ${access}">Allow again</button>`,
       )
     : html`<div class="actions">
-<a class="button" href="/dashboard/${organization.name}/applications/${id}/tools" aria-label="Change tools of ${client}">Change tools</a>
+<a class="button" href="/dashboard/${organization.name}/applications/${id}/tools" aria-label="Change tools of ${client}: ${access}">Change tools</a>
 ${postForm(
   frame,
   { action: `/account/grants/${id}/withdraw` },
-  html`<button class="danger" aria-label="Withdraw from ${client}">Withdraw</button>`,
+  html`<button class="danger" aria-label="Withdraw from ${client}: ${access}">Withdraw</button>`,
 )}
 </div>`
 }
 </li>`,
 )}
 ${grants.length === 0 && html`<li>No applications yet. An application asks for your consent when you first connect it.</li>`}
+</ul>
+</section>`;
+}
+
+/** The computers on which applications act for the person. The dashboard signs them out, of all organizations. */
+function devicesSection({ grants = [] }: AccountPageData): Html | false {
+  const active = grants.filter(({ device, isWithdrawn }) => device && !isWithdrawn);
+  const devices = Map.groupBy(active, ({ device }) => device?.id ?? '');
+  if (devices.size === 0) return false;
+  return html`<section class="section" aria-labelledby="devices-heading">
+<h2 id="devices-heading">Devices</h2>
+<p class="help">When you sign out a device, all applications that run on it through Latchkey lose access immediately.</p>
+<ul class="rows">
+${[...devices].map(([id, [first, ...others]]) => {
+  const { device, organization } = first ?? {};
+  const count = others.length === 0 ? 'One application' : `${others.length + 1} applications`;
+  return html`<li>
+<div>
+<strong dir="auto">${device?.name}</strong>
+<p class="help">${count} of the list above</p>
+</div>
+<a class="button danger" href="/dashboard/${organization?.name}/applications/devices/${id}/sign-out" aria-label="Sign out ${device?.name}">Sign out</a>
+</li>`;
+})}
 </ul>
 </section>`;
 }

@@ -267,7 +267,7 @@ await suite(['keychain', 'browser'], 'signing in to the demo, without any prepar
     await client.callTool(count);
     await dana.goto(`${server.base}/account`);
     await dana.getByRole('button', { name: 'Withdraw from Latchkey' }).first().click();
-    await dana.getByText('Consent withdrawn. The application no longer has access.').waitFor();
+    await dana.getByText('Consent withdrawn. Latchkey no longer has access to').waitFor();
 
     const failure = await client.callTool(count).catch(String);
     const again = await client.callTool(count).catch(String);

@@ -131,6 +131,7 @@ let grantId: string;
 beforeEach(async () => {
   const { db } = app.server.stores;
   await db.deleteFrom('oauth_grant').execute();
+  await db.deleteFrom('device').execute();
   grantId = 'grant_1';
   const { client, clock } = app.server;
   await putAssertedGrant(
@@ -170,20 +171,21 @@ test('my applications: a member sees what their organization allowed, withdraws 
   expect(await stored()).toBeUndefined();
 });
 
-test('my applications: what names a grant says its server and device, and what the application keeps', async () => {
+/** A member with a grant on each of two devices. */
+async function memberWithDevices(name: string) {
   const { db } = app.server.stores;
   const { client, clock } = app.server;
-  const kim = await app.browser('kim', { organizationId: 'org_acme', role: 'member' });
-  const { userId } = kim;
+  const person = await app.browser(name, { organizationId: 'org_acme', role: 'member' });
+  const { userId } = person;
   const hosts = [
     ['device_vm', 'vm'],
     ['device_laptop', 'laptop'],
   ] as const;
-  for (const [id, name] of hosts) {
-    const device = { id, claimHash: id, name, system: 'Linux' };
+  for (const [id, host] of hosts) {
+    const device = { id, claimHash: id, name: host, system: 'Linux' };
     await recordDevice(db, userId, device, clock.now());
     await insertGrant(db, {
-      id: `grant_${name}`,
+      id: `grant_${host}`,
       userId,
       clientId: client.id,
       serverId: 'srv_sales',
@@ -196,6 +198,11 @@ test('my applications: what names a grant says its server and device, and what t
       expiresAt: clock.now() + 1000,
     });
   }
+  return person;
+}
+
+test('my applications: what names a grant says its server and device, and what the application keeps', async () => {
+  const kim = await memberWithDevices('kim');
   const path = `${home}/applications`;
   const list = await text(path, kim);
   const question = await text(`${path}/grant_vm/withdraw`, kim);
@@ -217,6 +224,24 @@ test('my applications: what names a grant says its server and device, and what t
   expect(after).toContain(`${gone} vm (Linux). ${left}`);
   expect(none).toContain(`${gone} laptop (Linux).`);
   expect(none).not.toContain('keeps access');
+});
+
+test('account: an application has its device, which can be signed out', async () => {
+  const lou = await memberWithDevices('lou');
+  const before = await text('/account', lou);
+  const { location = '' } = await post('/account/grants/grant_vm/withdraw', {}, lou);
+  const after = await text(location, lou);
+  const toOther = await text(location, member);
+
+  const signOut = (id: string, host: string) =>
+    `href="${home}/applications/devices/${id}/sign-out" aria-label="Sign out ${host} (Linux)"`;
+  expect(before).toContain('aria-label="Withdraw from Claude: sales on vm (Linux)"');
+  expect(before).toContain(signOut('device_vm', 'vm'));
+  expect(before).toContain(signOut('device_laptop', 'laptop'));
+  expect(after).toContain('Claude no longer has access to sales on vm (Linux).');
+  expect(after).not.toContain(signOut('device_vm', 'vm'));
+  expect(after).toContain(signOut('device_laptop', 'laptop'));
+  expect(toOther).not.toContain('no longer has access');
 });
 
 test('account: a person withdraws what an organization allowed, and allows it again', async () => {
