@@ -9,7 +9,7 @@ import { namesOf, type DeviceView } from './devices.ts';
 import type { DashboardGuard, DashboardVisit } from './guard.ts';
 import { applicationCrumbs, applicationsPath, toUse } from './own-applications.ts';
 import { personCrumbs, personPath } from './person.ts';
-import { questionRoutes, type Question } from './questions.ts';
+import { inWords, questionRoutes, type Question } from './questions.ts';
 
 /** The questions before a device is signed out: by its person, and by an administrator. */
 export function deviceRoutes(guard: DashboardGuard): void {
@@ -77,8 +77,10 @@ const signOutOfPerson: Question = {
 function consequences(device: DeviceView): readonly string[] {
   const servers = new Set(device.applications.map(({ server }) => server)).size;
   const of = servers === 1 ? 'one server' : `${servers} servers`;
+  const names = namesOf(device);
+  const lose = names.length === 1 ? 'loses' : 'lose';
   return [
-    `${namesOf(device).join(', ')} there lose access to ${of} immediately, including running calls.`,
+    `On ${deviceName(device)}, ${inWords(names)} ${lose} access to ${of} immediately, including running calls.`,
     'To use it again, someone has to sign in on that device.',
   ];
 }

@@ -189,7 +189,7 @@ test('device: the person signs it out on the page of their applications', async 
   });
 
   expect(page).toContain('On laptop of Kim (Linux)');
-  expect(asked).toContain('lose access to 2 servers immediately');
+  expect(asked).toContain('loses access to 2 servers immediately');
   expect([answer.status, answer.headers.get('location')]).toEqual([
     303,
     '/dashboard/acme/applications?done=device',

@@ -244,6 +244,13 @@ test('account: an application has its device, which can be signed out', async ()
   expect(toOther).not.toContain('no longer has access');
 });
 
+test('device: the question before it is signed out says what loses access', async () => {
+  const oda = await memberWithDevices('oda');
+  const question = await text(`${home}/applications/devices/device_vm/sign-out`, oda);
+
+  expect(question).toContain('On vm (Linux), Claude loses access to one server immediately');
+});
+
 test('account: a person withdraws what an organization allowed, and allows it again', async () => {
   expect(await text('/account', member)).toContain('Allowed by your organization');
   await post(`/account/grants/${grantId}/withdraw`, {}, member);
