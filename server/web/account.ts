@@ -173,6 +173,8 @@ function devicesSection({ grants = [] }: AccountPageData): Html | false {
   const active = grants.filter(({ device, isWithdrawn }) => device && !isWithdrawn);
   const devices = Map.groupBy(active, ({ device }) => device?.id ?? '');
   if (devices.size === 0) return false;
+  const names = [...devices.values()].map(([first]) => first?.device?.name);
+  const isShared = (name?: string) => names.indexOf(name) !== names.lastIndexOf(name);
   return html`<section class="section" aria-labelledby="devices-heading">
 <h2 id="devices-heading">Devices</h2>
 <p class="help">When you sign out a device, all applications that run on it through Latchkey lose access immediately.</p>
@@ -183,7 +185,7 @@ ${[...devices].map(([id, [first, ...others]]) => {
   return html`<li>
 <div>
 <strong dir="auto">${device?.name}</strong>
-<p class="help">${count} of the list above</p>
+<p class="help">${count} of the list above${isShared(device?.name) && html`, ID ${id}`}</p>
 </div>
 <a class="button danger" href="/dashboard/${organization?.name}/applications/devices/${id}/sign-out" aria-label="Sign out ${device?.name}">Sign out</a>
 </li>`;

@@ -28,6 +28,8 @@ function devicesSection(
   },
 ): Html | false {
   if (devices.length === 0) return false;
+  const names = devices.map(deviceName);
+  const isShared = (name: string) => names.indexOf(name) !== names.lastIndexOf(name);
   const table: Table = {
     caption: 'Devices with access',
     columns: ['Device', 'Assistants', 'Servers', 'Last used', 'Actions'].map((text) => ({ text })),
@@ -39,7 +41,7 @@ function devicesSection(
       return {
         id,
         cells: [
-          { kind: 'name', text: of },
+          { kind: 'name', text: of, note: isShared(of) ? `ID ${id}` : undefined },
           { kind: 'text', text: namesOf(device).join(', ') },
           { kind: 'text', text: String(new Set(applications.map(({ server }) => server)).size) },
           timeCell(lastUsedAt, 'Never'),

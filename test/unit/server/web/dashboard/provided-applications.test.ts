@@ -244,6 +244,18 @@ test('account: an application has its device, which can be signed out', async ()
   expect(toOther).not.toContain('no longer has access');
 });
 
+test('devices: two with the same name have their IDs, as in the list of the proxy', async () => {
+  const nia = await memberWithDevices('nia');
+  const pages = [`${home}/applications`, '/account'];
+  const apart = await Promise.all(pages.map((path) => text(path, nia)));
+  await app.server.stores.db.updateTable('device').set({ name: 'vm' }).execute();
+  const alike = await Promise.all(pages.map((path) => text(path, nia)));
+
+  for (const page of apart) expect(page).not.toContain('ID device_');
+  for (const page of alike) expect(page).toContain('ID device_vm');
+  for (const page of alike) expect(page).toContain('ID device_laptop');
+});
+
 test('device: the question before it is signed out says what loses access', async () => {
   const oda = await memberWithDevices('oda');
   const question = await text(`${home}/applications/devices/device_vm/sign-out`, oda);
