@@ -94,7 +94,7 @@ const showClients: PageHandler = async (visit, request, reply, { ports }) => {
     query,
     rows,
     total,
-    none: 'No OAuth clients yet. An application needs one to act on behalf of people or on its own behalf.',
+    none: `No OAuth clients yet. An application needs one to act on behalf of people or on its own behalf.${action ? '' : ' Administrators create them here.'}`,
     noneLikeThat: 'No OAuth clients match.',
     now: ports.clock.now(),
   };

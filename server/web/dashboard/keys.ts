@@ -111,7 +111,7 @@ const showKeys: PageHandler = async (visit, request, reply, { ports }) => {
     query,
     rows,
     total,
-    none: 'No API keys yet. An assistant or a script can use this server with an API key.',
+    none: `No API keys yet. An assistant or a script can use this server with an API key.${action ? '' : ' Administrators create them here.'}`,
     noneLikeThat: 'No API keys match.',
     now: ports.clock.now(),
   };

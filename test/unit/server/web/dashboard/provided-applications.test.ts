@@ -263,6 +263,14 @@ test('device: the question before it is signed out says what loses access', asyn
   expect(question).toContain('On vm (Linux), Claude loses access to one server immediately');
 });
 
+test('servers: who may not create API keys reads who may', async () => {
+  const path = `${home}/servers/sales/keys`;
+  const words = 'Administrators create them here.';
+
+  expect(await text(path, member)).toContain(words);
+  expect(await text(path, owner)).not.toContain(words);
+});
+
 test('account: a person withdraws what an organization allowed, and allows it again', async () => {
   expect(await text('/account', member)).toContain('Allowed by your organization');
   await post(`/account/grants/${grantId}/withdraw`, {}, member);
