@@ -6,6 +6,7 @@ import { isInKeychain } from '#config/secret';
 import { HttpError, platformCode } from '#transport/http-error';
 import type { Failure } from 'latchkey-mcp/raw-message';
 import { isAboutKey, UnavailableError, type Trouble } from '#pipeline/contact';
+import { newKeyCommands } from '#key-file-commands';
 import { SecretStoreError } from '#keychain/secret-store';
 import { printable, redact } from 'latchkey-mcp/safe-text';
 import { LoopbackError, OAuthError, TokenError } from '#auth/errors';
@@ -92,7 +93,7 @@ const suspendedHint =
   'ask an administrator of the organization to turn it on again; you need not sign in again then';
 const contactAdministrator = 'contact the administrator of the server';
 
-function secretStoreWords({ code, message, cause }: SecretStoreError): Words {
+function secretStoreWords({ code, message, cause, remedy: known }: SecretStoreError): Words {
   switch (code) {
     case 'unavailable':
       if (isFolderError(cause))
@@ -102,13 +103,13 @@ function secretStoreWords({ code, message, cause }: SecretStoreError): Words {
         };
       return {
         message,
-        hint: `start a keychain (gnome-keyring, KWallet), or keep secrets in an encrypted file: ${fileStoreCommands}`,
+        hint:
+          known ??
+          `start a keychain (gnome-keyring, KWallet), or keep secrets in an encrypted file, and add the export command to your shell's profile: ${newKeyCommands}`,
       };
     case 'key_file':
-      return {
-        message,
-        hint: 'name a file that only you can read, with at least 32 random bytes: openssl rand -base64 48 > FILE && chmod 600 FILE',
-      };
+    case 'other_key':
+      return { message, hint: known ?? '' };
     case 'locked':
       return {
         message: `the keychain is locked: ${message}`,
@@ -121,10 +122,6 @@ function secretStoreWords({ code, message, cause }: SecretStoreError): Words {
       };
   }
 }
-
-/** Three commands of a shell. */
-const fileStoreCommands =
-  'openssl rand -base64 48 > ~/.latchkey-key && chmod 600 ~/.latchkey-key && export LATCHKEY_SECRET_STORE=file LATCHKEY_SECRET_STORE_KEY_FILE=~/.latchkey-key';
 
 /** Remedies for refusals that would happen again at the next sign-in. RFC 6749 §4.1.2.1, RFC 8707 §2 */
 const refusals = new Map([
@@ -348,6 +345,6 @@ export function explain(
   const failure = { code, message: text, ...(data && { data }) };
   const hasNoStore =
     error instanceof SecretStoreError &&
-    (error.code === 'unavailable' || error.code === 'key_file');
+    ['unavailable', 'key_file', 'other_key'].includes(error.code);
   return { failure, fatal: hasNoStore };
 }

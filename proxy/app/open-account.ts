@@ -6,6 +6,7 @@ import { tokenAccount, tokenVault } from '#auth/token-vault';
 import type { Options } from '#config/options';
 import { defaultStateDirectory } from '#config/user-files';
 import type { AccountHost } from '#host';
+import { filesRemedy } from '#key-file-commands';
 import { osSecretStore } from '#keychain/os-secret-store';
 import { lazySecretStore, memorySecretStore, type SecretStore } from '#keychain/secret-store';
 import { findSessionBus } from '#keychain/session-bus';
@@ -86,15 +87,17 @@ export async function openAccount(
 /** The store that `options` select. */
 export async function openSecretStore(options: Options, host: AccountHost): Promise<SecretStore> {
   const { platform } = host;
+  const stateDirectory = options.stateDir ?? defaultStateDirectory(host);
+  const directory = join(stateDirectory, 'secrets');
   if (options.secretStore === 'os') {
     if (platform === 'linux') findSessionBus(host);
-    const libraries = join(options.stateDir ?? defaultStateDirectory(host), 'libraries');
+    const libraries = join(stateDirectory, 'libraries');
     const { keyring } = host;
-    return osSecretStore({ platform, load: keyring && (async () => keyring(libraries)) });
+    const remedy = () => filesRemedy(directory, host.home);
+    return osSecretStore({ platform, load: keyring && (async () => keyring(libraries)), remedy });
   }
   if (options.secretStore === 'memory') return memorySecretStore();
   const { fileSecretStore } = await import('#keychain/file-secret-store');
-  const stateDirectory = options.stateDir ?? defaultStateDirectory(host);
   const keyFile = options.secretStoreKeyFile ?? '';
-  return fileSecretStore({ directory: join(stateDirectory, 'secrets'), keyFile, platform });
+  return fileSecretStore({ directory, keyFile, platform });
 }

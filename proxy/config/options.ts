@@ -1,3 +1,4 @@
+import { newKeyCommands } from '#key-file-commands';
 import { logLevels, type LogLevel } from '#log/log';
 import { UsageError } from './errors.ts';
 
@@ -171,7 +172,7 @@ export function readOptions(given: OptionTexts, env: NodeJS.ProcessEnv): Options
   if (secretStore === 'file' && secretStoreKeyFile === undefined)
     throw new UsageError(
       '--secret-store file requires LATCHKEY_SECRET_STORE_KEY_FILE',
-      'create a key with: openssl rand -base64 48 > key && chmod 600 key',
+      `name your key file; without one yet: ${newKeyCommands}`,
     );
   return {
     ...(config !== undefined && { config }),

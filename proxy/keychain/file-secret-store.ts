@@ -3,6 +3,8 @@ import type { Stats } from 'node:fs';
 import { mkdir, readFile, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { writeAtomically } from '#atomic-file';
+import { shellWord } from '#shell-word';
+import { makeKeyCommand } from '#key-file-commands';
 import { SecretStoreError, type SecretStore } from './secret-store.ts';
 
 const magic = Buffer.from('latchkey1');
@@ -35,18 +37,25 @@ export function fileSecretStore({
   keyRead().catch(() => undefined);
   const pathOf = (account: string) =>
     join(directory, `${createHash('sha256').update(account).digest('hex')}.secret`);
+  const read = async (account: string) => {
+    // First, so that a sign-in, which looks for tokens before it opens the browser, fails without its key.
+    const key = await keyRead();
+    const sealed = await absentIsUndefined(readFile(pathOf(account)));
+    if (!sealed) return undefined;
+    try {
+      return open256(key, account, sealed);
+    } catch (error) {
+      throw otherKey(keyFile, directory, error);
+    }
+  };
 
   return {
-    get: (account) =>
-      guarded(async () => {
-        // First, so that a sign-in, which looks for tokens before it opens the browser, fails without its key.
-        const key = await keyRead();
-        const sealed = await absentIsUndefined(readFile(pathOf(account)));
-        return sealed && open256(key, account, sealed);
-      }),
+    get: (account) => guarded(async () => read(account)),
 
     set: (account, secret) =>
       guarded(async () => {
+        // A wrong key file may be a mistake: what it does not open must not be replaced.
+        await read(account);
         await mkdir(directory, { recursive: true, mode: 0o700 });
         await writeAtomically(pathOf(account), seal256(await keyRead(), account, secret));
       }),
@@ -60,18 +69,29 @@ export function fileSecretStore({
 }
 
 async function readKey(keyFile: string, platform: NodeJS.Platform): Promise<Buffer> {
-  const unfit = (why: string, cause?: unknown) =>
-    new SecretStoreError('key_file', `the key file ${keyFile} ${why}`, { cause });
+  const file = shellWord(keyFile);
+  const unfit = (why: string, remedy: string, cause?: unknown) =>
+    new SecretStoreError('key_file', `the key file ${keyFile} ${why}`, { cause, remedy });
   const [content, { mode }] = await Promise.all([readFile(keyFile), stat(keyFile)]).catch(
     (error: unknown): [Buffer, Stats] => {
       const code =
         error instanceof Error && 'code' in error ? String(error.code) : 'unknown reason';
-      throw unfit(code === 'ENOENT' ? 'does not exist' : `cannot be read (${code})`, error);
+      if (code === 'ENOENT')
+        throw unfit(
+          'does not exist',
+          `put it back, or correct LATCHKEY_SECRET_STORE_KEY_FILE; to make a new key: ${makeKeyCommand(file)}`,
+          error,
+        );
+      throw unfit(`cannot be read (${code})`, 'check that it is a file that you can read', error);
     },
   );
   if (content.length < leastKeyBytes)
-    throw unfit(`has ${content.length} bytes; at least ${leastKeyBytes} are required`);
-  if (platform !== 'win32' && (mode & 0o077) !== 0) throw unfit('is readable by other users');
+    throw unfit(
+      `has ${content.length} bytes; at least ${leastKeyBytes} are required`,
+      `name another file in LATCHKEY_SECRET_STORE_KEY_FILE; to make one: ${makeKeyCommand('FILE')}`,
+    );
+  if (platform !== 'win32' && (mode & 0o077) !== 0)
+    throw unfit('is readable by other users', `chmod 600 ${file}`);
   return Buffer.from(hkdfSync('sha256', content, '', 'latchkey file secret store', 32));
 }
 
@@ -83,19 +103,19 @@ function seal256(key: Buffer, account: string, secret: string): Buffer {
 
 function open256(key: Buffer, account: string, sealed: Buffer): string {
   const nonceEnd = magic.length + nonceBytes;
-  try {
-    const nonce = sealed.subarray(magic.length, nonceEnd);
-    const decipher = createDecipheriv('aes-256-gcm', key, nonce)
-      .setAAD(Buffer.from(account))
-      .setAuthTag(sealed.subarray(-tagBytes));
-    return (
-      decipher.update(sealed.subarray(nonceEnd, -tagBytes)).toString() + decipher.final('utf8')
-    );
-  } catch (error) {
-    throw new SecretStoreError('locked', 'the key file does not match the stored secret', {
-      cause: error,
-    });
-  }
+  const nonce = sealed.subarray(magic.length, nonceEnd);
+  const decipher = createDecipheriv('aes-256-gcm', key, nonce)
+    .setAAD(Buffer.from(account))
+    .setAuthTag(sealed.subarray(-tagBytes));
+  return decipher.update(sealed.subarray(nonceEnd, -tagBytes)).toString() + decipher.final('utf8');
+}
+
+/** Without their key, the secrets are lost. Moving them away is the user's own decision, and can be undone if the key turns up. */
+function otherKey(keyFile: string, directory: string, cause: unknown): SecretStoreError {
+  const message = `the key file ${keyFile} is not the one that the stored secrets were sealed with`;
+  const away = `mv ${shellWord(directory)} ${shellWord(`${directory}.lost`)}`;
+  const remedy = `put the right key file back, or correct LATCHKEY_SECRET_STORE_KEY_FILE; if the key is lost, so are the secrets: move them away, then run latchkey setup or latchkey login again: ${away}`;
+  return new SecretStoreError('other_key', message, { cause, remedy });
 }
 
 async function absentIsUndefined<T>(work: Promise<T>): Promise<T | undefined> {

@@ -22,6 +22,8 @@ type OsSecretStoreOptions = {
   timeoutMs?: number;
   /** Loads the library, if it does not come from its package. */
   load?: (() => Promise<KeyringLibrary>) | undefined;
+  /** What to do if there is no keychain; `undefined` for the usual advice. */
+  remedy?: (() => string | undefined) | undefined;
 };
 
 /**
@@ -40,6 +42,7 @@ export function osSecretStore({
 class OsSecretStore implements SecretStore {
   readonly #timeoutMs: number;
   readonly #load: () => Promise<KeyringLibrary>;
+  readonly #remedy: () => string | undefined;
   #library: Promise<KeyringLibrary> | undefined;
   // Every new entry opens a D-Bus connection that only the garbage collector closes.
   readonly #entries = new Map<string, AsyncEntry>();
@@ -49,7 +52,12 @@ class OsSecretStore implements SecretStore {
   readonly #stalled = new Set<Promise<unknown>>();
   #probed: Promise<void> | undefined;
 
-  constructor({ timeoutMs = defaultTimeoutMs, load }: OsSecretStoreOptions) {
+  constructor({
+    timeoutMs = defaultTimeoutMs,
+    load,
+    remedy = () => undefined,
+  }: OsSecretStoreOptions) {
+    this.#remedy = remedy;
     this.#timeoutMs = timeoutMs;
     this.#load = load ?? (async () => import('@napi-rs/keyring'));
     this.#loaded().catch(() => undefined);
@@ -67,8 +75,8 @@ class OsSecretStore implements SecretStore {
       this.#probed = undefined;
       // The keychain answered the read, so it is reachable.
       if (!(error instanceof SecretStoreError)) throw error;
-      const { code, message, cause } = error;
-      throw new SecretStoreError(code, message, { cause, isReachable: true });
+      const { code, message, cause, remedy } = error;
+      throw new SecretStoreError(code, message, { cause, remedy, isReachable: true });
     });
     return undefined;
   }
@@ -84,7 +92,7 @@ class OsSecretStore implements SecretStore {
   async #loaded(): Promise<KeyringLibrary> {
     this.#library ??= this.#load().catch((error: unknown) => {
       this.#library = undefined;
-      throw failure(error);
+      throw failure(error, this.#remedy);
     });
     return this.#library;
   }
@@ -107,7 +115,7 @@ class OsSecretStore implements SecretStore {
     } catch (error) {
       // A keychain that was restarted no longer knows the session of any entry.
       this.#entries.clear();
-      const fault = error instanceof SecretStoreError ? error : failure(error);
+      const fault = error instanceof SecretStoreError ? error : failure(error, this.#remedy);
       if (known && fault.code === 'unavailable') return this.#call(account, use);
       throw fault;
     }
@@ -144,7 +152,7 @@ async function within<T>(timeoutMs: number, work: Promise<T>, onTimeout: () => v
   }
 }
 
-function failure(error: unknown): SecretStoreError {
+function failure(error: unknown, remedy: () => string | undefined): SecretStoreError {
   const message = error instanceof Error ? error.message : String(error);
   if (/locked|dismissed|cancell?ed|denied/i.test(message))
     return new SecretStoreError('locked', message, { cause: error });
@@ -152,7 +160,7 @@ function failure(error: unknown): SecretStoreError {
   const why = /D-?Bus|org\.freedesktop/i.test(message)
     ? 'no keychain is running'
     : `no keychain is available: ${message}`;
-  return new SecretStoreError('unavailable', why, { cause: error });
+  return new SecretStoreError('unavailable', why, { cause: error, remedy: remedy() });
 }
 
 /** How often other processes may replace a secret while it is read. */

@@ -13,20 +13,25 @@ export interface SecretStore {
 /** The only error a SecretStore rejects with. `cause` is the platform's own. */
 export class SecretStoreError extends Error {
   override readonly name = 'SecretStoreError';
-  /** `key_file`: the key of a store of files is missing or unfit. */
-  readonly code: 'unavailable' | 'key_file' | 'locked' | 'timeout';
+  /** `key_file`: the key of a store of files is missing or unfit. `other_key`: it does not open the secrets that are stored. */
+  readonly code: 'unavailable' | 'key_file' | 'other_key' | 'locked' | 'timeout';
 
   /** Whether a keychain answered although it is `unavailable`, because it has no collection yet. */
   readonly isReachable: boolean;
 
+  /** What to do about it, if that depends on the files of this computer. */
+  readonly remedy: string | undefined;
+
   constructor(
     code: SecretStoreError['code'],
     message: string,
-    options?: ErrorOptions & { isReachable?: boolean },
+    options?: ErrorOptions & { isReachable?: boolean; remedy?: string | undefined },
   ) {
     super(message, options);
     this.code = code;
-    this.isReachable = options?.isReachable ?? (code === 'locked' || code === 'timeout');
+    this.isReachable =
+      options?.isReachable ?? (code === 'other_key' || code === 'locked' || code === 'timeout');
+    this.remedy = options?.remedy;
   }
 }
 

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -6,7 +7,13 @@ import { suite } from '#support/suite';
 import { temporaryFolder } from '#support/temporary-folder';
 import { chunkedSecretStore, osSecretStore } from '#proxy/keychain/os-secret-store';
 import { fileSecretStore } from '#proxy/keychain/file-secret-store';
-import { memorySecretStore, type SecretStore } from '#proxy/keychain/secret-store';
+import { filesRemedy } from '#proxy/key-file-commands';
+import { words } from '#proxy/errors';
+import {
+  memorySecretStore,
+  SecretStoreError,
+  type SecretStore,
+} from '#proxy/keychain/secret-store';
 import { secretStoreContract } from './secret-store.ts';
 
 const { platform } = process;
@@ -52,13 +59,89 @@ test('secret file: what is on disk is encrypted and readable by its owner only',
   expect(new Set(modes)).toEqual(new Set([0o600]));
 });
 
-test('secret file: another master key opens nothing', async () => {
+test('secret file: another master key opens and replaces nothing', async () => {
   const other = join(directory, 'other-key');
   writeFileSync(other, 'o'.repeat(44), { mode: 0o600 });
   await file().set('account', 'secret');
+  const refusal = {
+    code: 'other_key',
+    message: `the key file ${other} is not the one that the stored secrets were sealed with`,
+  };
 
-  await expect(file(other).get('account')).rejects.toMatchObject({ code: 'locked' });
+  await expect(file(other).get('account')).rejects.toMatchObject(refusal);
+  await expect(file(other).set('account', 'another')).rejects.toMatchObject(refusal);
+  expect(await file().get('account')).toBe('secret');
 });
+
+test.skipIf(platform === 'win32')(
+  'secret file: the remedy for a lost key moves the secrets away, after which new ones are stored',
+  async () => {
+    await using home = await temporaryFolder();
+    const store = (key: string) =>
+      fileSecretStore({ directory: join(home.path, "dana's secrets"), keyFile: key, platform });
+    await store(keyFile).set('account', 'secret');
+    const other = join(home.path, 'other-key');
+    writeFileSync(other, 'o'.repeat(44), { mode: 0o600 });
+    const { hint } = words(await caught(store(other).get('account')));
+
+    execFileSync('sh', ['-c', hint.slice(hint.indexOf('mv '))]);
+    expect(await store(other).get('account')).toBeUndefined();
+    await store(other).set('account', 'another');
+    expect(await store(other).get('account')).toBe('another');
+    expect(readdirSync(join(home.path, "dana's secrets.lost"))).toHaveLength(1);
+  },
+);
+
+test.skipIf(platform === 'win32')(
+  'secret file: the commands for a new key make one that fits, and never replace it',
+  async () => {
+    await using home = await temporaryFolder();
+    const key = join(home.path, '.latchkey-key');
+    const { hint } = words(new SecretStoreError('unavailable', 'no keychain is running'));
+    const paste = (shell: string) =>
+      execFileSync(shell, ['-c', `${hint.slice(hint.indexOf('[ -e'))}; env`], {
+        env: { HOME: home.path, PATH: process.env['PATH'] },
+        encoding: 'utf8',
+      });
+
+    expect(paste('sh')).toContain(`LATCHKEY_SECRET_STORE_KEY_FILE=${key}\n`);
+    const made = readFileSync(key, 'utf8');
+    await fileSecretStore({ directory: join(home.path, 'secrets'), keyFile: key, platform }).get(
+      '',
+    );
+    expect(paste('bash')).toContain('LATCHKEY_SECRET_STORE=file\n');
+    expect(readFileSync(key, 'utf8')).toBe(made);
+  },
+);
+
+test('without a keychain: encrypted secrets that are there already need their key, not a new one', async () => {
+  await using home = await temporaryFolder();
+  const secrets = join(home.path, 'secrets');
+  const before = filesRemedy(secrets, home.path);
+  await fileSecretStore({ directory: secrets, keyFile, platform }).set('account', 'secret');
+  const elsewhere = filesRemedy(secrets, home.path);
+  writeFileSync(join(home.path, '.latchkey-key'), 'k');
+  const refused = osSecretStore({
+    platform,
+    load: async () => Promise.reject(new Error('D-Bus')),
+    remedy: () => filesRemedy(secrets, home.path),
+  });
+
+  const { message, hint } = words(await caught(refused.get('account')));
+
+  expect(before).toBeUndefined();
+  expect(elsewhere).toContain('LATCHKEY_SECRET_STORE_KEY_FILE=FILE');
+  expect(message).toBe('no keychain is running');
+  expect(hint).toContain('LATCHKEY_SECRET_STORE_KEY_FILE="$HOME/.latchkey-key"');
+  expect(hint).not.toContain('openssl');
+});
+
+async function caught(work: Promise<unknown>): Promise<unknown> {
+  return work.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+}
 
 test('secret file: a secret that is copied to another account cannot be opened', async () => {
   const swapped = join(directory, 'swapped');
@@ -69,7 +152,7 @@ test('secret file: a secret that is copied to another account cannot be opened',
   const two = readdirSync(swapped).find((name) => name !== one) ?? '';
   renameSync(join(swapped, one), join(swapped, two));
 
-  await expect(store.get('account two')).rejects.toMatchObject({ code: 'locked' });
+  await expect(store.get('account two')).rejects.toMatchObject({ code: 'other_key' });
 });
 
 test.each([

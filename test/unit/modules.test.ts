@@ -15,12 +15,16 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   'proxy/clock': {},
   'proxy/atomic-file': {},
   'proxy/shell-word': {},
+  'proxy/key-file-commands': {},
   'proxy/log': { packages: ['latchkey-mcp'] },
   'proxy/transport': { imports: ['clock', 'log'], packages: ['latchkey-mcp'] },
-  'proxy/keychain': { imports: ['clock', 'atomic-file'], packages: ['@napi-rs/keyring'] },
+  'proxy/keychain': {
+    imports: ['clock', 'shell-word', 'key-file-commands', 'atomic-file'],
+    packages: ['@napi-rs/keyring'],
+  },
   'proxy/host': { imports: ['clock', 'transport', 'keychain'] },
   'proxy/config': {
-    imports: ['atomic-file', 'log', 'transport', 'host'],
+    imports: ['key-file-commands', 'atomic-file', 'log', 'transport', 'host'],
     packages: ['jsonc-parser', 'latchkey-mcp'],
   },
   'proxy/auth': {
@@ -54,7 +58,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     packages: ['cross-spawn', 'latchkey-mcp', 'ws'],
   },
   'proxy/errors': {
-    imports: ['transport', 'keychain', 'config', 'auth', 'pipeline', 'agent'],
+    imports: ['key-file-commands', 'transport', 'keychain', 'config', 'auth', 'pipeline', 'agent'],
     packages: ['latchkey-mcp'],
   },
   'proxy/cli': {
@@ -74,6 +78,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   'proxy/app': {
     imports: [
       'version',
+      'key-file-commands',
       'clock',
       'log',
       'transport',
