@@ -105,6 +105,23 @@ export function otherCommandsLine({
   return npx && `other commands: ${npx} status`;
 }
 
+/** What a person sees last: how to run other commands, here and in a new terminal. */
+export function lastLines(
+  { secretStore }: Pick<Run['options'], 'secretStore'>,
+  host: Pick<CommandHost, 'launcher' | 'readText' | 'env'>,
+): string[] {
+  const others = otherCommandsLine(host);
+  const isSetHere = secretStore === 'file' && host.env['LATCHKEY_SECRET_STORE'] !== undefined;
+  return [
+    ...(others === undefined ? [] : [others]),
+    ...(isSetHere
+      ? [
+          "note: new terminals need LATCHKEY_SECRET_STORE and LATCHKEY_SECRET_STORE_KEY_FILE, too; set them in your shell's profile",
+        ]
+      : []),
+  ];
+}
+
 type Offered = Pick<AssistantView, 'id' | 'title' | 'found' | 'starts'>;
 
 /** What the person chooses from. */

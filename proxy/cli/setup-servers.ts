@@ -16,7 +16,7 @@ import {
   chooseLaterLine,
   install,
   isChanged,
-  otherCommandsLine,
+  lastLines,
   report,
   type Run,
   type Written,
@@ -68,8 +68,7 @@ export async function setUpServers(place: Place, run: Run): Promise<boolean> {
   for (const one of ready) await countTools(one, run);
   printResult({ origin, connected, written, available, signedInAs }, run);
   if (written.length === 0 && names.length > 0) host.warn(chooseLaterLine(subject, run));
-  const others = otherCommandsLine(host);
-  if (others !== undefined) host.warn(others);
+  for (const line of lastLines(options, host)) host.warn(line);
   const isWrong = (one: Connected) =>
     one.problem !== undefined && !(ready.includes(one) && one.server.needs);
   return !connected.some(isWrong) && !written.some((one) => 'problem' in one);

@@ -18,7 +18,7 @@ import {
   chooseLaterLine,
   install,
   isChanged,
-  otherCommandsLine,
+  lastLines,
   report,
   setupCommandFor,
   type Run,
@@ -125,8 +125,7 @@ async function setup(input: CommandInput, host: CommandHost): Promise<boolean> {
   });
   printResult(url, { found, signedIn, written, tools: tools.length }, run);
   if (written.length === 0) host.warn(chooseLaterLine(subject, run));
-  const others = otherCommandsLine(host);
-  if (others !== undefined) host.warn(others);
+  for (const line of lastLines(options, host)) host.warn(line);
   return !written.some((one) => 'problem' in one);
 }
 

@@ -4,6 +4,7 @@ import {
   choose,
   chooseLaterLine,
   chosenAssistants,
+  lastLines,
   otherCommandsLine,
 } from '#proxy/cli/choose-assistants';
 import { refusedUrl } from '#proxy/connections/new-connection';
@@ -95,6 +96,19 @@ test('setup: where npx runs it, other commands begin with npx as well', () => {
   );
   expect(otherCommandsLine({ launcher: { program: '/opt/latchkey' }, readText })).toBeUndefined();
 });
+
+test.each([
+  ['file', { LATCHKEY_SECRET_STORE: 'file' }, 1],
+  ['file', {}, 0],
+  ['os', { LATCHKEY_SECRET_STORE: 'os' }, 0],
+] as const)(
+  'setup: with the store %s and %o, notes about new terminals: %i',
+  (store, env, notes) => {
+    const here = { launcher: { program: '/opt/latchkey' }, readText: () => undefined, env };
+
+    expect(lastLines({ secretStore: store }, here)).toHaveLength(notes);
+  },
+);
 
 test.each([
   ['127.0.0.1:8787', 'http://127.0.0.1:8787'],
