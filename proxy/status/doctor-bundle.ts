@@ -25,6 +25,8 @@ export function redactedBundle(
 }
 
 const secretNames = /secret|password|passphrase|key|token/i;
+/** Settings whose names look like those of secrets, but that only choose a place or a kind. */
+const otherNames = /^LATCHKEY_(SECRET_STORE|\w+_FILE)$/;
 
 /** A connection for other people to read: its configuration, with a mark in place of each secret. */
 export function redactedConnection(connection: Connection): Record<string, unknown> {
@@ -48,7 +50,9 @@ export function secretsOf(
   env: Readonly<Record<string, string | undefined>>,
 ): string[] {
   const settings = Object.entries(credentials).filter(([name]) => /Secret/.test(name));
-  const variables = Object.entries(env).filter(([name]) => secretNames.test(name));
+  const variables = Object.entries(env).filter(
+    ([name]) => secretNames.test(name) && !otherNames.test(name),
+  );
   const proxies = Object.entries(env)
     .filter(([name]) => /_proxy$/i.test(name))
     .map(([, value = '']) => URL.parse(value)?.password ?? '')

@@ -34,3 +34,15 @@ test('doctor bundle: a proxy password with a bare % is a secret like any other',
 
   expect(secretsOf(connection, env)).toEqual(['100%25pass', '100%pass', '50%off']);
 });
+
+test('doctor bundle: the store of secrets and its key file are no secrets, and a key is', () => {
+  const env = {
+    LATCHKEY_SECRET_STORE: 'file',
+    LATCHKEY_SECRET_STORE_KEY_FILE: '/home/dana/.latchkey-key',
+    LATCHKEY_API_KEY: 'mcp_key',
+  };
+  const credentials = { kind: 'authorization_code' as const };
+  const connection = { name: 'a', url: 'https://a.example/mcp', source: 'a', credentials };
+
+  expect(secretsOf(connection, env)).toEqual(['mcp_key']);
+});
