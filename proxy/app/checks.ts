@@ -79,6 +79,7 @@ export async function openDoctor(
   host: ConnectionsHost & CredentialPorts & DoctorProgress,
 ): Promise<Examined> {
   const [{ runDoctor }, version] = await Promise.all([import('#status/doctor'), programVersion()]);
+  const { hasStoredSecrets } = await import('#connections/stored-secrets');
   return runDoctor(target, options, {
     ...host,
     version,
@@ -86,6 +87,7 @@ export async function openDoctor(
     readText: (path) => host.readText(path),
     store: async () => host.store(options),
     account: async (connection) => host.account(connection, options),
+    hasSecrets: async (connection) => hasStoredSecrets(connection, async () => host.store(options)),
     endpoint: async (connection) => openEndpointCheck(connection, options, host),
     words,
   });

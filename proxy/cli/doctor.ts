@@ -11,7 +11,7 @@ export const doctorCommand: Command = {
   operands: '[NAME|URL]',
   arity: [0, 1],
   summary: 'find problems and show how to fix them',
-  about: `Checks everything that a connection needs, or only this computer. It runs all checks even if one fails; the exit
+  about: `Checks everything that a connection needs, or this computer and what all connections store on it. It runs all checks even if one fails; the exit
 code is then 1. It opens no browser and calls no tool.`,
   flags: {
     json: { doc: 'print one JSON object: {"checks":[…]}' },
@@ -24,13 +24,15 @@ code is then 1. It opens no browser and calls no tool.`,
     const [file] = flags.get('bundle') ?? [];
     const json = flags.has('json');
     if (target !== undefined) await refuseUnknownName(target, options, host);
-    const { findings, bundle } = await host.doctor(target, options, {
+    const { findings, notAsked, bundle } = await host.doctor(target, options, {
       progress: (name) => host.warn(`checking ${name} …`),
       found: (finding) => {
         for (const line of json ? [] : doctorLines(finding)) host.print(line);
       },
     });
     if (json) host.print(JSON.stringify({ checks: findings }));
+    else if (notAsked.length > 0)
+      host.print(`not checked: the servers of ${notAsked.join(', ')}; run latchkey doctor NAME`);
     if (file !== undefined) {
       await writeNew(file, await bundle());
       host.warn(`wrote ${file}; check its content before you send it to anyone`);

@@ -1,5 +1,5 @@
 import { ConfigurationError } from '#config/errors';
-import { signsIn, type Account, type OAuthConnection } from '#auth/account';
+import { signsIn } from '#auth/account';
 import { isSignedIn, storedSignIn } from '#auth/provider-sign-in';
 import { renewingToken } from '#auth/server-list';
 import type { Connection } from '#config/connection';
@@ -16,21 +16,26 @@ import { examine, fail, ok, warn, type Check, type ExaminePorts, type Finding } 
 import { redactedBundle, redactedConnection, secretsOf } from './doctor-bundle.ts';
 import { assistantCheck, keychainCheck, stateDirectoryCheck, versionCheck } from './host-checks.ts';
 import { networkChecks, serverCheck } from './server-checks.ts';
+import { storedCheck, type StoredPorts } from './stored-check.ts';
 
 export type DoctorProgress = Pick<ExaminePorts, 'progress' | 'found'>;
-export type Examined = { findings: readonly Finding[]; bundle: () => Promise<Uint8Array> };
+export type Examined = {
+  findings: readonly Finding[];
+  /** The connections whose servers were not asked. */
+  notAsked: readonly string[];
+  bundle: () => Promise<Uint8Array>;
+};
 
 export type DoctorPorts = DoctorProgress &
+  StoredPorts &
   Pick<Host, keyof UserHost | 'clock' | 'http' | 'nodeVersion'> & {
     /** Of this program. */
     version: string;
     network: NetworkSettings;
     readText: ReadText;
     store: () => Promise<SecretStore>;
-    account: (connection: OAuthConnection) => Promise<Account>;
     /** The handshake with the server, with the credential of the connection. */
     endpoint: (connection: Connection) => Promise<Check>;
-    words: (error: unknown, connection?: Connection) => { message: string; hint: string };
   };
 
 /**
@@ -46,6 +51,7 @@ export async function runDoctor(
   const versions = { latchkey: ports.version, node: ports.nodeVersion };
   const readText: ReadText = (path) => ports.readText(path);
   let connection: Connection | undefined;
+  const others: Connection[] = [];
   const secrets = Object.entries(ports.env)
     .filter(([name]) => name === 'LATCHKEY_API_KEY' || name === 'LATCHKEY_CLIENT_SECRET')
     .map(([, value = '']) => value);
@@ -66,7 +72,7 @@ export async function runDoctor(
     {
       name: 'configuration',
       async run() {
-        if (target === undefined) return allConnections(options, ports, readText);
+        if (target === undefined) return allConnections(options, ports, readText, others);
         connection = await readConnection(target, options.config, ports, readText);
         const { name, source, credentials } = connection;
         return [
@@ -78,9 +84,11 @@ export async function runDoctor(
   const findings = await examine(general, examinePorts);
   if (connection)
     findings.push(...(await examine(await connectionChecks(connection, ports), examinePorts)));
+  findings.push(...(await examine([storedCheck(others, ports)], examinePorts)));
 
   return {
     findings: findings.map(clean),
+    notAsked: others.map(({ name }) => name),
     async bundle() {
       if (connection) secrets.push(...(await usedSecrets(connection, ports)));
       const { proxy, ...shown } = options;
@@ -140,17 +148,20 @@ async function usedSecrets(connection: Connection, ports: DoctorPorts): Promise<
   ];
 }
 
+/** Reads all connections, and adds those that can be used to `usable`. */
 async function allConnections(
   { config }: Options,
   ports: DoctorPorts,
   readText: ReadText,
+  usable: Connection[],
 ): Promise<Finding[]> {
   const files = config === undefined ? userFiles(ports) : [config];
   const findings: Finding[] = [];
   for (const name of await connectionNames(files, readText))
     try {
-      const { source } = await readConnection(name, config, ports, readText);
-      findings.push(ok('configuration', `${name}, by ${source}`));
+      const found = await readConnection(name, config, ports, readText);
+      usable.push(found);
+      findings.push(ok('configuration', `${name}, by ${found.source}`));
     } catch (error) {
       const { message } = ports.words(error);
       if (!(error instanceof ConfigurationError && error.isOtherProgram))

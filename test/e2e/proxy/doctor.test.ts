@@ -11,6 +11,8 @@ import { sseServer } from '#support/sse-server';
 import { suite } from '#support/suite';
 import { temporaryFolder } from '#support/temporary-folder';
 import { tlsServer } from '#support/tls-server';
+import { fileSecretStore } from '#proxy/keychain/file-secret-store';
+import { apiKeyAccount } from '#proxy/keychain/secret-accounts';
 
 type Finding = { check: string; state: string; what: string; hint?: string };
 
@@ -194,5 +196,52 @@ test('doctor: without a name it checks the computer and every configured connect
   expect(stdout).toMatch(/^ok {4}configuration {2}good, by /m);
   expect(stdout).toMatch(
     /^fail {2}configuration {2}.*enter an https URL.*\n +hint: fix the configuration/m,
+  );
+});
+
+test('doctor: without a name it finds sign-ins and keys that are gone, and a key file that opens nothing', async () => {
+  await using folder = await temporaryFolder();
+  const config = join(folder.path, 'mcp.json');
+  const url = (name: string) => `https://${name}.example/mcp`;
+  const entries = {
+    library: { url: url('library') },
+    wiki: { url: url('wiki'), apiKey: 'keychain' },
+    sales: { url: url('sales'), headers: { 'x-team': 'keychain' } },
+  };
+  await writeFile(config, JSON.stringify({ mcpServers: entries }));
+  const keyFile = async (name: string) => {
+    const path = join(folder.path, name);
+    await writeFile(path, name.repeat(40), { mode: 0o600 });
+    return path;
+  };
+  const env = {
+    HOME: folder.path,
+    LATCHKEY_CONFIG: config,
+    LATCHKEY_SECRET_STORE: 'file',
+    LATCHKEY_SECRET_STORE_KEY_FILE: await keyFile('key'),
+    LATCHKEY_STATE_DIR: join(folder.path, 'state'),
+  };
+  const store = fileSecretStore({
+    directory: join(folder.path, 'state', 'secrets'),
+    keyFile: env.LATCHKEY_SECRET_STORE_KEY_FILE,
+    platform: process.platform,
+  });
+  await store.set(apiKeyAccount({ url: url('wiki') }), 'mcp_key');
+
+  const right = await doctor(env);
+  const other = await doctor({ ...env, LATCHKEY_SECRET_STORE_KEY_FILE: await keyFile('other') });
+
+  expect(right.code).toBe(1);
+  expect(right.stdout).toMatch(
+    /^warn {2}secrets {8}library: not signed in\n.*latchkey login library/m,
+  );
+  expect(right.stdout).toMatch(/^ok {4}secrets {8}wiki: ready$/m);
+  expect(right.stdout).toMatch(/^fail {2}secrets {8}sales: a secret is missing in the keychain$/m);
+  expect(right.stdout).toContain(
+    'not checked: the servers of library, wiki, sales; run latchkey doctor NAME\n',
+  );
+  expect(other.code).toBe(1);
+  expect(other.stdout).toMatch(
+    /^fail {2}secrets {8}wiki: the key file .*other is not the one that the stored secrets were sealed with\n +hint: put the right key file back/m,
   );
 });
