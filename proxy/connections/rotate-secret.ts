@@ -4,6 +4,7 @@ import type { Options } from '#config/options';
 import { UsageError } from '#config/errors';
 import { signsIn } from '#auth/account';
 import type { SecretStore } from '#keychain/secret-store';
+import { endpointOf } from './list-url.ts';
 import type { ConnectionsHost } from './connections-host.ts';
 import type { SecretView } from './accounts-service.ts';
 import { registeredClients } from '#auth/client-registration';
@@ -77,11 +78,16 @@ export async function rotateSecret(
  */
 export async function rotatable(connection: Connection, store: SecretStore): Promise<string> {
   const account = credentialAccount(connection);
-  if (account === undefined)
+  if (account === undefined) {
+    const { name, url } = connection;
+    const ownKey = endpointOf(url)
+      ? `; if the server uses a key of your own, replace it on this page: ${dashboardPage(url, 'account')}`
+      : '';
     throw new UsageError(
-      `${connection.name} has neither a key nor a client secret`,
-      'a personal sign-in has no secret to rotate',
+      `${name} has neither a key nor a client secret`,
+      `a personal sign-in has no secret to rotate${ownKey}`,
     );
+  }
   if ((await store.get(account)) === undefined)
     throw new UsageError(
       `secret of ${connection.name} not found in the keychain`,
@@ -124,8 +130,8 @@ export async function secretView(
   };
 }
 
-/** The dashboard page of the keys or clients of a Latchkey server; the root of any other server. */
-function dashboardPage(url: string, what: 'keys' | 'clients'): string {
+/** The dashboard page of the keys or clients of a Latchkey server, or of the person's account; the root of any other server. */
+function dashboardPage(url: string, what: 'keys' | 'clients' | 'account'): string {
   const { origin, pathname } = new URL(url);
   const [, organization, server] = /^\/mcp\/([^/]+)\/([^/]+)\/?$/.exec(pathname) ?? [];
   if (organization === undefined || server === undefined) return origin;

@@ -6,6 +6,8 @@ import { ConfigurationError } from '#proxy/config/errors';
 import { inKeychain } from '#proxy/config/secret';
 import type { Connection } from '#proxy/config/connection';
 import { memorySecretStore } from '#proxy/keychain/secret-store';
+import { words } from '#proxy/errors';
+import { rotatable } from '#proxy/connections/rotate-secret';
 
 const apiKeySecret = `mcp_${'k'.repeat(36)}`;
 const signIn: Connection['credentials'] = { kind: 'authorization_code' };
@@ -81,4 +83,23 @@ test('import: of the variables for another program, those that look like secrets
   ]);
   expect(keptVariables({ command: 'latchkey', args: ['connect', 'sales'], env })).toEqual([]);
   expect(keptVariables({ url: 'https://mcp.example.com', env })).toEqual([]);
+});
+
+test.each([
+  [
+    'https://latchkey.example.com/mcp/acme/wiki',
+    'https://latchkey.example.com/dashboard/acme/servers/wiki/account',
+  ],
+  ['https://mcp.example.com/mcp', undefined],
+])('rotate: a personal sign-in to %s is told the page of its own key: %s', async (url, page) => {
+  const credentials = { kind: 'authorization_code' as const };
+  const person = { name: 'wiki', url, source: 'file', credentials };
+
+  const error: unknown = await rotatable(person, memorySecretStore()).catch(
+    (refusal: unknown) => refusal,
+  );
+
+  const { hint } = words(error);
+  expect(hint).toMatch(/^a personal sign-in has no secret to rotate/);
+  expect(/https:.*/.exec(hint)?.[0]).toBe(page);
 });
