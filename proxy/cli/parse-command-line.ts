@@ -177,11 +177,13 @@ function checkCount(operands: readonly string[], command: Command): void {
         : `did you mean latchkey ${name} ${meant}?`,
     );
   }
+  const meant = name === 'connect' ? meantCommand(operands[0]) : undefined;
+  if (meant !== undefined) throw new UsageError(`unknown command ${operands[0]}`, meant);
   throw new UsageError(
     most === 1 || name === 'connect'
       ? `enter one server only; ${operands.length} given`
       : `too many arguments`,
-    name === 'connect' ? meantCommand(operands[0]) : `latchkey ${name} --help shows more`,
+    name === 'connect' ? undefined : `latchkey ${name} --help shows more`,
   );
 }
 

@@ -30,7 +30,7 @@ export async function checkRegistered(
   host: ConnectionsHost,
 ): Promise<void> {
   checkName(name);
-  if (!(await registered(name, options, host))) throw unknownName(name);
+  if (!(await registered(name, options, host))) throw await unknownName(name, host);
 }
 
 /**

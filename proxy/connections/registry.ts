@@ -7,6 +7,8 @@ import { fileSnapshot, replaceFile } from '#config/replace-file';
 import type { Options } from '#config/options';
 import { registryFile } from '#config/user-files';
 import { signsIn } from '#auth/account';
+import { nearest } from 'latchkey-mcp/suggest';
+import type { FilesHost } from '#host';
 import type { ConnectionsHost } from './connections-host.ts';
 import {
   forgetSecrets,
@@ -76,8 +78,11 @@ export async function registered(
 }
 
 /** The error for a name that none of our own connections has. */
-export function unknownName(name: string): UsageError {
-  return new UsageError(`no connection named ${name}`, connectionsHint);
+export async function unknownName(name: string, host: FilesHost): Promise<UsageError> {
+  const names = await connectionNames([registryFile(host)], (path) => host.readText(path));
+  const meant = nearest(name, names);
+  const hint = meant === undefined ? connectionsHint : `did you mean ${meant}?`;
+  return new UsageError(`no connection named ${name}`, hint);
 }
 
 /** Our own connection to `url`: the one named `name` if given, otherwise the first; `undefined` if there is none. */
@@ -241,7 +246,7 @@ export async function removeConnection(
   host: ConnectionsHost,
 ): Promise<Removed> {
   const connection = await registered(name, options, host);
-  if (!connection) throw unknownName(name);
+  if (!connection) throw await unknownName(name, host);
   const signedOut = signsIn(connection)
     ? await signOutConnection(await host.account(connection, options), { atProvider: false })
     : { wasSignedIn: false };

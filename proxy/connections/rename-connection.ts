@@ -65,7 +65,7 @@ async function interruptedRename(
 ): Promise<string> {
   const done = await registered(to, options, host);
   if (done && (await startingAssistants(from, host)).length > 0) return done.url;
-  throw unknownName(from);
+  throw await unknownName(from, host);
 }
 
 async function move(

@@ -18,6 +18,8 @@ test.each([
   ['login', 'saels'],
   ['logout', 'saels'],
   ['rotate', 'saels'],
+  ['remove', 'saels'],
+  ['rename', 'saels', 'other'],
   ['status', 'saels'],
   ['tools', 'saels'],
   ['doctor', 'saels'],

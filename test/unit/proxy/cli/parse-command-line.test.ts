@@ -129,7 +129,7 @@ test.each([
   [['acme', '--confg', 'x'], 'unknown option --confg', 'did you mean --config?'],
   [['add', 'a', 'https://b.example', '--clientid=x'], '--clientid', 'did you mean --client-id?'],
   [['statsu', '--json'], 'has no option --json', 'did you mean latchkey status?'],
-  [['statsu', 'acme'], 'enter one server only; 2 given', 'did you mean latchkey status?'],
+  [['statsu', 'acme'], 'unknown command statsu', 'did you mean latchkey status?'],
   [['agent', 'instal'], 'unknown command', 'did you mean latchkey agent install?'],
   [['agent', 'run'], 'unknown command', 'available commands: login, install, uninstall'],
   [['setup', 'https://b.example', '--api-key', 'mcp_x'], '--api-key takes no value', 'rotate it'],
