@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import { grantAllow, grantList, grantRead, grantWithdraw } from '#admin/grants';
 import { findServerTitles } from '#db/servers';
 import { scopeSentence } from '#model/scopes';
-import { deviceNote } from '#web/access-words';
+import { accessName, deviceNote } from '#web/access-words';
 import { applicationName } from '#web/consent';
 import { type Badge, dashboardPath } from '#web/layout';
 import { queryChoice } from '#web/page-request';
@@ -34,7 +34,8 @@ export function consentRoutes(guard: DashboardGuard): void {
 const homeOf = (organization: string) => `${dashboardPath(organization)}/consents`;
 
 const notices: Readonly<Record<string, string>> = {
-  withdrawn: 'Consent withdrawn. The application has lost access.',
+  withdrawn:
+    'Consent withdrawn. The application has lost this access, and keeps what is still listed.',
   allowed: 'Allowed again. The application has access as soon as it asks for it.',
 };
 
@@ -118,16 +119,23 @@ const showConsents: PageHandler = async (visit, request, reply, { ports }) => {
   });
 };
 
+/** What a grant allows, and to whom: a person has one for each server and device. */
+function consentWords({ client, assistant, server, device }: Grant): string {
+  const name = applicationName({ clientName: client, assistant });
+  const access = { serverPath: server, titles: { organization: '', server: '' } };
+  return `${name} for ${accessName({ ...access, device: device ?? undefined })}`;
+}
+
 const withdrawal: Question = {
   async ask({ organization, perform }, { params: { grantId = '' } }) {
     const grant = await perform(grantRead, { grantId });
-    const client = applicationName({ clientName: grant.client, assistant: grant.assistant });
     return {
-      heading: `Withdraw the consent of ${grant.email} to ${client}?`,
+      heading: `Withdraw the consent of ${grant.email} to ${consentWords(grant)}?`,
       consequences: [
         grant.isByAssertion
           ? 'The application loses access immediately. The identity provider cannot give it back until you or the person allow it again.'
           : 'The application loses access immediately. It has to ask the person again.',
+        'What they allow it at other servers and on other devices stays.',
       ],
       verb: 'Withdraw consent',
       cancel: homeOf(organization),
@@ -143,9 +151,8 @@ const withdrawal: Question = {
 const allowing: Question = {
   async ask({ organization, perform }, { params: { grantId = '' } }) {
     const grant = await perform(grantRead, { grantId });
-    const client = applicationName({ clientName: grant.client, assistant: grant.assistant });
     return {
-      heading: `Allow ${client} again for ${grant.email}?`,
+      heading: `Allow ${grant.email} to use ${consentWords(grant)} again?`,
       consequences: ['The identity provider decides again whether the application gets access.'],
       verb: 'Allow again',
       cancel: homeOf(organization),

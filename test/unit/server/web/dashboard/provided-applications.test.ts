@@ -285,6 +285,9 @@ test('account: a person withdraws what an organization allowed, and allows it ag
 test('consents: an administrator sees what a provider gave and what was withdrawn, and allows it again', async () => {
   const path = `${home}/consents`;
   expect(await text(path)).toContain('By identity provider');
+  const question = await text(`${path}/${grantId}/withdraw`);
+  expect(question).toMatch(/<h1[^>]*>Withdraw the consent of \S+ to [^<]+ for \w+\?</);
+  expect(question).toContain('What they allow it at other servers and on other devices stays.');
   await revokeGrant(app.server.stores.db, grantId, app.server.clock.now());
   const list = await text(path);
   expect(list).toContain('Withdrawn');
