@@ -9,7 +9,8 @@ import {
   spendRecoveryCode,
   spendTotpStep,
 } from '#db/authenticators';
-import { findUser, hasIdentity } from '#db/people';
+import { findUser } from '#db/people';
+import { hasIdentity } from '#db/identities';
 import type { Session } from '#db/sessions';
 import type { Db } from '#db/transaction';
 import { AccountRefusal } from './account-refusal.ts';

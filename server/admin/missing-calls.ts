@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-import { gapWords } from '#activity/sentences';
+import { gapWords } from '#activity/call-words';
 import { findGaps } from '#db/call-gaps';
 import type { CallFilter } from '#db/find-calls';
 import type { Db } from '#db/transaction';

@@ -8,9 +8,9 @@ import {
   listMembers,
   removeMember,
   transferOwnership,
-  unlinkIdentities,
   type MembershipChange,
 } from '#db/people';
+import { unlinkIdentities } from '#db/identities';
 import { setAuditor } from '#db/call-contents';
 import { roles, type Role } from '#model/roles';
 import { emailKey } from '#model/email';

@@ -2,7 +2,7 @@
 import type { EpochSeconds } from '#model/clock';
 import { identityAssertionLifeSeconds, sessionIdleSeconds } from '#model/lifetimes';
 import { findLinkedMember } from './member-identities.ts';
-import { findUserIdByIdentity } from './people.ts';
+import { findUserIdByIdentity } from './identities.ts';
 import { advisoryLock, isPostgres, type Db } from './transaction.ts';
 
 /** The provider that someone signed in at: one of an organization, or that of the installation. */

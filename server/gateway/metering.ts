@@ -4,15 +4,15 @@ import { memberIn } from 'latchkey-mcp/json-edit';
 import type { Envelope, Message } from 'latchkey-mcp/message';
 import type { Tracing } from 'latchkey-mcp/tracing';
 import { CallContents, type ContentMemory, type ContentSettings } from '#model/call-contents';
-import type {
-  AnnouncedApplication,
-  CallEnd,
-  CallRecord,
-  EndedCall,
-  UpstreamAccount,
+import {
+  accountOf,
+  type AnnouncedApplication,
+  type CallEnd,
+  type CallRecord,
+  type EndedCall,
+  type UpstreamAccount,
 } from '#model/calls';
 import type { Target } from '#model/endpoints';
-import { takesCredentials } from '#model/upstream-kinds';
 import type { Admission } from './admission.ts';
 import type { Announcing, ApplicationCaller, Applications, ReadMessage } from './applications.ts';
 import { answeredError, CallSpan, refusedError, type SpanError } from './call-span.ts';
@@ -475,14 +475,6 @@ function traceIdIn({ traceparent }: GatewayRequest['headers']): string | undefin
   return typeof traceparent === 'string'
     ? /^[\da-f]{2}-([\da-f]{32})-/.exec(traceparent)?.[1]
     : undefined;
-}
-
-/** With what credentials calls are sent to a target, as far as its settings say. */
-function accountOf({ upstream, personKey }: Target): UpstreamAccount {
-  if (personKey) return 'person_key';
-  if (!takesCredentials(upstream)) return 'none';
-  if (upstream.accessId !== undefined) return 'oauth_account';
-  return upstream.headers && upstream.headers.length > 0 ? 'fixed_headers' : 'none';
 }
 
 /** Codes of calls that were not sent because there was no account to send them with. */

@@ -1,3 +1,6 @@
+import type { Target } from './endpoints.ts';
+import { takesCredentials } from './upstream-kinds.ts';
+
 /** How a call of Activity ended. `unknown`: it began, and the process that answered it ended before the call did. */
 export const callEnds = [
   'ok',
@@ -87,6 +90,14 @@ export interface EndedCall {
   readonly status: number | undefined;
   readonly bytesIn: number;
   readonly bytesOut: number;
+}
+
+/** With what credentials calls are sent to a target, as far as its settings say. */
+export function accountOf({ upstream, personKey }: Target): UpstreamAccount {
+  if (personKey) return 'person_key';
+  if (!takesCredentials(upstream)) return 'none';
+  if (upstream.accessId !== undefined) return 'oauth_account';
+  return upstream.headers && upstream.headers.length > 0 ? 'fixed_headers' : 'none';
 }
 
 /** Whose credentials a call was sent with, named as at the time of the call; `undefined` if it had none, or if that is unknown. */

@@ -15,7 +15,7 @@ import {
   type UpstreamPurpose,
 } from '#accounts/single-sign-on';
 import { setProviderGroups } from '#db/groups';
-import { findUserIdByIdentity, linkIdentity, unlinkIdentities } from '#db/people';
+import { findUserIdByIdentity, linkIdentity, unlinkIdentities } from '#db/identities';
 import { transaction } from '#db/transaction';
 import { isSlug } from '#model/slug';
 import { dashboardPath } from './layout.ts';

@@ -9,13 +9,11 @@ import {
   changeRole,
   findMember,
   findUser,
-  findUserIdByIdentity,
-  linkIdentity,
   listMembers,
   removeMember,
   transferOwnership,
-  unlinkIdentities,
 } from '#server/db/people';
+import { findUserIdByIdentity, linkIdentity, unlinkIdentities } from '#server/db/identities';
 import {
   insertGroup,
   insertGroupMapping,

@@ -8,14 +8,16 @@ import {
   insertUser,
   deleteUser,
   findUserByEmail,
-  findUserIdByIdentity,
-  hasIdentity,
   hasUsers,
-  linkIdentity,
   listMemberships,
   listUsers,
-  unlinkIdentities,
 } from '#server/db/people';
+import {
+  findUserIdByIdentity,
+  hasIdentity,
+  linkIdentity,
+  unlinkIdentities,
+} from '#server/db/identities';
 import {
   insertKnownBrowser,
   insertSession,

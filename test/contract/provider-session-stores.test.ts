@@ -5,7 +5,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { updateProvider } from '#server/db/identity-providers';
 import { linkMember, unlinkMember } from '#server/db/member-identities';
 import { insertOrganization } from '#server/db/organizations';
-import { insertUser, linkIdentity, unlinkIdentities } from '#server/db/people';
+import { insertUser } from '#server/db/people';
+import { linkIdentity, unlinkIdentities } from '#server/db/identities';
 import {
   claimCheck,
   deleteCheck,

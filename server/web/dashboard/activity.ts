@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { exportCalls } from '#activity/export-calls';
-import { accountWords, endWords } from '#activity/sentences';
+import { accountWords, endWords } from '#activity/call-words';
 import { callExport, callsAt, ownCallsOnly, selectedPerson } from '#admin/calls';
 import { callIdAt, writtenAtMs } from '#db/calls';
 import { type CallFilter, type CallSearch, type FoundCalls, watermarkAt } from '#db/find-calls';

@@ -1,4 +1,5 @@
-import { accountWords, endWords, failureOf } from '#activity/sentences';
+import { failureOf } from '#activity/sentences';
+import { accountWords, endWords } from '#activity/call-words';
 import type { FastifyReply } from 'fastify';
 import type { z } from 'zod';
 import { callContent } from '#admin/call-contents';

@@ -1,5 +1,6 @@
 import { asAskedByCaller, asToldToCaller } from '#activity/own-calls';
-import { endWords, failureOf } from '#activity/sentences';
+import { failureOf } from '#activity/sentences';
+import { endWords } from '#activity/call-words';
 import { callsAt, ownCallsOnly } from '#admin/calls';
 import { notFound } from '#admin/refusal';
 import {

@@ -1,4 +1,4 @@
-import { gapWords } from '#activity/sentences';
+import { gapWords } from '#activity/call-words';
 import { ownCallsOnly } from '#admin/calls';
 import { missingCalls } from '#admin/missing-calls';
 import type { CallFilter } from '#db/find-calls';

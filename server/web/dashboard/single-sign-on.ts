@@ -16,7 +16,8 @@ import {
 import { notFound } from '#admin/refusal';
 import { startOptions, variableOf } from '#config/option';
 import { insertAuditEvent } from '#db/audit';
-import { findUser, findUserIdByIdentity } from '#db/people';
+import { findUser } from '#db/people';
+import { findUserIdByIdentity } from '#db/identities';
 import { summarizeChecks } from '#db/provider-checks';
 import { postForm } from '#web/forms';
 import { displayName, html, type Html } from '#web/html';

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { passwordHashing } from '#server/accounts/passwords';
 import { csrfToken, randomToken } from '#server/accounts/sessions';
 import { listPasskeys, replacePasswordHash } from '#server/db/authenticators';
-import { linkIdentity } from '#server/db/people';
+import { linkIdentity } from '#server/db/identities';
 import { listSessions } from '#server/db/sessions';
 import { hashSecret } from '#server/secrets/secrets';
 import { cookieName } from '#server/web/page-request';

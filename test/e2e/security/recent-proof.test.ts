@@ -8,7 +8,7 @@ import {
   listPasskeys,
   markTotpConfirmed,
 } from '#server/db/authenticators';
-import { hasIdentity, linkIdentity } from '#server/db/people';
+import { hasIdentity, linkIdentity } from '#server/db/identities';
 import { listSessions } from '#server/db/sessions';
 
 let app: PageApp;

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 
-import { endWords } from '#server/activity/sentences';
+import { endWords } from '#server/activity/call-words';
 import { findCommand } from '#server/cli/find-command';
 import { callRetentionDays } from '#server/model/calls';
 import { administrationWithServer } from '#support/administration';

@@ -2,7 +2,8 @@ import { expect, test } from 'vitest';
 
 import { readFileSync } from 'node:fs';
 
-import { endWords, failureOf } from '#server/activity/sentences';
+import { failureOf } from '#server/activity/sentences';
+import { endWords } from '#server/activity/call-words';
 import { callEnds, upstreamAccounts } from '#server/model/calls';
 
 const documentation = readFileSync(

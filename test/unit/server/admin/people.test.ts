@@ -15,14 +15,8 @@ import {
 import { organizationCreate, settingsUpdate } from '#server/admin/organizations';
 import { administered, type Administered } from '#support/administered';
 import { findInvitation, acceptInvitation } from '#server/db/invitations';
-import {
-  insertUser,
-  changeRole,
-  findUser,
-  hasIdentity,
-  linkIdentity,
-  removeMember,
-} from '#server/db/people';
+import { hasIdentity, linkIdentity } from '#server/db/identities';
+import { insertUser, changeRole, findUser, removeMember } from '#server/db/people';
 import {
   insertPasskey,
   insertTotp,

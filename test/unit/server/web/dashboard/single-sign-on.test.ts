@@ -2,7 +2,7 @@ import { AuthorizationResponseError } from 'openid-client';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 
 import type { UpstreamIdentity } from '#server/accounts/openid-provider';
-import { linkIdentity } from '#server/db/people';
+import { linkIdentity } from '#server/db/identities';
 import { insertOrganization } from '#server/db/organizations';
 import { newestEvents } from '#support/newest-events';
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
