@@ -176,17 +176,18 @@ export async function callsAt(
     tool,
   }: { readonly endpoint?: string | undefined; readonly tool?: string | undefined },
   db: Db,
-): Promise<Pick<CallFilter, 'endpoint' | 'target' | 'names'>> {
+): Promise<Required<Pick<CallFilter, 'endpoint' | 'target' | 'names'>>> {
   const names = tool === undefined ? undefined : [tool];
-  if (endpoint === undefined) return { names };
+  if (endpoint === undefined) return { endpoint, target: undefined, names };
   const found = await findServerById(db, endpoint);
   // A deleted one. It may have been a collection.
-  if (!found) return { endpoint, names };
+  if (!found) return { endpoint, target: undefined, names };
   const { id, target } = found;
-  if (target.upstream.kind !== 'collection') return { target: target.id, names };
+  if (target.upstream.kind !== 'collection')
+    return { endpoint: undefined, target: target.id, names };
   const shown = tool === undefined ? [] : await listNames(db, id);
   const renamed = shown.find((one) => one.state === 'shown' && one.shown === tool);
-  if (!renamed || renamed.name === tool) return { endpoint: id, names };
+  if (!renamed || renamed.name === tool) return { endpoint: id, target: undefined, names };
   // Calls are recorded under the name that the member gives it.
   const member = await findServerById(db, renamed.member);
   return { endpoint: id, target: member?.target.id, names: [renamed.name] };

@@ -112,9 +112,14 @@ test('Activity: the page of a call through a collection leads to the member and 
   await person.signIn(dana.email, dana.password);
 
   const page = await (await person.get(`/dashboard/acme/activity/${call?.id}`)).text();
-  const ofCollection = await (await person.get('/dashboard/acme/servers/desk')).text();
+  const [ofMember, ofCollection] = await Promise.all(
+    ['sales', 'desk'].map(async (name) =>
+      (await person.get(`/dashboard/acme/servers/${name}`)).text(),
+    ),
+  );
 
   expect(page).toMatch(/Server<[^]*\/dashboard\/acme\/servers\/sales/);
   expect(page).toMatch(/Through the collection<[^]*\/dashboard\/acme\/servers\/desk/);
+  expect(ofMember).toContain(`/dashboard/acme/activity/${call?.id}`);
   expect(ofCollection).toContain(`/dashboard/acme/activity/${call?.id}`);
 });
