@@ -152,6 +152,8 @@ export class Metering {
   #part: PassedPart | undefined;
   /** Whether it is the part of such a call. */
   #isPart = false;
+  /** Whether that call has ended, and with it what is recorded of this one. */
+  #isWholeOver = false;
   #ended: PartEnd | undefined;
   /** Set once the call is sent. */
   #upstream: Pick<Upstream, 'account' | 'secrets'> | undefined;
@@ -246,7 +248,10 @@ export class Metering {
       target,
       account: (end, error) => this.#account(target, end, error),
       ended: () => this.#ended,
-      takeContents: () => this.#takeContents(),
+      takeContents: () => {
+        this.#isWholeOver = true;
+        return this.#takeContents();
+      },
     };
   }
 
@@ -287,7 +292,8 @@ export class Metering {
   #keepArguments(targetId: string, settings: ContentSettings): void {
     const { contentMemory } = this.#ports;
     const message = this.#message;
-    if (!contentMemory || !message || !(settings.arguments || settings.results)) return;
+    if (!contentMemory || !message || this.#isWholeOver) return;
+    if (!settings.arguments && !settings.results) return;
     const { kind, method = '', params } = message.envelope;
     if (kind !== 'request' || !methodsWithContents.has(method)) return;
     this.#contents = new CallContents(targetId, settings, contentMemory);
