@@ -29,6 +29,12 @@ const oldGeneration = '--heap-growing-percent';
 if (process.argv[2] === 'start' && !given.includes(oldGeneration))
   process.getBuiltinModule('node:v8').setFlagsFromString(`${oldGeneration}=75`);
 
+// V8 may take objects of calls for long-lived, which differs from start to start. It then keeps all that ended calls refer to until the
+// next collection of the whole heap.
+const pretenuring = 'allocation-site-pretenuring';
+if (process.argv[2] === 'start' && !given.includes(pretenuring))
+  process.getBuiltinModule('node:v8').setFlagsFromString(`--no-${pretenuring}`);
+
 // `import` reads all exports of a module of Node, and so loads the half of Node that they lead to.
 const { existsSync, lstatSync, mkdirSync, statSync } = process.getBuiltinModule('node:fs');
 const { homedir } = process.getBuiltinModule('node:os');

@@ -142,10 +142,16 @@ test('start: compiled code is written while the server runs', async () => {
   await expect.poll(written, patient).toBeGreaterThan(10);
 });
 
+const allocated = '--no-allocation-site-pretenuring';
 test.each([
-  ['by three quarters', [], ['--heap-growing-percent=75']],
-  ['as the operator says', ['--heap-growing-percent=50'], []],
-])('start: memory for long-lived objects grows %s', async (_, options, set) => {
+  ['grows by three quarters', [], ['--heap-growing-percent=75', allocated]],
+  ['grows as the operator says', ['--heap-growing-percent=50'], [allocated]],
+  [
+    'gets what V8 chooses, if the operator says so',
+    ['--allocation-site-pretenuring'],
+    ['--heap-growing-percent=75'],
+  ],
+])('start: memory for long-lived objects %s', async (_, options, set) => {
   await using place = await temporaryFolder('memory');
   const spy = join(place.path, 'spy.mjs');
   await writeFile(
