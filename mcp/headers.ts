@@ -153,7 +153,8 @@ export function modernHeaders(
     ...mirroredHeaders({ version, method, name: mirroredName(envelope) }),
     ...traceHeaders(callers),
   };
-  for (const [header, value] of Object.entries(callers)) {
+  for (const header of Object.keys(callers)) {
+    const value = callers[header];
     if (header.startsWith('mcp-param-') && typeof value === 'string') headers[header] = value;
   }
   return headers;

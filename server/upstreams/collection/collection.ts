@@ -15,6 +15,7 @@ import {
   UpstreamError,
   type UpstreamRequest,
 } from '#gateway/upstream';
+import { type Awaitable, whenReady } from '#model/awaitable';
 import type { Target } from '#model/endpoints';
 import type { Span } from 'latchkey-mcp/json';
 import { memberIn, replaced, stringAt } from 'latchkey-mcp/json-edit';
@@ -73,9 +74,9 @@ export class Collections {
     }
     const caller = { owner, admission, target, upstream, isForPage };
     return {
-      send: async (request) => {
+      send: (request) => {
         const message = messageIn(request);
-        if (!message) return emptyAnswer(405);
+        if (!message) return Promise.resolve(emptyAnswer(405));
         return this.#answer(message, request, { ...caller, request: message });
       },
     };
@@ -93,6 +94,7 @@ export class Collections {
     };
   }
 
+  /** A call of a name that is known reaches its member in the same turn, so that it can be admitted `together` with the caller's other calls. */
   async #answer(
     message: Message,
     request: UpstreamRequest,
@@ -112,7 +114,8 @@ export class Collections {
       const parts = { ports: this.#ports, lists: this.#lists, merged: this.#merged };
       return streamOf(subscription(message, request, caller, parts));
     }
-    const routed = await this.#route(message, caller);
+    const routing = this.#route(message, caller);
+    const routed = routing instanceof Promise ? await routing : routing;
     if (!routed) return jsonOf(errorTo(id, -32_601, 'Method not found'), 404);
     const ports = this.#ports;
     const answer = await callMember(routed.member, routed.message, request, { caller, ports });
@@ -142,7 +145,7 @@ export class Collections {
    *
    * @throws {GatewayRefusal} `unknown_tool`, `unknown_prompt`, `unknown_resource`, `not_theirs`, `bad_params`
    */
-  async #route(message: Message, caller: CollectionCaller): Promise<Routed | undefined> {
+  #route(message: Message, caller: CollectionCaller): Awaitable<Routed | undefined> {
     const { body, envelope } = message;
     const { method = '', name = '', uri = '', taskId, params } = envelope;
     const names = namesOf(caller.upstream);
@@ -151,14 +154,20 @@ export class Collections {
       case 'prompts/get': {
         const kind = method === 'tools/call' ? 'tool' : 'prompt';
         const subject = { kind, name } as const;
-        const entry = await this.#found(subject, caller);
         const span = params && memberIn(body, params, 'name');
-        return underOwnName(entry, { message, subject, span });
+        return whenReady(this.#found(subject, caller), (entry) =>
+          underOwnName(entry, { message, subject, span }),
+        );
       }
       case 'resources/read': {
         const subject = { kind: 'resource', name: uri } as const;
-        const member = names.ownerOf(uri) ?? (await this.#found(subject, caller)).member;
-        return { member, message, subject };
+        const owner = names.ownerOf(uri);
+        if (owner) return { member: owner, message, subject };
+        return whenReady(this.#found(subject, caller), ({ member }) => ({
+          member,
+          message,
+          subject,
+        }));
       }
       case 'completion/complete': {
         const ref = params && memberIn(body, params, 'ref');
@@ -169,11 +178,17 @@ export class Collections {
         const owner = isPrompt ? undefined : names.ownerOf(wanted);
         const entry = names.find(subject.kind, wanted);
         if (!entry && owner) return { member: owner, message, subject };
-        const found = entry ?? (await this.#found(subject, caller));
-        return underOwnName(found, { message, subject, span });
+        return whenReady(entry ?? this.#found(subject, caller), (found) =>
+          underOwnName(found, { message, subject, span }),
+        );
       }
     }
     if (!method.startsWith('tasks/') || taskId === undefined) return undefined;
+    return this.#toKeeper(taskId, message, caller);
+  }
+
+  /** The member that gave the caller a task. @throws {GatewayRefusal} `not_theirs` */
+  async #toKeeper(taskId: string, message: Message, caller: CollectionCaller): Promise<Routed> {
     for (const member of caller.upstream.members) {
       if (await hasTask(member, taskId, caller, this.#ports)) return { member, message };
     }
@@ -181,10 +196,13 @@ export class Collections {
   }
 
   /** What a name stands for. If it is unknown, the list is read first, because it may not have been listed yet. */
-  async #found(subject: Subject, caller: CollectionCaller): Promise<ShownEntry> {
+  #found(subject: Subject, caller: CollectionCaller): Awaitable<ShownEntry> {
+    const known = namesOf(caller.upstream).find(subject.kind, subject.name);
+    return known ?? this.#foundInLists(subject, caller);
+  }
+
+  async #foundInLists(subject: Subject, caller: CollectionCaller): Promise<ShownEntry> {
     const { kind, name } = subject;
-    const known = namesOf(caller.upstream).find(kind, name);
-    if (known) return known;
     for await (const names of this.#namesRead(subject, caller)) {
       const found = names.find(kind, name);
       if (found) return found;

@@ -95,9 +95,10 @@ export async function hasTask(
 export async function callMember(
   { name }: Member,
   message: Message,
-  { headers, whole, signal }: Pick<UpstreamRequest, 'headers' | 'whole' | 'signal'>,
+  request: Pick<UpstreamRequest, 'headers' | 'message' | 'whole' | 'signal'>,
   { caller, ports }: { readonly caller: CollectionCaller; readonly ports: CollectionPorts },
 ): Promise<UpstreamAnswer | undefined> {
+  const { headers, whole, signal } = request;
   const answer = await ports.answer({
     // In the audit log, both are one request.
     id: whole?.requestId ?? randomUUID(),
@@ -105,7 +106,8 @@ export async function callMember(
     method: 'POST',
     organization: caller.target.organization,
     server: name,
-    headers: modernHeaders(message.envelope, headers),
+    // Those of the caller's own message are right already.
+    headers: message === request.message ? headers : modernHeaders(message.envelope, headers),
     rawHeaders: [],
     proved: provedTo(caller),
     isForPage: caller.isForPage,
