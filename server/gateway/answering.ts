@@ -20,7 +20,7 @@ import {
 } from './list-changes.ts';
 import { isCall } from './metering.ts';
 import { LongAnswerSeal } from './long-answer-seal.ts';
-import { callerOf } from './open-call.ts';
+import { callerOf, idOf } from './open-call.ts';
 import { reply, type ReplyOptions } from './reply.ts';
 import type { GatewayAnswer } from './request.ts';
 import {
@@ -174,14 +174,11 @@ export function replyOptions(
   limits: ServerLimits | undefined,
 ): Omit<ReplyOptions, 'accepts' | 'filters'> {
   const { ending, held, finish } = call;
-  const caller = callerOf(call);
   const report = (cause: unknown) => {
     const isKnown = cause instanceof UpstreamError || cause instanceof GatewayRefusal;
     if (!isKnown) return undefined;
-    const { body } = refuse(
-      cause instanceof GatewayRefusal ? cause : answerBrokeOff(cause),
-      caller,
-    );
+    const refusal = cause instanceof GatewayRefusal ? cause : answerBrokeOff(cause);
+    const { body } = refuse(refusal, callerOf(call));
     return typeof body === 'string' ? body : '';
   };
   return {
@@ -190,7 +187,7 @@ export function replyOptions(
     held,
     finish,
     // A listening stream answers no request, so it cannot end with an error response.
-    report: caller.id === 'null' ? undefined : report,
-    cut: (refusal) => void refuse(refusal, caller),
+    report: idOf(call) === 'null' ? undefined : report,
+    cut: (refusal) => void refuse(refusal, callerOf(call)),
   };
 }

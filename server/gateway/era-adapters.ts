@@ -223,6 +223,13 @@ class KnownEras {
   }
 }
 
+/** The names of targets, which every call looks up. */
+const names = new WeakMap<Target, string>();
+
 function nameOf(target: Target): string {
-  return `${target.id} ${upstreamLocation(target.upstream)}`;
+  const known = names.get(target);
+  if (known !== undefined) return known;
+  const name = `${target.id} ${upstreamLocation(target.upstream)}`;
+  names.set(target, name);
+  return name;
 }

@@ -23,7 +23,9 @@ export class AnswerMessage {
   #text: string | undefined;
 
   /** The message that these bytes were scanned as, unless `message` has another body. */
-  static of(bytes: Uint8Array, message: Message | undefined): AnswerMessage {
+  static of(bytes: Uint8Array, message: Message | AnswerMessage | undefined): AnswerMessage {
+    if (message instanceof AnswerMessage)
+      return message.bytes === bytes && !message.event ? message : new AnswerMessage(bytes);
     const made = new AnswerMessage(bytes);
     if (message?.body === bytes) made.#scan = { outcome: 'message', envelope: message.envelope };
     return made;

@@ -122,12 +122,17 @@ function isBreak(error: unknown): boolean {
   return !(error instanceof GatewayRefusal) || isUpstreamFailure(error.code);
 }
 
+/** The id of a request, as JSON text; `null` as long as it is not known. */
+export function idOf(call: Arrived): string {
+  return (call as Arrived & Partial<MessageCall>).envelope?.id ?? 'null';
+}
+
 /** The caller of a request, as far as its steps have found out. */
 export function callerOf(call: Arrived): RefusedCaller {
   const { request, admission, body, envelope, era } = call as Arrived & Partial<MessageCall>;
   return {
     request,
-    id: envelope?.id ?? 'null',
+    id: idOf(call),
     era: era ?? 'legacy',
     principal: admission?.principal,
     awaitsToolResult: body && envelope ? awaitsToolResult({ body, envelope }) : false,

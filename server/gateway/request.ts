@@ -83,7 +83,7 @@ export interface GatewayAnswer {
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array | AsyncIterable<Uint8Array>;
   /** What the body was read as, if it is one message. */
-  readonly message?: Pick<AnswerMessage, 'scan' | 'text'>;
+  readonly message?: AnswerMessage;
   /** The JSON-RPC code of an error answer of ours. */
   readonly errorCode?: number | undefined;
   /**

@@ -2,6 +2,7 @@ import type { EndSignal } from '#model/ending';
 import { type Message, readMessage } from 'latchkey-mcp/message';
 import type { UpstreamAccount } from '#model/calls';
 import type { GiveUp, HeldBody } from './body-memory.ts';
+import type { AnswerMessage } from './filters.ts';
 import type { WholeCall } from './whole-call.ts';
 
 /** A request to an upstream MCP server over Streamable HTTP. Never carries a credential of a caller. */
@@ -55,7 +56,7 @@ export interface UpstreamAnswer {
   /** Whole if it was short, else in chunks as they arrive. */
   readonly body: Uint8Array | UpstreamBody;
   /** What `body` was scanned as, or written with that outcome, if it was. It is not scanned again. */
-  readonly message?: Message;
+  readonly message?: Message | AnswerMessage | undefined;
 }
 
 /** A body that is read as it arrives. */

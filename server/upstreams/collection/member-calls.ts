@@ -141,15 +141,13 @@ function wordsOf({ body }: GatewayAnswer): string {
 
 function upstreamAnswer({ status, headers, body, message, sent }: GatewayAnswer): UpstreamAnswer {
   const [type = ''] = (headers['Content-Type'] ?? '').split(';');
-  const scan = message?.scan;
   return {
     status,
     mediaType: type.trim().toLowerCase(),
     sessionId: undefined,
     retryAfterSeconds: Number(headers['Retry-After']) || undefined,
     body: bodyOf(body, sent),
-    ...(scan?.outcome === 'message' &&
-      Buffer.isBuffer(body) && { message: { body, envelope: scan.envelope } }),
+    message,
   };
 }
 
