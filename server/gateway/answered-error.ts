@@ -1,19 +1,18 @@
 import { memberIn, membersIn } from 'latchkey-mcp/json-edit';
-import type { AnswerMessage } from './filters.ts';
+import { type AnswerMessage, errorMarks } from './filters.ts';
 import type { AnswerFacts } from './metering.ts';
 
 const maxErrorBytes = 64 * 1024;
-const marks = ['"isError"', '"error"'];
 
 /**
  * The error that a message of an answer is, of a tool or of the protocol; `undefined` if it is none. Only a message that
- * contains one of `marks` is parsed. A message of more than 64 KiB does not count as an error, because errors are short.
+ * contains one of `errorMarks` is parsed. A message of more than 64 KiB does not count as an error, because errors are short.
  *
  * JSON-RPC 2.0 §5.1; MCP 2025-11-25 tools, "Error Handling"
  */
 export function errorIn(message: AnswerMessage): AnsweredError | undefined {
   const { bytes } = message;
-  if (bytes.length > maxErrorBytes || !marks.some((mark) => message.holds(mark))) return undefined;
+  if (bytes.length > maxErrorBytes || message.lacks(errorMarks)) return undefined;
   const { scan } = message;
   if (scan.outcome === 'refused' || scan.envelope.kind !== 'response') return undefined;
   const members = membersIn(bytes, scan.envelope.root);

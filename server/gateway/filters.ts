@@ -12,6 +12,11 @@ import { type SseEvent, messageEvent } from 'latchkey-mcp/sse';
 import { GatewayRefusal } from './gateway-refusal.ts';
 
 const longBytes = 1024 * 1024;
+/** One of these occurs in every message that is an error. */
+export const errorMarks = ['"isError"', '"error"'];
+/** One of these occurs in every message that names a task or asks for input. */
+export const ownedMarks = ['"taskId"', '"requestState"', '"input_required"'];
+const allMarks = [...errorMarks, ...ownedMarks];
 
 /** One message of an answer on its way to the caller. It is scanned at most once, when a filter first needs the scan. */
 export class AnswerMessage {
@@ -21,6 +26,7 @@ export class AnswerMessage {
   readonly #isChanged: boolean;
   #scan: Scan | undefined;
   #text: string | undefined;
+  #isPlain: boolean | undefined;
 
   /** The message that these bytes were scanned as, unless `message` has another body. */
   static of(bytes: Uint8Array, message: Message | AnswerMessage | undefined): AnswerMessage {
@@ -50,9 +56,15 @@ export class AnswerMessage {
   }
 
   /** Whether `mark`, which is ASCII, occurs anywhere in it. */
-  holds(mark: string): boolean {
+  #holds(mark: string): boolean {
     // A string is searched faster than a buffer, but takes as much memory again.
     return (this.bytes.length > longBytes ? this.bytes : this.text).includes(mark);
+  }
+
+  /** Whether none of these marks, which are among `allMarks`, occurs in it. Most messages have none at all, and are searched once. */
+  lacks(marks: readonly string[]): boolean {
+    this.#isPlain ??= !allMarks.some((mark) => this.#holds(mark));
+    return this.#isPlain || !marks.some((mark) => this.#holds(mark));
   }
 
   /** Whether it is an error and nothing else, including one that the scan refuses because it has no id. */

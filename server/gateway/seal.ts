@@ -3,7 +3,7 @@ import { timingSafeEqual } from 'node:crypto';
 import type { Span } from 'latchkey-mcp/json';
 import { changedObject, memberEdits, membersIn, replaced, stringAt } from 'latchkey-mcp/json-edit';
 import { type Envelope, scanMessage } from 'latchkey-mcp/message';
-import type { Filter } from './filters.ts';
+import { type Filter, ownedMarks } from './filters.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import type { Metering } from './metering.ts';
 
@@ -221,8 +221,6 @@ function nameOf(kind: OwnedValue['kind']): string {
   return kind === 'task' ? 'task' : 'requestState';
 }
 
-const marks = ['"taskId"', '"requestState"', '"input_required"'];
-
 /** The part of the metering that sealing a call's answer sets. */
 export type SealedCall = Pick<Metering, 'callId' | 'isOfTask'>;
 
@@ -237,7 +235,7 @@ export type SealedCall = Pick<Metering, 'callId' | 'isOfTask'>;
 export function sealed(seal: PrincipalSeal, call: SealedCall): Filter {
   return (message) => {
     const { bytes } = message;
-    if (!marks.some((mark) => message.holds(mark))) return message;
+    if (message.lacks(ownedMarks)) return message;
     const { scan } = message;
     if (scan.outcome === 'refused') return message;
     const { envelope } = scan;
