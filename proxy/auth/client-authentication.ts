@@ -226,7 +226,11 @@ export async function readReference(
   // JWTs and client secrets consist of these characters: VSCHAR in RFC 6749 §A.
   if (/^[\x20-\x7e]+$/.test(trimmed) && trimmed.length <= maxReferenceLength) return trimmed;
   const remedy = 'check that the file or variable exists and contains the token';
-  const problem = why ?? (trimmed === '' ? 'is empty' : 'is not one line of ASCII');
+  const problem =
+    why ??
+    (trimmed === ''
+      ? 'is empty'
+      : `is not one line of at most ${maxReferenceLength} ASCII characters`);
   throw new OAuthError('client', `${reference} ${problem}`, { endpoint: reference, remedy });
 }
 

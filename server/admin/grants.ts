@@ -45,7 +45,7 @@ const grantViewSchema = z
       .boolean()
       .describe('Whether an identity provider vouched for the person, who was not asked'),
     withdrawnAt: fields.maybeAt.describe(
-      'Since when it refuses what an identity provider vouches for; null while it is active',
+      'When it was withdrawn: an identity provider cannot give this access again until it is allowed. Null while it is active',
     ),
   })
   .meta({ id: 'Grant' });
@@ -137,7 +137,7 @@ export const grantWithdraw = organizationOperation({
 
 export const grantAllow = organizationOperation({
   name: 'grant.allow',
-  doc: 'Let an identity provider give an application access again that was withdrawn',
+  doc: 'Let an identity provider give an application withdrawn access again',
   route: { method: 'POST', path: `${path}/{grantId}/allow` },
   permission: 'grants.manage',
   input: z.strictObject({ ...inOrganization, grantId: z.string().max(100) }),
@@ -179,7 +179,7 @@ export const grantOperations: readonly Operation[] = [
   grantAllow,
 ];
 
-/** Commands call grants consents, as people do. */
+/** In commands, a grant is called a consent. */
 export const grantCommands: readonly Command[] = [
   listCommand(grantList, {
     words: 'consent list',
@@ -214,7 +214,7 @@ export const grantCommands: readonly Command[] = [
   command(grantAllow, {
     words: 'consent allow',
     positionals: [organizationArgument, textArgument('ID', 'grantId')],
-    doc: 'let an identity provider give an application access again that was withdrawn',
+    doc: 'let an identity provider give an application withdrawn access again',
     prints: ['id', { allowed_at: (_, { now }) => now }],
   }),
 ];

@@ -44,14 +44,14 @@ const mappingArguments = [
   textArgument('EXTERNAL', 'externalName'),
 ];
 
-/** `everything/get-env`, `everything/prompt:greet`, and `everything/*` for all that has no rule of its own. */
+/** For example `docs/search`, `docs/prompt:greet`, and `docs/*` for the default of everything without a rule of its own. */
 function restrictedCell({ server, kind, name }: Restricted): string {
   return `${server}/${kind === 'tool' ? '' : `${kind}:`}${name ?? '*'}`;
 }
 
 /**
- * The commands that take from a group the first server and the first tool that are restricted to it: for the other groups that may
- * use them, or else for everyone, which they say.
+ * The commands that lift the restriction of the first server and the first tool to a group. They keep the other groups that may
+ * use it; if there are none, they open it to everyone, and the hint says so.
  */
 async function opens(given: Given, ports: Ports): Promise<string | undefined> {
   const group = await administer(groupRead, given, ports);

@@ -32,9 +32,9 @@ import { AdministrationRefusal, invalidField, notFound } from './refusal.ts';
 const inOrganization = { organization: fields.organization };
 const serverPath = '/organizations/{organization}/mail-server';
 const mailPath = '/organizations/{organization}/mail';
-/** The most mails of an organization that wait at a time. */
+/** How many mails of an organization may wait at a time. */
 export const mostWaiting = 5000;
-/** Notices wait only while fewer mails do: what people cause must leave room for invitations. */
+/** Notices are queued only up to this many waiting mails, so that they leave room for invitations. */
 const mostWaitingForNotices = 1000;
 
 const mailServerViewSchema = z
@@ -53,7 +53,7 @@ const mailServerViewSchema = z
     mails: z
       .object({ waiting: z.int(), sent: z.int(), refused: z.int() })
       .describe(
-        'The number of mails that wait, and of those of the last 30 days that the server accepted or refused',
+        'How many mails wait, and how many the server accepted or refused in the last 30 days',
       ),
   })
   .meta({ id: 'MailServer' });
@@ -112,7 +112,7 @@ const hostControl = {
 
 export const mailServerSet = organizationOperation({
   name: 'mail.set-server',
-  doc: 'Set the SMTP server that sends invitations and notices of an organization. An omitted password is kept if host, port, user and security stay',
+  doc: 'Set the SMTP server that sends invitations and notices of an organization. An omitted password is kept if host, port and user are unchanged and encryption is not turned off',
   route: { method: 'PATCH', path: serverPath },
   permission: 'mail.manage',
   input: z.strictObject({
@@ -157,7 +157,7 @@ export const mailServerSet = organizationOperation({
           {
             value: 'starttls',
             text: 'STARTTLS',
-            help: 'The connection is encrypted before anything is sent; otherwise nothing is.',
+            help: 'The connection is encrypted before any mail is sent. If that fails, nothing is sent.',
           },
           { value: 'tls', text: 'TLS from the start' },
           {
@@ -189,7 +189,7 @@ export const mailServerSet = organizationOperation({
         option: {
           name: 'password-file',
           value: 'FILE',
-          doc: 'a file with the password (default: the stored one, if host, port, user and security stay)',
+          doc: 'a file with the password (default: the stored one, if host, port and user are unchanged and encryption is not turned off)',
           read: readNamedSecret,
         },
         control: {
@@ -232,7 +232,7 @@ export const mailServerSet = organizationOperation({
       : keptPassword(settings, before);
     if (settings.user !== undefined && sealedPassword === undefined) {
       const why = before?.sealedPassword
-        ? 'is needed again, because host, port, user or encryption changed'
+        ? 'is needed again, because host, port or user changed, or encryption was turned off'
         : 'is missing';
       throw invalidField('password', why);
     }
@@ -245,7 +245,7 @@ export const mailServerSet = organizationOperation({
   },
 });
 
-/** The stored password, unless it would go to another server, stand for another user, or no longer be encrypted on its way. */
+/** The stored password, unless it would go to another server, be used for another user, or lose its encryption in transit. */
 function keptPassword(
   { host, port, security, user }: Pick<MailServer, 'host' | 'port' | 'security' | 'user'>,
   before: MailServer | undefined,
@@ -376,7 +376,7 @@ export const mailList = organizationOperation({
 
 export const mailRetry = organizationOperation({
   name: 'mail.retry',
-  doc: 'Try now to send the mails that wait, also after failures',
+  doc: 'Try to send all waiting mails now, including those that failed before',
   route: { method: 'POST', path: `${mailPath}/retry` },
   permission: 'people.manage',
   input: z.strictObject(inOrganization),
@@ -388,7 +388,7 @@ export const mailRetry = organizationOperation({
 });
 
 /**
- * Lets mails wait for the mail server of an organization.
+ * Queues mails for the mail server of an organization.
  *
  * @throws {AdministrationRefusal} `conflict` if it has none, or too many wait
  */
@@ -406,7 +406,7 @@ export async function enqueueMails(
   throw new AdministrationRefusal('conflict', why);
 }
 
-/** Lets a notice wait for each of these people, where the organization has a mail server and its queue has room. */
+/** Queues a notice to each of these people, if the organization has a mail server and its queue has room for all of them. */
 export async function enqueueNotices(
   { id }: Organization,
   recipients: readonly string[],

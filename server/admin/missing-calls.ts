@@ -8,7 +8,7 @@ import { gapReasons } from '#model/calls';
 import { fields } from './fields.ts';
 import type { Out } from './print.ts';
 
-// Calls that were answered and not recorded, or whose end was not: lists and exports say when, and why.
+// Calls that were answered but not recorded, or whose end was not recorded: lists and exports say when, and why.
 
 export const gapViewSchema = z.object({
   from: fields.at,
@@ -20,7 +20,7 @@ export const gapViewSchema = z.object({
 type GapView = z.output<typeof gapViewSchema>;
 
 /**
- * The gaps in the time of a filter, newest first. Readers who see only their own calls do not learn how many calls are missing: most
+ * The gaps in the time range of a filter, newest first. Readers who see only their own calls do not learn how many calls are missing: most
  * of them were calls of others.
  */
 export async function missingCalls(

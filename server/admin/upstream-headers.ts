@@ -302,7 +302,7 @@ export function upstreamWith(
   return { ...upstream, headers };
 }
 
-/** Audits each header that another operation than its own set or removed, by name. */
+/** Audits each header, by name, that an operation other than `server.set-header` or `server.remove-header` set or removed. */
 export async function noteHeaders(
   { set = [], removed = [] }: { set?: readonly string[]; removed?: readonly string[] },
   { server, actor }: { server: ServerRecord; actor: Actor },

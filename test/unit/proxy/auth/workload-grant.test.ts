@@ -91,7 +91,7 @@ test('reference: a file is read each time, and a variable is, too', async () => 
 
 test.each([
   ['env:MISSING', 'env:MISSING is empty'],
-  ['env:LINES', 'env:LINES is not one line of ASCII'],
+  ['env:LINES', 'env:LINES is not one line of at most 32768 ASCII characters'],
   ['file:/nowhere/token', 'file:/nowhere/token cannot be read (ENOENT)'],
 ])('reference: %s names the problem, without the text', async (reference, message) => {
   await expect(readReference(reference, { LINES: 'one\ntwo' })).rejects.toMatchObject({

@@ -70,7 +70,8 @@ test.each([
 
   const refused = set({ user: 'latchkey', security: 'tls', ...change });
 
-  const problem = 'is needed again, because host, port, user or encryption changed';
+  const problem =
+    'is needed again, because host, port or user changed, or encryption was turned off';
   await expect(refused).rejects.toMatchObject({ fields: [{ field: 'password', problem }] });
 });
 
