@@ -260,13 +260,13 @@ export class JsonWriter {
   }
 
   /**
-   * Copies the members of the object at `span` except those called `dropped`, as `withMembers` writes them. Returns
-   * whether there were any. `span` as in `membersIn`; `known` is the span of a value in the object, which is not read again.
+   * Copies the members of the object at `span`, except those named in `dropped`, as `withMembers` writes them. Returns whether it
+   * copied any. `span` as in `membersIn`; the value at `known`, if given, is not read again.
    */
   members(body: Buffer, span: Span | undefined, dropped: MemberNames, known?: Span): boolean {
     if (!span || body[span.start] !== openBrace) return false;
     let isFirst = true;
-    // Members that are written as they are and follow each other are copied at once.
+    // Adjacent members that are copied unchanged are copied in one step.
     let run = 0;
     let runEnd = -1;
     let at = blankEnd(body, span.start + 1);

@@ -205,7 +205,7 @@ export interface Opening {
   readonly key?: PersonKeyHeader | undefined;
 }
 
-/** A header with the key of a person, in lower case. */
+/** A header with a person's key. Its name is in lower case. */
 export interface PersonKeyHeader {
   readonly name: string;
   readonly value: string;
@@ -228,7 +228,7 @@ export function readOpen(payload: Buffer): Opening | undefined {
   return header && { server, method, caller, headers: passed, key: header };
 }
 
-/** `undefined` for what is not a header that may carry a key: it could otherwise begin another header, or change the message. */
+/** `undefined` unless this is a header that may carry a key. Anything else could inject another header, or change the message. */
 function readKey(value: unknown): PersonKeyHeader | undefined {
   const { name, value: text } = membersOf(value);
   if (!isText(name, 100) || !isText(text, 4096)) return undefined;

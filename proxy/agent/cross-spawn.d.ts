@@ -1,4 +1,4 @@
-/** As much of cross-spawn, which brings no types, as the proxy uses. */
+/** Types for the part of cross-spawn that the proxy uses; the package has none. */
 declare module 'cross-spawn' {
   import type { spawn } from 'node:child_process';
 

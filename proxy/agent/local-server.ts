@@ -97,7 +97,7 @@ export interface AnswerStream {
 
   /**
    * Queues a message without waiting. Drops notifications while the listener is far behind, and fails if anything else does not
-   * fit into the backlog. `false` if the message will not be read.
+   * fit into the backlog. `false` if the stream has ended, or fails because of this message.
    */
   push(message: Message): boolean;
 

@@ -116,7 +116,7 @@ export class Tunnel {
   /** The number of open streams, not counting listening streams, which stay open until they are closed. */
   #calls = 0;
   #silentFor = 0;
-  /** Called once no call is open. */
+  /** Called when no call is open any more. */
   #waiting: (() => void)[] = [];
 
   /** Resolves when the server has sent which servers are bound to this agent. */

@@ -29,7 +29,7 @@ export async function openAccount(
   const lock = alone ? processRefreshLock() : sqliteRefreshLock(locks, clock);
   const signInLock = alone ? processRefreshLock() : sqliteRefreshLock(locks, clock, 15 * 60);
   const place = account === undefined ? url : `${url} ${account}`;
-  // A configured connection is listed by its name. A bare URL is in no file, so the marks list it.
+  // A configured connection is listed by its name. A bare URL is in no file, so its mark stores the URL for listing.
   const listed = connection.name === url && clientId === '' && scopes.length === 0 ? url : '';
   const marks = fileMarks(join(stateDirectory, 'sign-ins'), place, clock, alone, listed);
   return {

@@ -6,7 +6,10 @@ import type { Host } from '#host';
 import type { Log } from '#log/log';
 import { openHost } from './open-host.ts';
 
-/** What to tell the person if the server of a connection was withdrawn. Its entries are gone then. */
+/**
+ * Removes the entries of a connection's server if it was withdrawn, and returns what to tell the person. Logs those it could not
+ * remove.
+ */
 export async function withdrawnNotice(
   { url }: Connection,
   options: Options,

@@ -30,13 +30,13 @@ export function accountTokens(account: Account, options: AccountTokensOptions): 
       });
 }
 
-/** Loads what a later renewal needs of a company sign-in or a workload: an upgrade may remove the files of a proxy that runs. */
+/** Loads the code that renews a company sign-in or a workload's token, because an upgrade may remove the files of a running proxy. */
 export async function loadGrants({ connection, provider }: Account): Promise<void> {
   if (connection.credentials.assertion !== undefined) await import('./workload-grant.ts');
   else if (await provider()) await import('./managed-authorization.ts');
 }
 
-/** For a client or a workload itself. */
+/** The grant for a client or workload that acts for itself. */
 export function ownGrant(
   account: Account,
   subject: { url: string; credentials: ClientCredentials },
@@ -55,8 +55,8 @@ export function ownGrant(
 }
 
 /**
- * For a person: by the company sign-in if there is one that the server accepts, otherwise by the refresh token of the server. Who signed
- * in to the server itself before their company had a provider goes on with that until it ends.
+ * The grant for a person: by the company sign-in if there is one that the server accepts, otherwise by the server's refresh
+ * token. A person who signed in to the server before their company had a provider keeps that sign-in until it ends.
  */
 function personalGrant(
   account: Account,
@@ -80,7 +80,7 @@ function personalGrant(
   };
 }
 
-/** By the refresh token of the server. */
+/** Gets tokens with the server's refresh token. */
 async function ownSignIn(
   account: Account,
   subject: { url: string; credentials: PersonCredentials },

@@ -52,7 +52,8 @@ export function openSenders(
     fetchOf: ({ vouchedHosts }) => accessFetch(guard, vouchedHosts),
     sealing: masterKey,
     clock,
-    onError: (err) => log.error({ err }, 'an authorization server was not told of an end'),
+    onError: (err) =>
+      log.error({ err }, 'tokens or clients not revoked at their authorization server'),
   });
   closers.push(() => credentialCleanup.close());
   const deliveries = new WebhookDeliveries({

@@ -5,8 +5,8 @@ import { noGroupKeepsOut } from './server-access.ts';
 import { countRows } from './columns.ts';
 import { advisoryLock, transaction, type Db } from './transaction.ts';
 
-// Requests of members for access to a server that none of their groups opens. A request is decided once, by compare-and-set. One whose
-// person got access otherwise asks for nothing any more, and is not listed as open.
+// Requests of members for access to a server that none of their groups may use. A request is decided once, by compare-and-set. If
+// its person gets access another way, it is no longer listed as open.
 
 export type RequestStatus = 'open' | 'granted' | 'declined' | 'withdrawn';
 
@@ -32,7 +32,7 @@ export interface AccessRequest {
   readonly answer: string;
 }
 
-/** What a person may have open in one organization, and may ask for there in a day. */
+/** How many requests a person may have open in one organization, and may make there in a day. */
 export const mostOpenRequests = 10;
 export const mostRequestsADay = 20;
 const daySeconds = 86_400;
@@ -51,8 +51,8 @@ export interface NewAccessRequest {
 /**
  * Adds the request of a member. Requests that were decided long ago are deleted.
  *
- * @returns `unknown` when no server of that name may be asked for, `usable` when the person can use it, `asked` when their request for
- * it is open, and `too-many` beyond the limits
+ * @returns `unknown` if no server of that name may be asked for, `usable` if the person can already use it, `asked` if they already
+ * have an open request for it, `too-many` if a limit is reached, otherwise `done`
  */
 export async function insertAccessRequest(
   db: Db,
@@ -144,7 +144,7 @@ export async function listAccessRequests(
   return { total, items: rows.map(readRequest) };
 }
 
-/** A request of an organization. `isUsable`: its person can use the server by now. */
+/** A request of an organization. `isUsable`: the person who asked can use the server now. */
 export async function findAccessRequest(
   db: Db,
   organizationId: string,
@@ -159,8 +159,8 @@ export async function findAccessRequest(
 }
 
 /**
- * The newest request of a person for each server of an organization, by the id of the server. Without the title of a server that
- * the person may no longer ask for, and cannot use.
+ * The newest request of a person for each server of an organization, by the id of the server. `title` is empty if the person can
+ * neither use the server nor ask for it any more.
  */
 export async function newestRequestsOf(
   db: Db,
@@ -178,7 +178,7 @@ export async function newestRequestsOf(
     const isListed = row.is_usable === 1 || row.is_requestable === 1;
     return readRequest(isListed ? row : { ...row, title: '' });
   });
-  // An open one is the newest, also if another one was withdrawn in the same second.
+  // An open request is the newest, even if another was withdrawn in the same second.
   const ended = requests.filter(({ status }) => status !== 'open');
   const open = requests.filter(({ status }) => status === 'open');
   return new Map([...ended, ...open].map((request) => [request.serverId, request]));
@@ -212,8 +212,8 @@ export async function decideAccessRequest(
 }
 
 /**
- * Within a transaction: the groups that open a server, locked until its end, so that membership in one of them gives access. Empty if
- * everyone may use the server.
+ * Within a transaction: the groups that may use a server. Members and groups stay locked until the transaction ends, so that
+ * adding the person to one of these groups gives access. Empty if everyone may use the server.
  */
 export async function lockOpeningGroups(
   tx: Db,
@@ -241,7 +241,7 @@ export interface RequestableServer {
   readonly description: string;
 }
 
-/** At most `limit` enabled servers of an organization that a member may ask for, by name. */
+/** The enabled servers of an organization that a member may ask for: at most `limit`, sorted by name. */
 export async function listRequestableServers(
   db: Db,
   userId: string,

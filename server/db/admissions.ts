@@ -15,7 +15,7 @@ import { allScopes, limitedScopes, roleScopes, type Scope } from '#model/scopes'
 /** A server and the credential's access to it, looked up for every request. */
 export interface AdmittedKey {
   readonly endpoint: ServerRecord;
-  /** Whom its rights per tool depend on. */
+  /** The groups and selections that decide which tools the caller may use. */
   readonly toolCaller: ToolCaller;
   readonly keyId: string;
   readonly scopes: readonly Scope[];
@@ -23,9 +23,9 @@ export interface AdmittedKey {
 
 export interface AdmittedClient {
   readonly endpoint: ServerRecord;
-  /** Whom its rights per tool depend on. */
+  /** The groups and selections that decide which tools the caller may use. */
   readonly toolCaller: ToolCaller;
-  /** The most that the client, and the person it acts for, may have now. */
+  /** The most scopes that the client may have now, also limited to those of the person it acts for. */
   readonly scopes: readonly Scope[];
 }
 
@@ -33,17 +33,17 @@ export interface AdmittedClient {
 export interface Suspended {
   readonly suspension: Suspension;
   readonly endpoint: ServerRecord;
-  /** Of a key, for the audit log. */
+  /** Set for an API key; for the audit log. */
   readonly keyId?: string;
 }
 
 /**
- * Looks up whether a credential is valid for a server now. `undefined` means unknown, revoked, expired or of another
- * server, a revoked grant, a person who left, a missing server, or a missing or disabled organization. Deliberately not
- * distinguished.
+ * Looks up whether a credential is valid for a server now. `undefined` if the credential is unknown, revoked, expired or of
+ * another server; if its grant was revoked; if its person left or is in none of the server's groups; or if the server is missing,
+ * or the organization is missing or disabled. These cases are deliberately not distinguished.
  *
- * With `asOf`, the result of `changeToken()` in the same turn and after the request arrived, the answer is returned
- * synchronously if the store can do so.
+ * If `asOf` is given, the answer is returned synchronously where the store can do so. `asOf` must come from `changeToken()`,
+ * called in the same turn, after the request arrived.
  */
 export interface AdmissionStore {
   byKey(at: {
@@ -89,10 +89,10 @@ export interface AdmissionStore {
   changeToken(): string;
 }
 
-/** The columns of an endpoint that its record is read from. */
+/** The columns of `endpoint` that a `ServerRecord` is read from. */
 const endpointColumns = ['id', 'name', 'limits', 'created_at'] as const;
 
-/** The columns that the record of an endpoint and its target is read from. */
+/** All columns that a `ServerRecord` is read from, including those of its target. */
 const ofServer = ['organization', ...endpointColumns, 'target_id', ...targetColumns] as const;
 
 const server = [
@@ -101,7 +101,7 @@ const server = [
   ...targetColumns.map((column) => `t.${column}`),
 ].join(', ');
 
-/** Directly after the endpoint: PostgreSQL joins in the order of the text. */
+/** Place this directly after the join of `endpoint`: PostgreSQL is set to join in the order of the text. */
 const itsTarget = `join target t on t.endpoint_id = s.id`;
 
 const named = `o.name = :organization and s.name = :server and o.disabled_at is null`;
@@ -114,10 +114,10 @@ const inGroup = `(s.access = 'everyone'
     join group_person p on p.group_id = r.group_id and p.person_id = m.person_id
     where r.endpoint_id = s.id))`;
 
-/** Of a key or client, as `owned`: no one answers for it since its owner left. */
+/** Suspends a key or client (the alias `owned`) whose owner left, as long as no one has taken it over. */
 const ownerLeft = (owned: string) => `when ${owned}.suspended_at is not null then 'owner_left'`;
 
-/** The groups of a person, if rights of the server depend on them. `m` is the membership. */
+/** The person's groups, if the server has tool rules that may depend on them. `m` is the membership. */
 const itsGroups = `case when t.tool_rules is null then null else coalesce((
     select string_agg(p.group_id, ' ') from group_person p
     where p.person_id = m.person_id and p.organization_id = m.organization_id), '') end as groups`;
@@ -138,12 +138,15 @@ const byClientSql = `select ${server}, case ${disabled} ${ownerLeft('c')} end as
   where c.id = :client and c.revoked_at is null and ${named}
     and not exists (select 1 from revoked_token r where r.jti = :token)`;
 
-/** An organization may accept only clients that an administrator created, or that a provider it chose vouches for people to. */
+/**
+ * An organization may refuse self-registered clients and Latchkey's own proxy, but not its own clients or grants that its
+ * identity provider vouched for.
+ */
 const refusedClient = `when c.organization_id is not null or g.is_by_assertion = 1 then null
   when c.is_latchkey_proxy = 1 and o.latchkey_proxy_allowed = 0 then 'latchkey_proxy'
   when c.is_latchkey_proxy = 0 and o.open_clients_allowed = 0 then 'self_registered'`;
 
-/** `c.id || ''` is not what an index can find: a client may have very many grants, but a grant has one client. */
+/** `c.id || ''` prevents an index lookup by client: a client may have very many grants, but a grant has one client. */
 const byGrantSql = `select ${server}, case ${disabled} ${ownerLeft('c')} ${refusedClient} end as suspension, c.scopes, m.role,
     c.tool_selection, g.tool_selection as grant_selection, ${itsGroups}
   from oauth_grant g
@@ -195,7 +198,7 @@ interface AdmissionRow extends ServerRow {
 
 type AdmissionQuery<Answer extends object> = KeptQuery<Answer, AdmissionRow>;
 
-/** The records that anything refers to, by the id of their endpoint. */
+/** The records that are still referenced, by endpoint id. */
 const serversInUse = new Map<string, WeakRef<ServerRecord>>();
 /** The rows that records were read from. Comparing their columns takes a fraction of the time of reading them again. */
 const rowsOf = new WeakMap<ServerRecord, AdmissionRow>();
@@ -204,8 +207,7 @@ const unused = new FinalizationRegistry<string>((id) => {
 });
 
 /**
- * The record of a server, the same for all admissions to it. Its upstream and its administrators choose what it lists, which may
- * be long, and its callers may be very many.
+ * The record of a server, shared by all admissions to it, because a record can be large and a server can have very many callers.
  */
 function sharedServer(row: AdmissionRow): ServerRecord {
   const known = serversInUse.get(row.id)?.deref();
@@ -318,7 +320,7 @@ export const admissionQueries = [
   byMemberPerson,
 ] as const;
 
-/** Looks up admissions by a way to read them. */
+/** An `AdmissionStore` that reads its rows with `read`. */
 export function admissionStore(read: ReadKept, changeToken: () => string): AdmissionStore {
   return {
     byKey({ organization, server: name, keyHash, now, asOf }) {
@@ -348,8 +350,9 @@ export function admissionStore(read: ReadKept, changeToken: () => string): Admis
 }
 
 /**
- * Within a transaction: admissions as it sees them. No caller loses access until it ends: a transaction that takes access away changes
- * the row that this locks, and on SQLite there is one writer at a time. Lock it last, as those transactions do.
+ * Returns admissions as the transaction sees them, and keeps every caller's access until the transaction ends: one that takes
+ * access away must change the row locked here, and SQLite has one writer at a time. Call it last in a transaction, as the other
+ * transactions lock this row last.
  */
 export async function lockAdmissions(tx: Db): Promise<AdmissionStore> {
   if (isPostgres(tx)) await sql`select epoch from admission_epoch for update`.execute(tx);

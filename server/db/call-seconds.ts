@@ -4,11 +4,11 @@ import type { CallRecord } from '#model/calls';
 import { callQuarterMs, writtenAtMs } from './calls.ts';
 import type { Schema } from './schema.ts';
 
-// What the index of recorded calls consists of: in which seconds of a quarter of an hour a subject has calls.
+// The index of recorded calls: for each subject and quarter of an hour, the seconds in which the subject has calls.
 
 type CallColumn = keyof Schema['call_record'];
 
-/** What calls are found by: the column that has it, and where a call has it. */
+/** What calls can be found by: the column of each kind, and how to read its value from a call. */
 export const indexedKinds = {
   person: { column: 'person_id', of: ({ person }) => person?.id },
   credential: { column: 'credential_id', of: ({ credential }) => credential.id },
@@ -33,12 +33,12 @@ const kinds: readonly (readonly [string, (typeof indexedKinds)[IndexedKind]])[] 
 export const indexedColumns: readonly IndexedColumn[] = kinds.map(([, { column }]) => column);
 
 export const quarterSeconds = callQuarterMs / 1000;
-/** Subjects of one kind in a quarter that are written down; the others share the subject `anySubject`. */
+/** How many subjects of one kind are indexed by name in a quarter; the others share `anySubject`. */
 const maxSubjects = 2000;
-/** The subject of those that are not written down. */
+/** The subject that stands for all subjects beyond `maxSubjects`. */
 export const anySubject = '';
 
-/** The seconds of a subject that has calls in more than half of those that have any: looking for them saves little. */
+/** Stands for all seconds, if a subject has calls in more than half of the seconds with calls: searching only its own would save little. */
 export const allSeconds = '*';
 /** When a subject has this many, further ones are not noted. */
 const mostSeconds = quarterSeconds / 2;
@@ -51,7 +51,7 @@ function secondsText(seconds: readonly number[]): string {
 }
 
 /**
- * Marks the seconds of a text. A search reads many thousands of them at once.
+ * Marks the seconds of a text. A search calls this for many thousands of texts.
  *
  * @param text not `allSeconds`
  */
@@ -74,16 +74,16 @@ interface KindSeconds {
   readonly of: (call: CallRecord) => string | undefined;
   /** The seconds in which each subject has calls. Most are noted in order. */
   readonly subjects: Map<string, number[]>;
-  /** Those of the last call. The next one often has the same subject. */
+  /** The subject and seconds of the last call, because the next call often has the same subject. */
   last: { readonly subject: string; readonly seconds: number[] } | undefined;
 }
 
-/** About what a subject takes besides its seconds, in numbers. */
+/** The approximate memory for a subject besides its seconds, counted in numbers of 8 bytes. */
 const subjectSize = 30;
 
 /**
- * In which seconds of a quarter each subject has calls. It may also have seconds in which a subject has none: a search looks at the calls
- * themselves.
+ * In which seconds of a quarter each subject has calls. It may list seconds in which a subject has none; that is harmless,
+ * because a search checks the calls themselves.
  */
 export class SubjectSeconds {
   readonly #beginMs: number;
@@ -111,7 +111,7 @@ export class SubjectSeconds {
     return this.#busy.reduce((sum, isBusy) => sum + isBusy, 0);
   }
 
-  /** About how much memory it takes, in numbers. */
+  /** The approximate memory it takes, counted in numbers of 8 bytes. */
   get size(): number {
     return this.#size;
   }

@@ -1,7 +1,7 @@
 import type { Clock, EpochSeconds } from '#model/clock';
 import { LimitedMap } from '#model/limited-map';
 
-/** Something in the database that waits to be done, in the order of one queue, such as the events of a webhook. */
+/** A queue in the database with work to do in order, such as the events of one webhook. */
 export interface WaitingQueue {
   readonly id: string;
   readonly dueAt: EpochSeconds;
@@ -29,8 +29,9 @@ interface DueQueuesOptions {
 const mostRemembered = 10_000;
 
 /**
- * Serves queues in the database: each by one run at a time, and a few concurrently, the one that has waited longest first. It looks for
- * work when any process has written to the database or something is due. What waits is in the database, not in memory.
+ * Serves queues in the database: a few concurrently, but each by only one run at a time. The one served longest ago comes first.
+ * It looks for work when any process has written to the database or something is due. What waits is in the database, not in
+ * memory.
  */
 export class DueQueues {
   readonly #ports: DueQueuesPorts;

@@ -23,8 +23,8 @@ export class CallSpan {
   readonly #span: OpenSpan;
 
   /**
-   * `startedAtMs` is in milliseconds since 1970. `message` is absent if none was read. A node that passed the request on has
-   * continued what the message names, so there the headers name the parent.
+   * `startedAtMs` is in milliseconds since 1970. `message` is absent if none was read. On a request passed on by another node,
+   * the headers name the parent, because that node has already continued the trace in the message.
    */
   constructor(
     tracing: Tracing,

@@ -67,7 +67,7 @@ export class ChangeStream {
   /** Changes may have been missed, because a stream broke off and none has been acknowledged since. */
   #hasGap = false;
 
-  /** With `tasks`, the upstream is a collection whose members have tasks of the legacy era, and the caller is told of its own. */
+  /** Pass `tasks` if the upstream is a collection whose members have legacy tasks: the caller then gets the progress of its own tasks. */
   constructor(client: () => ClientDescription, tasks?: TaskTokens) {
     this.#client = client;
     this.#tasks = tasks;
@@ -122,7 +122,7 @@ export class ChangeStream {
     if (this.#uris.delete(uri)) this.#open();
   }
 
-  /** Listens again, for what the client has said of itself meanwhile. */
+  /** Replaces the stream after the client description changed, such as its log level. */
   renew(): void {
     if (this.#current) this.#open();
   }
@@ -148,7 +148,7 @@ export class ChangeStream {
     this.#current = undefined;
   }
 
-  /** Ends a stream, and those that it was to replace. */
+  /** Ends a stream, and the earlier streams that it would have replaced. */
   #cut(last: Leg | undefined): void {
     for (let leg = last; leg; leg = leg.before) leg.cut.abort();
   }

@@ -50,7 +50,7 @@ export function isUpstreamFailure(code: RefusalCode): code is UpstreamFailure {
 
 /** What a caller may not use. To the caller, there is no such thing: the answers are the same, whatever the reason. */
 const closedSubjects = {
-  /** On no accepted list. */
+  /** In no list that the gateway has accepted from the MCP server. */
   unknown_tool: 'call.unknown-tool',
   hidden_tool: 'call.unknown-tool',
   /** Withheld until an administrator accepts its changed definition. */
@@ -60,7 +60,7 @@ const closedSubjects = {
   unknown_prompt: 'call.unknown-prompt',
   /** Withheld, or not open to this caller. */
   closed_prompt: 'call.unknown-prompt',
-  /** On no accepted list, or the MCP server answered with an error where rules restrict its resources. */
+  /** In no accepted list, or the MCP server answered with an error where rules restrict its resources. */
   unknown_resource: 'call.unknown-resource',
   /** A resource or resource template that is withheld, or not open to this caller. */
   closed_resource: 'call.unknown-resource',
@@ -77,7 +77,7 @@ export function toldCode(code: string): string {
   return isClosed(code) ? closedSubjects[code].slice('call.'.length).replaceAll('-', '_') : code;
 }
 
-/** The codes of refusals whose caller was told this one. */
+/** All codes for which callers are told this code. */
 export function codesTold(told: string): readonly string[] {
   const same = Object.keys(closedSubjects).filter((code) => toldCode(code) === told);
   return same.length > 0 || isClosed(told) ? same : [told];

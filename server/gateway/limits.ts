@@ -18,7 +18,7 @@ const tellEveryMs = 200;
 const tellOpenEvery = 10;
 /** What a node reported is forgotten after this time unless the node repeats it. */
 const elsewhereSeconds = 6;
-/** With names of 100 bytes each, a message of this many has half the size that NATS passes on. */
+/** How many changes one message has: with names of 100 bytes, less than half the size of the largest message between nodes. */
 const mostTold = 2000;
 
 /** Who was counted, how many requests were counted since the last report, and how many are open. */
@@ -218,7 +218,7 @@ export class CallerRate {
     return this.openAnywhere(now) === 0 && Math.floor(now) - this.#last >= windowSeconds;
   }
 
-  /** The requests in progress here and, as far as other nodes have reported lately, there. */
+  /** The requests in progress here, and those that other nodes recently reported. */
   openAnywhere(now: EpochSeconds): number {
     let sum = this.open;
     for (const [instance, { open, at }] of this.#elsewhere) {

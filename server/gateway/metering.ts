@@ -32,7 +32,7 @@ import { endOfBoth, type PartEnd, type PassedPart, type WholeCall } from './whol
 /** How a call ended, as usage counts it. */
 export type CallOutcome =
   | 'ok'
-  /** The MCP server or the gateway answered with an error, of a tool or of the protocol. */
+  /** The MCP server or the gateway answered with a tool error or a protocol error. */
   | 'tool-error'
   /** Denied. The audit log records such calls, too. */
   | 'refused'
@@ -77,7 +77,7 @@ export interface MeteredCall {
 /** Notes calls, with the `ORG/SERVER` of each. Called for every request, so it neither waits nor throws. */
 export type NoteCall = (call: MeteredCall & { readonly serverPath: string }) => void;
 
-/** What a metering tells of each call. */
+/** Where metering reports each call. */
 export interface MeteringPorts {
   readonly note: NoteCall;
   /**
@@ -87,7 +87,7 @@ export interface MeteringPorts {
   readonly ended?:
     | ((call: EndedCall, begun?: CallRecord, contents?: readonly CallContents[]) => void)
     | undefined;
-  /** Records a call that begins. Absent unless calls that cannot be recorded must not be sent. */
+  /** Records that a call begins. Present only if calls must be recorded before they are sent. */
   readonly begins?: ((call: EndedCall) => Promise<CallRecord>) | undefined;
   /** Bounds the arguments and results that wait to be stored; absent if calls are not recorded. */
   readonly contentMemory?: ContentMemory | undefined;
@@ -130,8 +130,9 @@ const unanswered: ReadonlySet<RefusalCode> = new Set([
 ]);
 
 /**
- * Follows one request from its arrival to the end of its answer, and then notes it, once. Only admitted requests whose
- * answer has an end are noted: no notifications, no listening streams, and nothing that a page of ours asks to show.
+ * Follows one request from its arrival to the end of its answer, and then notes it, once. Only admitted requests whose answer has
+ * an end are noted: no notifications, no listening streams, and no requests of our own pages that only find out what a person can
+ * use.
  */
 export class Metering {
   readonly #startedAt = performance.now();
@@ -150,9 +151,9 @@ export class Metering {
   #contents: CallContents | undefined;
   /** Set for a call to a collection, once it is sent to a member. */
   #part: PassedPart | undefined;
-  /** Whether it is the part of such a call. */
+  /** Whether this request is the call that a collection sent to its member. */
   #isPart = false;
-  /** Whether that call has ended, and with it what is recorded of this one. */
+  /** Whether the collection's call has ended. No contents of this one are kept afterwards. */
   #isWholeOver = false;
   #ended: PartEnd | undefined;
   /** Set once the call is sent. */
@@ -201,7 +202,7 @@ export class Metering {
     return span.headers;
   }
 
-  /** For what a collection sends to members on behalf of this call. */
+  /** This call, as a collection passes it along with what it sends to a member. */
   get whole(): WholeCall {
     return {
       requestId: this.#request.id,
@@ -263,7 +264,7 @@ export class Metering {
     return contents;
   }
 
-  /** What all requests of the call share: the rounds of one that needed input, or those about a task. 24 letters. */
+  /** An id that all requests of one call share: the rounds of a call that needed input, or all requests about a task. 24 hex digits. */
   get callId(): string {
     this.#callId ??= this.#begun?.callId ?? randomBytes(callIdLetters / 2).toString('hex');
     return this.#callId;
@@ -281,7 +282,7 @@ export class Metering {
     if (this.#envelope?.method === 'tasks/get') this.#taskEnd = taskEnds.get(status ?? '');
   }
 
-  /** It is sent to the MCP server. The upstream knows by its end whose account it was sent with. */
+  /** The request is sent to the MCP server. By the end of the call, the upstream knows whose account it was sent with. */
   sentThrough(upstream: Pick<Upstream, 'account' | 'secrets'>): void {
     this.#upstream = upstream;
     const { contents, id } = this.#admission?.endpoint.target ?? {};
@@ -396,7 +397,10 @@ export class Metering {
     } else for (const one of contents) one.letGo();
   }
 
-  /** Usage counts only calls that were admitted. A call that is admitted again, because its body was late, is one of them. */
+  /**
+   * Records a call that was never admitted, without counting it in usage. A call refused only in the second admission, after a
+   * late body, is left to `#over`.
+   */
   #suspended(call: SuspendedCall, facts: AnswerFacts): void {
     if (this.#admission || this.#request.isForPage || this.#request.method !== 'POST') return;
     const durationMs = performance.now() - this.#startedAt;
@@ -408,7 +412,7 @@ export class Metering {
     return method === undefined || recordedMethods.has(method) || this.#ports.recordsAll === true;
   }
 
-  /** A call that ended before it was sent used no account. One that begins is about to. */
+  /** A call that ended before it was sent used no account. A call that begins (`unknown`) will use one. */
   #account(target: Target, end: CallEnd, error: string | undefined): UpstreamAccount {
     const isSent = this.#upstream !== undefined && !withoutAccount.has(error);
     if (!isSent && end !== 'unknown') return 'none';
@@ -455,7 +459,7 @@ export class Metering {
   }
 }
 
-/** The tool or prompt by name, or the resource by URI. A task is not named, because who knows its id can read it. */
+/** The tool or prompt by name, or the resource by URI. A task is not named, because anyone who knows its id can read it. */
 function subjectOf({ method, name, uri }: Partial<Envelope> = {}): string | undefined {
   return method?.startsWith('tasks/') ? undefined : (name ?? uri);
 }

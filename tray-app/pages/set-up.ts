@@ -19,7 +19,10 @@ export function newSetUp(draw: () => void, done: () => void): SetUp {
   return { url: '', busy: false, outcome: undefined, draw, done };
 }
 
-/** Signs in at an address, and connects what the user chooses there. With `choose`, the page opens even if they are signed in. */
+/**
+ * Signs in at an address, and connects what the user chooses there. With `choose`, the browser page for choosing opens even if the
+ * user is signed in.
+ */
 export async function setUpAt(url: string, choose: boolean, state: SetUp): Promise<void> {
   state.url = url;
   state.busy = true;
@@ -34,7 +37,7 @@ export async function setUpAt(url: string, choose: boolean, state: SetUp): Promi
   else focusOn('[role=alert]');
 }
 
-/** The one field of the first start: the address of the company. */
+/** The form for the first start, with one field: the address of the company's Latchkey. */
 export function setUpForm(state: SetUp, overview: Overview | undefined): TemplateResult {
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
@@ -71,7 +74,7 @@ export function setUpForm(state: SetUp, overview: Overview | undefined): Templat
     ${setUpProgress(state, overview)}`;
 }
 
-/** The page that waits for the user, or what came of it. */
+/** The view of a sign-in that waits for the browser, or the outcome of the set-up. */
 export function setUpProgress(
   { outcome }: SetUp,
   overview: Overview | undefined,

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 
 import { isPostgres, type Db } from '#db/transaction';
 
-/** Logouts that identity providers announce, and the refresh tokens with which people are checked again there. */
+/** Logouts that identity providers announce, and the refresh tokens used to check people again at their provider. */
 export async function up(db: Db): Promise<void> {
   for (const statement of [...tables, ...columns, ...indexes]) {
     const adapted = isPostgres(db)
@@ -23,7 +23,7 @@ const tables = [
     expires_at bigint not null,
     primary key (provider, token_id)
   )`,
-  // One for each linked account, of its last sign-in. It ends with the link.
+  // One row for each linked account, with the token of its last sign-in. Deleted when the account is unlinked.
   `create table provider_check (
     provider text not null,
     subject text not null,

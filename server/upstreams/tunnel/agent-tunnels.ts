@@ -8,7 +8,7 @@ import { ConnectedAgent, offlineAgent, type AgentPresence } from './connected-ag
 import { Tunnel, type TunnelSocket } from './tunnel.ts';
 
 const checkIntervalMs = 500;
-/** How often pages of a busy agent refresh at most. */
+/** Pages about a busy agent refresh at most this often. */
 const reportIntervalMs = 2000;
 const maxTunnelsPerAgent = 32;
 const maxTunnels = 20_000;
@@ -110,7 +110,7 @@ export class AgentTunnels {
 
   /**
    * An agent's server as an upstream for one caller. With `isProbe`, its requests do not count as calls of a person. `process` is
-   * the agent process that has the session, if another node remembers it.
+   * the agent process that has the session according to another node, for a session that this node does not know.
    */
   upstreamOf(
     agentId: string,
@@ -136,7 +136,7 @@ export class AgentTunnels {
     return this.#agents.get(agentId)?.processes.includes(process) ?? false;
   }
 
-  /** Tells the agents that a caller used that the caller lost access, so that they end its sessions. */
+  /** Tells each agent that this caller used to end the caller's sessions, because the caller lost access. */
   endCaller(caller: string): void {
     for (const agent of this.#agents.values()) agent.endCaller(caller);
     for (const agent of this.#left.values()) agent.endCaller(caller);
@@ -162,8 +162,8 @@ export class AgentTunnels {
   }
 
   /**
-   * A number that changes when an agent of the organization, or of any, connects, disconnects, fails, or has more or
-   * fewer calls.
+   * A number that changes when an agent of the organization connects, disconnects, fails, or has more or fewer calls; without an
+   * organization, when any agent does.
    */
   revision(organization?: string): number {
     if (organization === undefined) return this.#revision;
@@ -258,7 +258,7 @@ export class AgentTunnels {
   }
 
   #revoke(tunnel: Tunnel): void {
-    tunnel.end(closeCode.revoked, 'its key was revoked');
+    tunnel.end(closeCode.revoked, 'the key is no longer valid');
   }
 
   #touch(organization: string): void {
@@ -268,8 +268,8 @@ export class AgentTunnels {
 }
 
 /**
- * Returns a function that names callers for agents: the same text for the same principal and server, a different one
- * for any other, which reveals nothing about them. `key` is 32 bytes.
+ * Returns a function that gives a caller (`owner`: principal and server) an opaque name for agents: always the same for one owner,
+ * different for each owner. `key` is 32 bytes.
  */
 export function callerNames(key: Buffer): (owner: string) => string {
   const names = new Map<string, string>();
@@ -283,5 +283,5 @@ export function callerNames(key: Buffer): (owner: string) => string {
   };
 }
 
-/** How many names are cached, because each call needs one and deriving it costs as much as scanning a message. */
+/** How many names are cached. Each call needs one, and deriving it costs as much as scanning a message. */
 const maxCallerNames = 10_000;

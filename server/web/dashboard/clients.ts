@@ -103,7 +103,7 @@ const showClients: PageHandler = async (visit, request, reply, { ports }) => {
   return sendListPage(reply, visit, list, { crumbs, live });
 };
 
-/** The client that the path names, if the server that it names has it. @throws {AdministrationRefusal} */
+/** The client in the path, if it belongs to the server in the path. @throws {AdministrationRefusal} */
 export async function clientOf({ perform }: DashboardVisit, { params }: DashboardRequest) {
   const client = await perform(clientRead, { clientId: params['clientId'] ?? '' });
   if (client.server !== params['server']) throw notFound('client');
@@ -117,7 +117,7 @@ const notices: Readonly<Record<string, string>> = {
   'secret-revoked': 'Client secret revoked. The application can no longer authenticate with it.',
 };
 
-/** What is said of a client's state. */
+/** The badges for a client's state. */
 function clientBadges({
   revokedAt,
   suspended,
@@ -244,7 +244,7 @@ export function actsFor(people: number, redirectUris: readonly string[]): string
   return redirectUris.length === 0 ? 'Itself' : 'No one yet';
 }
 
-/** The state of a client; `here` is the path of the page, those in `manage` where it is changed. */
+/** What the page of a client shows. `here` is its own path; `manage` has the paths of the pages that change the client. */
 interface ClientPageData {
   readonly heading: string;
   readonly badges: readonly Badge[];
@@ -252,14 +252,14 @@ interface ClientPageData {
   readonly clientId: string;
   readonly facts: readonly Fact[];
   readonly scopes: readonly ScopeSentence[];
-  /** A list of what it is limited to by name. */
+  /** The tools, prompts and resources chosen for it by name, as lists. */
   readonly names: Html | undefined;
-  /** Where it says what the client can use; `undefined` for people who may not see that. */
+  /** The path of the page that shows what the client can use; `undefined` for people who may not see that. */
   readonly check: string | undefined;
   readonly redirectUris: readonly string[];
-  /** `undefined` for a client that authenticates with its own keys. */
+  /** `undefined` unless the client authenticates with a secret. */
   readonly secrets: Table | undefined;
-  /** `undefined` for people who may not change it. */
+  /** `undefined` if the client is revoked, or the person may not change it. */
   readonly manage:
     | { readonly change: string; readonly rotate: string | undefined; readonly revoke: string }
     | undefined;

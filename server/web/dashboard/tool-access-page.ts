@@ -23,7 +23,7 @@ import { listFilter, type ListFrame, pager } from '#web/tables';
 import { type Titled, titleText } from '#web/titles';
 import { partNavigation } from './tool-tabs.ts';
 
-/** A row of the matrix: who may use one thing, or what comes later. */
+/** A row of the matrix: who may use one tool, prompt or resource, or those that the server lists later. */
 export interface AccessRow {
   /** Names the row in the form. */
   readonly key: string;
@@ -55,7 +55,7 @@ interface ToolAccessPageData {
   /** Whether nothing is filtered. */
   readonly isWhole: boolean;
   readonly rows: readonly AccessRow[];
-  /** The default for what comes later. */
+  /** The default for what the server lists later. */
   readonly later: AccessRow;
   readonly columns: readonly GroupColumn[];
   /** Groups without a column. */
@@ -65,14 +65,14 @@ interface ToolAccessPageData {
   /** Where the matrix is posted, with its query. */
   readonly action: string;
   readonly path: string;
-  /** Tells that rules changed since the page was made. */
+  /** A fingerprint of the rules on the page. A different one on submit means that they have changed since. */
   readonly seen: string;
   readonly mayManage: boolean;
 }
 
 const plurals = { tool: 'tools', prompt: 'prompts', resource: 'resources' } as const;
 
-/** The default for what the server lists for the first time, in a sentence. */
+/** What the row of the default is called within a sentence, such as "new tools". */
 export function newThings(kind: PrimitiveKind): string {
   return `new ${kind}s`;
 }
@@ -92,7 +92,7 @@ ${matrixForm(data, frame)}
 ${pager(list)}
 ${kind === 'resource' && data.mayManage && addForm(data)}
 ${others.length > 0 && columnForm(data)}`;
-  const title = errors.length > 0 ? 'Not saved yet' : `Who can use what of ${titleText(heading)}`;
+  const title = errors.length > 0 ? 'Not saved yet' : `Who can use what on ${titleText(heading)}`;
   return layout({ title, width: columns.length > 3 ? 'table' : 'text' }, frame, content);
 }
 
@@ -176,7 +176,7 @@ function badgesOf({ kind, isHidden, isWithheld }: AccessRow): readonly Badge[] {
   ];
 }
 
-/** A resource that only a URI names is not listed anywhere. */
+/** Adds a resource by URI, because a server may have resources that it does not list. */
 function addForm({ path }: ToolAccessPageData): Html {
   return html`<form method="get" action="${path}" class="narrow-form">
 ${hiddenField('state', 'resource')}
