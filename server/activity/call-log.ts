@@ -219,7 +219,7 @@ export class CallLog {
     this.#refusalKinds.set(caller, kinds + 1);
   }
 
-  /** Writes everything that waits. Never rejects. */
+  /** Writes everything that waits now. Never rejects. */
   flush(): Promise<void> {
     this.#writing = this.#writing.then(() => this.#writeAll());
     return this.#writing;
@@ -231,7 +231,9 @@ export class CallLog {
     try {
       // New numbers of refusals wait for the next time, because refusals may arrive without a pause.
       await this.#writeRepeated();
-      while (this.#queue.length > 0 || this.#ended.length > 0 || this.#missing.size > 0) {
+      // What ends meanwhile waits for the next time, too: under load there is always something, and transactions would get small.
+      const rows = Math.max(this.#queue.length, this.#ended.length, Math.sign(this.#missing.size));
+      for (let written = 0; written < rows; written += this.#rowsATransaction) {
         await this.#writeSome();
         // Calls that arrived meanwhile come first.
         await pause(0);
@@ -318,6 +320,8 @@ export class CallLog {
   /** Resolves when everything is written. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
+    await this.flush();
+    // What ended during that.
     await this.flush();
   }
 }
