@@ -18,7 +18,7 @@ import {
   toldLists,
   wantedLists,
 } from './list-changes.ts';
-import { isCall } from './metering.ts';
+import { isCall } from './call-methods.ts';
 import { LongAnswerSeal } from './long-answer-seal.ts';
 import { callerOf, idOf } from './open-call.ts';
 import { reply, type ReplyOptions } from './reply.ts';

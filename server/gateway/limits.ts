@@ -4,7 +4,7 @@ import type { ServerLimits } from '#model/server-limits';
 import type { Envelope } from 'latchkey-mcp/message';
 import type { Admission } from './admission.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
-import { isCall } from './metering.ts';
+import { isCall } from './call-methods.ts';
 import { countedFor } from './open-answers.ts';
 
 const cleanupEvery = 1024;

@@ -15,6 +15,7 @@ import {
 import type { Target } from '#model/endpoints';
 import type { Admission } from './admission.ts';
 import type { Announcing, ApplicationCaller, Applications, ReadMessage } from './applications.ts';
+import { isCall, methodsWithContents, passedMethods, recordedMethods } from './call-methods.ts';
 import { answeredError, CallSpan, refusedError, type SpanError } from './call-span.ts';
 import {
   type GatewayRefusal,
@@ -94,26 +95,6 @@ export interface MeteringPorts {
   /** Whether lists, `initialize`, completion and all other requests are recorded too. */
   readonly recordsAll?: boolean | undefined;
 }
-
-/** The methods of requests that are always recorded. */
-const recordedMethods: ReadonlySet<string> = new Set([
-  'tools/call',
-  'resources/read',
-  'prompts/get',
-  'tasks/result',
-  'tasks/cancel',
-]);
-
-/** The methods of requests that a collection passes on to one of its members. */
-const passedMethods: ReadonlySet<string> = new Set([...recordedMethods, 'tasks/get']);
-
-/** The methods with arguments or results that a server may store. Those of lists say nothing about what was done. */
-const methodsWithContents: ReadonlySet<string> = new Set([
-  'tools/call',
-  'resources/read',
-  'prompts/get',
-  'tasks/result',
-]);
 
 /** Codes of calls that failed without an answer, besides the failures of the MCP server. */
 const unanswered: ReadonlySet<RefusalCode> = new Set([
@@ -493,12 +474,3 @@ const withoutAccount: ReadonlySet<string | undefined> = new Set<RefusalCode>([
   'key_missing',
   'no_person',
 ]);
-
-/**
- * Whether a message is a request whose answer has an end. A message that was refused unread counts as one, because most
- * messages are calls.
- */
-export function isCall(envelope: Envelope | undefined): boolean {
-  if (!envelope) return true;
-  return envelope.kind === 'request' && envelope.method !== 'subscriptions/listen';
-}
