@@ -232,8 +232,9 @@ export class CallLog {
       // New numbers of refusals wait for the next time, because refusals may arrive without a pause.
       await this.#writeRepeated();
       // What ends meanwhile waits for the next time, too: under load there is always something, and transactions would get small.
-      const rows = Math.max(this.#queue.length, this.#ended.length, Math.sign(this.#missing.size));
-      for (let written = 0; written < rows; written += this.#rowsATransaction) {
+      const gaps = this.#missing.size > 0 ? 1 : 0;
+      const waiting = Math.max(this.#queue.length, this.#ended.length, gaps);
+      for (let written = 0; written < waiting; written += this.#rowsATransaction) {
         await this.#writeSome();
         // Calls that arrived meanwhile come first.
         await pause(0);

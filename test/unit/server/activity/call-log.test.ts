@@ -106,6 +106,32 @@ test('call log: calls that are dropped while a gap is written are in the next on
   expect(gaps.map(({ calls }) => calls)).toEqual([3, 3]);
 });
 
+test('call log: what ends during a write waits for the next one, so that transactions stay large', async () => {
+  const written: number[] = [];
+  let meanwhile = 30;
+  const log: CallLog = new CallLog({
+    async write({ calls }) {
+      written.push(calls.length);
+      if (meanwhile-- > 0) log.note(callsOf('steady'));
+    },
+    namesOf: async (_, ids) => new Map(ids.map((id) => [id, id])),
+    node: 'node-1',
+    nowMs: () => 1_800_000_000_000,
+    failed: (error) => {
+      throw error;
+    },
+    rowsATransaction: 100,
+  });
+
+  for (let at = 0; at < 250; at += 1) log.note(callsOf('steady'));
+  await log.flush();
+  const first = [...written];
+  await log.close();
+
+  expect(first).toEqual([100, 100, 52]);
+  expect(written).toEqual([100, 100, 52, 1, 1]);
+});
+
 test('call log: calls that begin in one turn share a transaction, and those that begin meanwhile the next', async () => {
   const { log, batches } = logOf();
 
