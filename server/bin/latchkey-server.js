@@ -23,17 +23,17 @@ if (
   process.execve(execPath, args, process.env);
 }
 
+// Options of V8 are set here because a Node that does not know an option on its command line does not start.
+function setForStart(option, flag) {
+  if (process.argv[2] === 'start' && !given.includes(option))
+    process.getBuiltinModule('node:v8').setFlagsFromString(flag);
+}
 // By default, V8 collects long-lived objects only when their memory is several times what was in use. This lets it grow by
-// three quarters. It is set here because a Node that does not know an option on its command line does not start.
-const oldGeneration = '--heap-growing-percent';
-if (process.argv[2] === 'start' && !given.includes(oldGeneration))
-  process.getBuiltinModule('node:v8').setFlagsFromString(`${oldGeneration}=75`);
-
-// V8 may take objects of calls for long-lived, which differs from start to start. It then keeps all that ended calls refer to until the
-// next collection of the whole heap.
-const pretenuring = 'allocation-site-pretenuring';
-if (process.argv[2] === 'start' && !given.includes(pretenuring))
-  process.getBuiltinModule('node:v8').setFlagsFromString(`--no-${pretenuring}`);
+// three quarters.
+setForStart('heap-growing-percent', '--heap-growing-percent=75');
+// After some starts, V8 allocates objects of calls among the long-lived ones. There they keep what ended calls refer to until the next
+// collection of the whole heap.
+setForStart('allocation-site-pretenuring', '--no-allocation-site-pretenuring');
 
 // `import` reads all exports of a module of Node, and so loads the half of Node that they lead to.
 const { existsSync, lstatSync, mkdirSync, statSync } = process.getBuiltinModule('node:fs');

@@ -142,10 +142,10 @@ test('start: compiled code is written while the server runs', async () => {
   await expect.poll(written, patient).toBeGreaterThan(10);
 });
 
-const allocated = '--no-allocation-site-pretenuring';
+const notPretenured = '--no-allocation-site-pretenuring';
 test.each([
-  ['grows by three quarters', [], ['--heap-growing-percent=75', allocated]],
-  ['grows as the operator says', ['--heap-growing-percent=50'], [allocated]],
+  ['grows by three quarters', [], ['--heap-growing-percent=75', notPretenured]],
+  ['grows as the operator says', ['--heap-growing-percent=50'], [notPretenured]],
   [
     'gets what V8 chooses, if the operator says so',
     ['--allocation-site-pretenuring'],
