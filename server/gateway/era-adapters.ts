@@ -223,7 +223,7 @@ class KnownEras {
   }
 }
 
-/** The names of targets, which every call looks up. */
+/** Kept because every call needs one. */
 const names = new WeakMap<Target, string>();
 
 function nameOf(target: Target): string {

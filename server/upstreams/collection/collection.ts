@@ -94,7 +94,10 @@ export class Collections {
     };
   }
 
-  /** A call of a name that is known reaches its member in the same turn, so that it can be admitted `together` with the caller's other calls. */
+  /**
+   * A call of a known name reaches its member in the turn of the event loop in which it arrived, so both admissions share one look at the
+   * database (`Gateway.together`).
+   */
   async #answer(
     message: Message,
     request: UpstreamRequest,

@@ -106,7 +106,7 @@ export async function callMember(
     method: 'POST',
     organization: caller.target.organization,
     server: name,
-    // Those of the caller's own message are right already.
+    // For the caller's own message, they have been made already.
     headers: message === request.message ? headers : modernHeaders(message.envelope, headers),
     rawHeaders: [],
     proved: provedTo(caller),

@@ -136,7 +136,7 @@ export class AgentTunnels {
     return this.#agents.get(agentId)?.processes.includes(process) ?? false;
   }
 
-  /** Tells each agent that this caller used to end the caller's sessions, because the caller lost access. */
+  /** Tells the agents that served this caller to end its sessions, because it lost access. */
   endCaller(caller: string): void {
     for (const agent of this.#agents.values()) agent.endCaller(caller);
     for (const agent of this.#left.values()) agent.endCaller(caller);
