@@ -139,6 +139,8 @@ export class Metering {
   #ended: PartEnd | undefined;
   /** Set once the call is sent. */
   #upstream: Pick<Upstream, 'account' | 'secrets'> | undefined;
+  /** The application, once a member of a collection has asked for it. */
+  #announced: AnnouncedApplication | undefined;
   /** Set until the span begins. */
   #tracing: Tracing | undefined;
   #span: CallSpan | undefined;
@@ -187,6 +189,10 @@ export class Metering {
   get whole(): WholeCall {
     return {
       requestId: this.#request.id,
+      application: () => {
+        const admission = this.#admission;
+        return admission && (this.#announced ??= this.#application(admission));
+      },
       join: (part) => {
         const admission = this.#admission;
         if (!admission || this.#part || part.method !== this.#envelope?.method) return undefined;
@@ -402,7 +408,9 @@ export class Metering {
   }
 
   #application(caller: ApplicationCaller): AnnouncedApplication | undefined {
-    return this.#applications.of(this.#request.headers, this.#message, this.#session, caller);
+    const { whole, headers } = this.#request;
+    if (whole) return whole.application();
+    return this.#announced ?? this.#applications.of(headers, this.#message, this.#session, caller);
   }
 
   #record(

@@ -1,5 +1,5 @@
 import type { CallContents } from '#model/call-contents';
-import type { CallEnd, UpstreamAccount } from '#model/calls';
+import type { AnnouncedApplication, CallEnd, UpstreamAccount } from '#model/calls';
 import type { Target } from '#model/endpoints';
 
 /**
@@ -10,6 +10,8 @@ import type { Target } from '#model/endpoints';
 export interface WholeCall {
   /** The id of the caller's request. */
   readonly requestId: string;
+  /** The application that calls. */
+  readonly application: () => AnnouncedApplication | undefined;
   /**
    * Records what is about to be sent to a member as a part of this call; `undefined` if it is none. The returned function records that
    * the call begins, where that is required, and rejects if it cannot be recorded.

@@ -2,7 +2,7 @@ import { messageOf } from 'latchkey-mcp/message';
 import { expect, test } from 'vitest';
 
 import { Applications } from '#server/gateway/applications';
-import { Metering } from '#server/gateway/metering';
+import { type MeteredCall, Metering } from '#server/gateway/metering';
 import type { GatewayRequest } from '#server/gateway/request';
 import type { CallContents } from '#server/model/call-contents';
 import { ContentMemory, noContents } from '#server/model/call-contents';
@@ -17,8 +17,9 @@ const sent = messageOf(
 function passedCall() {
   const memory = new ContentMemory();
   const recorded: [EndedCall, readonly CallContents[]][] = [];
+  const noted: MeteredCall[] = [];
   const ports = {
-    note: () => undefined,
+    note: (call: MeteredCall) => void noted.push(call),
     ended: (call: EndedCall, _begun: unknown, contents: readonly CallContents[] = []) =>
       void recorded.push([call, contents]),
     contentMemory: memory,
@@ -29,7 +30,8 @@ function passedCall() {
       method: 'POST',
       organization: 'acme',
       server: name,
-      headers: {},
+      // What is sent to a member has headers of its own.
+      headers: whole ? {} : { 'user-agent': 'desktop/3' },
       rawHeaders: [],
       readBody: () => sent.body,
       gone: new AbortController().signal,
@@ -43,7 +45,7 @@ function passedCall() {
   };
   const outer = follow('desk', { upstream: { kind: 'collection', members: [], names: [] } });
   const inner = follow('sales', { contents: { ...noContents, arguments: true } }, outer.whole);
-  return { outer, inner, memory, recorded };
+  return { outer, inner, memory, recorded, noted };
 }
 
 test('a call through a collection: is recorded once, with what its member stores', () => {
@@ -77,4 +79,17 @@ test('a call through a collection: what its member would store of a call that ha
 
   expect(recorded.map(([{ end, target }]) => [end, target.name])).toEqual([['cancelled', 'sales']]);
   expect(memory.heldBytes).toBe(0);
+});
+
+test('a call through a collection: it counts for the application that calls, at the member too', () => {
+  const { outer, inner, noted } = passedCall();
+  void outer.begin();
+  void inner.begin();
+  inner.answered('ok');
+  outer.answered('ok');
+
+  expect(noted.map(({ serverId, application }) => [serverId, application])).toEqual([
+    ['srv_sales', 'desktop/3'],
+    ['srv_desk', 'desktop/3'],
+  ]);
 });
