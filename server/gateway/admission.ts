@@ -106,6 +106,30 @@ export type KnownAdmissions = WeakMap<
   }
 >;
 
+/** What calls share that are answered in one turn of the event loop, in which nothing is written. */
+export class Turn {
+  /** The change token of the database, read after the calls arrived. */
+  readonly asOf: string;
+  /** By what was proved. */
+  #toCollections: Map<ProvedCredential, Admission> | undefined;
+
+  constructor(asOf: string) {
+    this.asOf = asOf;
+  }
+
+  /** Remembers an admission to a collection, which has to be looked up again for each member that the call reaches. */
+  admitted(admission: Admission): void {
+    if (admission.endpoint.target.upstream.kind !== 'collection') return;
+    this.#toCollections ??= new Map();
+    this.#toCollections.set(admission.proved, admission);
+  }
+
+  /** The admission that has this `proved`, if it was made in this turn. */
+  toCollection(proved: ProvedCredential): Admission | undefined {
+    return this.#toCollections?.get(proved);
+  }
+}
+
 /**
  * Checks the form of a key, or the signature of a token. Returns a promise only if signing keys have to be read first.
  *
@@ -137,7 +161,7 @@ export function admit(
 /**
  * Admits a proved credential to its server, or refuses it with `bad_credential`, whatever the cause. Only the holder of
  * an otherwise valid credential learns that a setting suspends it. If the store cannot be asked, the result is
- * `unavailable`, never an unchecked yes. `asOf` is explained at `AdmissionStore`.
+ * `unavailable`, never an unchecked yes. `turn` is that in which the credential arrived, as long as it lasts.
  *
  * RFC 9068 §4, RFC 6750 §3.1
  *
@@ -147,8 +171,9 @@ export function admitProved(
   proved: ProvedCredential,
   at: Place,
   ports: AdmitPorts,
-  asOf?: string,
+  turn?: Turn,
 ): Awaitable<Admission> {
+  const asOf = turn?.asOf;
   switch (proved.type) {
     case 'key':
       return admitKey(proved.keyHash, at, ports, asOf);
@@ -157,7 +182,7 @@ export function admitProved(
     case 'person':
       return admitPerson(proved.userId, at, ports);
     case 'member':
-      return admitToMember(proved, at, ports, asOf);
+      return admitToMember(proved, at, ports, turn);
   }
 }
 
@@ -166,12 +191,13 @@ function admitToMember(
   proved: ProvedCredential & { readonly type: 'member' },
   at: Place,
   ports: AdmitPorts,
-  asOf: string | undefined,
+  turn: Turn | undefined,
 ): Awaitable<Admission> {
   const { organization } = at;
   const collection = { organization, server: proved.collection };
-  const through = admitProved(proved.proved, collection, ports, asOf);
-  return whenReady(through, (outer) => memberAdmission(outer, proved, at, ports, asOf));
+  const through =
+    turn?.toCollection(proved.proved) ?? admitProved(proved.proved, collection, ports, turn);
+  return whenReady(through, (outer) => memberAdmission(outer, proved, at, ports, turn?.asOf));
 }
 
 /** Admissions to members, by the caller's admission to the collection and what the store found of the member. */

@@ -1,4 +1,4 @@
-import type { AdmitPorts, Admission } from './admission.ts';
+import type { AdmitPorts, Admission, Turn } from './admission.ts';
 import type { Applications } from './applications.ts';
 import type { Upstream, UpstreamAnswer } from './upstream.ts';
 import type { ServerRecord, Target } from '#model/endpoints';
@@ -85,8 +85,8 @@ export interface GatewayParts extends Failing {
   readonly unread: UnreadLists;
   /** What applications announced. */
   readonly applications: Applications;
-  /** The change token of the database, read after the calls of this turn arrived; `undefined` outside of `together`. */
-  changeToken: string | undefined;
+  /** What the calls share that are answered now; `undefined` outside of `together`. */
+  turn: Turn | undefined;
   /** Logs a refusal and returns the answer for its caller. */
   readonly refuse: (refusal: GatewayRefusal, caller: RefusedCaller) => GatewayAnswer;
 }

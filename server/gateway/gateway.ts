@@ -1,4 +1,4 @@
-import { type Admission, admitProved } from './admission.ts';
+import { type Admission, admitProved, Turn } from './admission.ts';
 import { maxEventBytes } from './answers.ts';
 import { Applications } from './applications.ts';
 import type { Awaitable } from '#model/awaitable';
@@ -56,7 +56,7 @@ export class Gateway {
       mirrored: new MirroredArguments(),
       unread: new UnreadLists(),
       applications: new Applications(),
-      changeToken: undefined,
+      turn: undefined,
       refuse: (refusal, caller) => refuse(refusal, caller, ports),
       failed(error, call) {
         const refusal = endFailed(call, error);
@@ -74,19 +74,19 @@ export class Gateway {
 
   /**
    * Runs `answerAll`, which answers calls that have arrived. The change token of the database is read once for all of
-   * them, after the last one arrived, so that none has to wait for it.
+   * them, after the last one arrived, so that none has to wait for it. `answerAll` must not write: the calls would miss that.
    */
   together(answerAll: () => void): void {
     const parts = this.#parts;
     try {
-      parts.changeToken = parts.ports.admissions.changeToken();
+      parts.turn = new Turn(parts.ports.admissions.changeToken());
     } catch {
       // Each call reads it again and reports the failure.
     }
     try {
       answerAll();
     } finally {
-      parts.changeToken = undefined;
+      parts.turn = undefined;
     }
   }
 
@@ -104,7 +104,7 @@ export class Gateway {
     proved: ProvedCredential,
     at: Pick<GatewayRequest, 'organization' | 'server'>,
   ): Awaitable<Admission> {
-    return admitProved(proved, at, this.#parts.ports, this.#parts.changeToken);
+    return admitProved(proved, at, this.#parts.ports, this.#parts.turn);
   }
 
   /** Handles an event that another node reported. */

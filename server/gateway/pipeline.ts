@@ -96,14 +96,10 @@ function proveCredential(
 /** Looks up what the caller may do at this endpoint now. */
 function admit({ request, metering, proved }: Proved, parts: GatewayParts): Awaitable<Admitted> {
   const { headers } = request;
-  return whenReady(admitProved(proved, request, parts.ports, parts.changeToken), (admission) => ({
-    request,
-    metering,
-    proved,
-    admission,
-    headers,
-    node: undefined,
-  }));
+  return whenReady(admitProved(proved, request, parts.ports, parts.turn), (admission) => {
+    parts.turn?.admitted(admission);
+    return { request, metering, proved, admission, headers, node: undefined };
+  });
 }
 
 /** Leaves a call to another process if only that process can answer it. The request is then forwarded whole. */

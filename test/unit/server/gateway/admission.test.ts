@@ -2,9 +2,10 @@ import { beforeEach, describe, expect, test, vi } from 'vitest';
 
 import { hashSecret, mintSecret } from '#server/secrets/secrets';
 import { type AdmissionStore, type AdmittedClient, type AdmittedKey } from '#server/db/admissions';
-import { admit, presentedCredential } from '#server/gateway/admission';
+import { admit, admitProved, presentedCredential, Turn } from '#server/gateway/admission';
 import { type AccessTokens, accessTokens } from '#server/oauth/access-tokens';
 import type { Scope } from '#server/model/scopes';
+import type { UpstreamKind } from '#server/model/upstream-kinds';
 import { freshSigningKeys } from '#support/fresh-signing-keys';
 import { ofNoPerson, someServer } from '#support/some-admission';
 import { type StillClock, stillClock } from '#support/still-clock';
@@ -15,6 +16,7 @@ describe('admit', () => {
   const server = someServer();
   const byKey = vi.fn<AdmissionStore['byKey']>();
   const byClient = vi.fn<AdmissionStore['byClient']>();
+  const byMember = vi.fn<AdmissionStore['byMember']>();
   const admittedKey: AdmittedKey = {
     endpoint: server,
     toolCaller: ofNoPerson,
@@ -35,6 +37,7 @@ describe('admit', () => {
     tokens = accessTokens(base, { keys: await freshSigningKeys(clock), clock });
     byKey.mockReset().mockResolvedValue(admittedKey);
     byClient.mockReset().mockResolvedValue(admittedClient);
+    byMember.mockReset().mockResolvedValue(undefined);
   });
 
   const endpointUrl = (serverPath: string) => `${base}/mcp/${serverPath}`;
@@ -43,7 +46,7 @@ describe('admit', () => {
       byKey,
       byClient,
       byPerson: async () => undefined,
-      byMember: async () => undefined,
+      byMember,
       changeToken: () => '',
     },
     tokens,
@@ -243,6 +246,48 @@ describe('admit', () => {
       expect(narrow.scopes).toEqual(['mcp:tools:execute']);
       expect(again.scopes).toEqual(scopes);
       await expect(ask(token)).rejects.toEqual(refused('bad_credential'));
+    });
+  });
+
+  describe('a member of a collection', () => {
+    const kept: UpstreamKind<'collection'> = { kind: 'collection', members: [], names: [] };
+    const collection = someServer({ id: 'srv_desk', name: 'desk', target: { upstream: kept } });
+    const atDesk = { organization: 'acme', server: 'desk' };
+
+    /** Admits a caller to the collection, and, in the same turn, a call of theirs to its member. */
+    async function admitThrough(turn: Turn | undefined) {
+      const proved = { type: 'key', keyHash: 'hash' } as const;
+      const outer = await admitProved(proved, atDesk, ports(), turn);
+      turn?.admitted(outer);
+      // It is the admission's own, so that no other caller has the same object.
+      const own = outer.proved.type === 'member' ? proved : outer.proved;
+      return (over: Turn | undefined) =>
+        admitProved({ type: 'member', collection: 'desk', proved: own }, place, ports(), over);
+    }
+
+    beforeEach(() => {
+      byKey.mockReset().mockReturnValue({ ...admittedKey, endpoint: collection });
+      byMember.mockReset().mockReturnValue({ ...admittedClient, endpoint: server });
+    });
+
+    test('is admitted in the turn of the call with one look at the credential, and with another in a later turn', async () => {
+      const turn = new Turn('1');
+      const toMember = await admitThrough(turn);
+      expect((await toMember(turn)).endpoint).toBe(server);
+      expect(byKey).toHaveBeenCalledTimes(1);
+      expect((await toMember(new Turn('1'))).endpoint).toBe(server);
+      expect(byKey).toHaveBeenCalledTimes(2);
+      expect((await toMember(undefined)).endpoint).toBe(server);
+      expect(byKey).toHaveBeenCalledTimes(3);
+    });
+
+    test('admits nobody whose key was revoked since', async () => {
+      const toMember = await admitThrough(new Turn('1'));
+      byKey.mockReturnValue(undefined);
+
+      for (const turn of [new Turn('1'), undefined]) {
+        await expect((async () => toMember(turn))()).rejects.toEqual(refused('bad_credential'));
+      }
     });
   });
 
