@@ -18,51 +18,60 @@ export async function send(upstream: Upstream, request: UpstreamRequest): Promis
   return sent(upstream, request, (answer) => answer);
 }
 
-/** Sends a request like `send`, and passes the answer to `step`. */
-export function sent<Next>(
+/**
+ * Sends a request like `send`, and passes the answer to `step`, or the error for there being none to `recover`, which throws it by
+ * default.
+ */
+export function sent<Next, Other = never>(
   upstream: Upstream,
   request: UpstreamRequest,
   step: (answer: UpstreamAnswer) => Awaitable<Next>,
-): Promise<Next> {
+  recover: (error: unknown) => Other = rethrow,
+): Promise<Next | Other> {
   let sending: Promise<UpstreamAnswer>;
   try {
     sending = upstream.send(request);
   } catch (cause) {
-    return throwAbsence(cause);
+    sending = Promise.reject(cause);
   }
-  return sending.then(step, throwAbsence);
+  return sending.then(step, (cause: unknown) => recover(absence(cause)));
 }
 
-function throwAbsence(cause: unknown): never {
+function rethrow(error: unknown): never {
+  throw error;
+}
+
+/** The error for a request that got no answer. */
+function absence(cause: unknown): unknown {
   const late = { detail: 'it did not answer in time', cause };
   if (cause instanceof DOMException && cause.name === 'TimeoutError') {
-    throw new GatewayRefusal('upstream_timeout', late);
+    return new GatewayRefusal('upstream_timeout', late);
   }
-  if (cause instanceof UpstreamRefusal) throw accessRefusal(cause);
-  if (!(cause instanceof UpstreamError)) throw cause;
+  if (cause instanceof UpstreamRefusal) return accessRefusal(cause);
+  if (!(cause instanceof UpstreamError)) return cause;
   switch (cause.code) {
     case 'unreachable':
-      throw new GatewayRefusal('upstream_unreachable', { cause });
+      return new GatewayRefusal('upstream_unreachable', { cause });
     case 'unknown_host':
-      throw new GatewayRefusal('upstream_unknown_host', { cause });
+      return new GatewayRefusal('upstream_unknown_host', { cause });
     case 'not_public':
-      throw new GatewayRefusal('upstream_not_public', { cause });
+      return new GatewayRefusal('upstream_not_public', { cause });
     case 'tls':
-      throw new GatewayRefusal('upstream_tls_failed', { cause });
+      return new GatewayRefusal('upstream_tls_failed', { cause });
     case 'not_served':
-      throw new GatewayRefusal('upstream_not_served', { cause });
+      return new GatewayRefusal('upstream_not_served', { cause });
     case 'timeout':
-      throw new GatewayRefusal('upstream_timeout', late);
+      return new GatewayRefusal('upstream_timeout', late);
     case 'too_large':
     case 'broken':
-      throw unfinished(cause);
+      return unfinished(cause);
     case 'encoded':
-      throw new GatewayRefusal('upstream_unreadable', {
+      return new GatewayRefusal('upstream_unreadable', {
         detail: 'it sent a compressed response, although the request did not allow one',
         cause,
       });
     case 'offline':
-      throw new GatewayRefusal('agent_offline', { cause });
+      return new GatewayRefusal('agent_offline', { cause });
   }
 }
 

@@ -56,16 +56,24 @@ export class EraAdapters {
   }
 
   #sendModern(request: UpstreamRequest, call: AdaptedCall): Promise<UpstreamAnswer> {
-    const { target } = call;
-    const sendAs = (spoken: Spoken | undefined) =>
-      spoken === 'legacy'
-        ? this.#translated(request, call)
-        : call.upstream.send(request).then((answer) => {
-            const isDoubtful = unknown.has(answer.status) && this.#known.mayDoubt(target);
-            return isDoubtful ? this.#doubted(answer, request, call) : answer;
-          });
+    const { target, upstream } = call;
+    // It speaks nothing else.
+    if (target.upstream.kind === 'collection') return upstream.send(request);
     const known = this.#known.spoken(target);
-    return known ? sendAs(known) : this.#ask(call).then(sendAs);
+    if (known) return this.#sendAs(known, request, call);
+    return this.#ask(call).then((spoken) => this.#sendAs(spoken, request, call));
+  }
+
+  #sendAs(
+    spoken: Spoken | undefined,
+    request: UpstreamRequest,
+    call: AdaptedCall,
+  ): Promise<UpstreamAnswer> {
+    if (spoken === 'legacy') return this.#translated(request, call);
+    return call.upstream.send(request).then((answer) => {
+      const isDoubtful = unknown.has(answer.status) && this.#known.mayDoubt(call.target);
+      return isDoubtful ? this.#doubted(answer, request, call) : answer;
+    });
   }
 
   async #doubted(

@@ -19,15 +19,7 @@ import { admitProved, presentedCredential, prove } from './admission.ts';
 import { answerCaller, listeningFilters, replyOptions } from './answering.ts';
 import { sent } from './answers.ts';
 import { authorize, checkSubject, type Subject, unknownSubject } from './authorization.ts';
-import type {
-  Admitted,
-  Arrived,
-  Call,
-  Forwarded,
-  ForwardedCall,
-  MessageCall,
-  Proved,
-} from './call.ts';
+import type { Admitted, Arrived, Call, ForwardedCall, MessageCall, Proved } from './call.ts';
 import { askForAccount, withoutConnectResponse } from './connect-account.ts';
 import { presentingMethods } from './filters.ts';
 import type { GatewayParts } from './gateway-parts.ts';
@@ -41,7 +33,7 @@ import { readList } from './read-list.ts';
 import { sealState, unsealMessage } from './seal.ts';
 import { sessionOf } from './sessions.ts';
 import { Steps } from './steps.ts';
-import { post } from './upstream.ts';
+import { post, type UpstreamAnswer } from './upstream.ts';
 
 export const callPath = Steps.first('transport', checkTransport)
   .next('credential', proveCredential)
@@ -346,8 +338,9 @@ function forward(call: MessageCall, parts: GatewayParts): Awaitable<ForwardedCal
     call.finish('ok', { end: 'refused', error: error.code, status: asked.status });
     return asked;
   };
+  if (era === 'modern') return forwardModern(call, askOrThrow);
   try {
-    const forwarded = era === 'modern' ? forwardModern(call) : forwardLegacy(call, legacy);
+    const forwarded = forwardLegacy(call, legacy);
     if (!(forwarded instanceof Promise)) return { ...call, forwarded };
     return forwarded.then((answered) => ({ ...call, forwarded: answered }), askOrThrow);
   } catch (error) {
@@ -357,19 +350,29 @@ function forward(call: MessageCall, parts: GatewayParts): Awaitable<ForwardedCal
 
 /**
  * Forwards a message of the modern era as it is, in an exchange of its own. The caller cancels by closing the answer's stream.
+ * If there is no answer, `recover` gets the error.
  *
  * MCP 2026-07-28 transports
  */
-function forwardModern(call: MessageCall): Promise<Forwarded> {
+function forwardModern(
+  call: MessageCall,
+  recover: (error: unknown) => GatewayAnswer,
+): Promise<ForwardedCall | GatewayAnswer> {
   const { request, upstream, ending } = call;
   const message = withoutConnectResponse(call);
   const { envelope } = message;
   if (envelope.method === 'subscriptions/listen') call.opened.endless();
   whenGone(request, () => ending.abort());
-  const headers = modernHeaders(envelope, call.headers);
-  return sent(upstream, post(message, headers, ending.signal), (answer): Forwarded => ({
-    answer,
-    accepts: parseAccept(request.headers.accept),
-    ownId: { id: envelope.id, isRequest: envelope.kind === 'request' },
-  }));
+  const isAsSent = envelope === request.message?.envelope && call.headers === request.headers;
+  const made = isAsSent ? request.messageHeaders : undefined;
+  const headers = made ?? modernHeaders(envelope, call.headers);
+  const answered = (answer: UpstreamAnswer): ForwardedCall => ({
+    ...call,
+    forwarded: {
+      answer,
+      accepts: parseAccept(request.headers.accept),
+      ownId: { id: envelope.id, isRequest: envelope.kind === 'request' },
+    },
+  });
+  return sent(upstream, post(message, headers, ending.signal), answered, recover);
 }

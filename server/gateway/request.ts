@@ -61,6 +61,8 @@ export interface GatewayRequest {
   ) => Buffer | Promise<Buffer>;
   /** What the body was scanned as, if this process scanned it. It is not scanned again. */
   readonly message?: Message;
+  /** The headers that `modernHeaders` made for `message`. They are not made again. */
+  readonly messageHeaders?: Readonly<Record<string, string>>;
   /** Reports that the caller disconnected before the answer was complete. */
   readonly gone: Departure;
 }

@@ -28,6 +28,7 @@ import {
   type CollectionPorts,
   hasTask,
   type Member,
+  memberAnswer,
 } from './member-calls.ts';
 import { MemberLists } from './member-lists.ts';
 import { isMergedList, MergedLists } from './merged-lists.ts';
@@ -121,7 +122,9 @@ export class Collections {
     const routed = routing instanceof Promise ? await routing : routing;
     if (!routed) return jsonOf(errorTo(id, -32_601, 'Method not found'), 404);
     const ports = this.#ports;
-    const answer = await callMember(routed.member, routed.message, request, { caller, ports });
+    const answer = memberAnswer(
+      await callMember(routed.member, routed.message, request, { caller, ports }),
+    );
     if (answer) return answer;
     if (!routed.subject) throw notTheirs();
     // In the words, under the name and in the time of what no member has.
@@ -137,7 +140,7 @@ export class Collections {
   ): Promise<void> {
     const ports = this.#ports;
     const told = caller.upstream.members.map(async (member) => {
-      const answer = await callMember(member, message, request, { caller, ports });
+      const answer = memberAnswer(await callMember(member, message, request, { caller, ports }));
       if (answer) await discardAnswer(answer);
     });
     await Promise.allSettled(told);
@@ -157,7 +160,7 @@ export class Collections {
       case 'prompts/get': {
         const kind = method === 'tools/call' ? 'tool' : 'prompt';
         const subject = { kind, name } as const;
-        const span = params && memberIn(body, params, 'name');
+        const span = () => params && memberIn(body, params, 'name');
         return whenReady(this.#found(subject, caller), (entry) =>
           underOwnName(entry, { message, subject, span }),
         );
@@ -182,7 +185,7 @@ export class Collections {
         const entry = names.find(subject.kind, wanted);
         if (!entry && owner) return { member: owner, message, subject };
         return whenReady(entry ?? this.#found(subject, caller), (found) =>
-          underOwnName(found, { message, subject, span }),
+          underOwnName(found, { message, subject, span: () => span }),
         );
       }
     }
@@ -240,17 +243,18 @@ interface Routed {
   readonly subject?: Subject;
 }
 
-/** The request with the member's own name at `span`. All other bytes stay the same. */
+/** The request with the member's own name, where `span` finds the shown one. All other bytes stay the same. */
 function underOwnName(
   { member, name }: ShownEntry,
   {
     message,
     subject,
     span,
-  }: Omit<Required<Routed>, 'member'> & { readonly span: Span | undefined },
+  }: Omit<Required<Routed>, 'member'> & { readonly span: () => Span | undefined },
 ): Routed {
-  if (!span || stringAt(message.body, span) === name) return { member, message, subject };
-  const edits = [{ span, text: JSON.stringify(name) }];
+  const shown = subject.name === name ? undefined : span();
+  if (!shown) return { member, message, subject };
+  const edits = [{ span: shown, text: JSON.stringify(name) }];
   return { member, message: messageOf(replaced(message.body, edits)), subject };
 }
 

@@ -87,27 +87,28 @@ export async function hasTask(
   return seal.open('task', taskId) !== undefined;
 }
 
-/**
- * Sends a message to a member. Returns `undefined` if the caller may not use the member, or what the message is about.
- *
- * @throws {GatewayRefusal} `unavailable`, with which callers learn that they can send the call again
- */
-export async function callMember(
+/** Sends a message to a member. `memberAnswer` reads what it returns. */
+export function callMember(
   { name }: Member,
   message: Message,
   request: Pick<UpstreamRequest, 'headers' | 'message' | 'whole' | 'signal'>,
   { caller, ports }: { readonly caller: CollectionCaller; readonly ports: CollectionPorts },
-): Promise<UpstreamAnswer | undefined> {
-  const { headers, whole, signal } = request;
-  const answer = await ports.answer({
+): Awaitable<GatewayAnswer> {
+  const { whole, signal } = request;
+  // For the caller's own message, they have been made already.
+  const headers =
+    message === request.message
+      ? request.headers
+      : modernHeaders(message.envelope, request.headers);
+  return ports.answer({
     // In the audit log, both are one request.
     id: whole?.requestId ?? randomUUID(),
     whole,
     method: 'POST',
     organization: caller.target.organization,
     server: name,
-    // For the caller's own message, they have been made already.
-    headers: message === request.message ? headers : modernHeaders(message.envelope, headers),
+    headers,
+    messageHeaders: headers,
     rawHeaders: [],
     proved: provedTo(caller),
     isForPage: caller.isForPage,
@@ -115,6 +116,14 @@ export async function callMember(
     message,
     gone: signal,
   });
+}
+
+/**
+ * The answer of a member; `undefined` if the caller may not use the member, or what the message is about.
+ *
+ * @throws {GatewayRefusal} `unavailable`, with which callers learn that they can send the call again
+ */
+export function memberAnswer(answer: GatewayAnswer): UpstreamAnswer | undefined {
   switch (answer.refused) {
     case undefined:
       return upstreamAnswer(answer);

@@ -12,6 +12,7 @@ import { type ClientDescription, clientTextsOf, metaOf } from 'latchkey-mcp/tran
 import {
   admittedToMember,
   callMember,
+  memberAnswer,
   type CollectionCaller,
   type CollectionPorts,
   type Member,
@@ -152,16 +153,9 @@ export class MemberLists {
     let cursor: string | undefined;
     for (let page = 0; page < maxPages; page += 1) {
       const asked = requestOf(method, page, cursor, caller);
-      const answer = await callMember(
-        member,
-        asked,
-        { headers: {}, signal },
-        {
-          caller,
-          ports: this.#ports,
-        },
-      );
-      const response = await responseIn(answer);
+      const sent = { headers: {}, signal };
+      const answer = await callMember(member, asked, sent, { caller, ports: this.#ports });
+      const response = await responseIn(memberAnswer(answer));
       const readAt = this.#ports.now();
       if (!response) return { entries: [], bytes: 0, readAt, ttlMs: 0 };
       bytes += response.body.length;
