@@ -111,7 +111,7 @@ export class Turn {
   /** The change token of the database, read after the calls arrived. */
   readonly asOf: string;
   /** By what was proved. */
-  #toCollections: Map<ProvedCredential, Admission> | undefined;
+  #toCollections: Map<ProvedCredential, AdmittedToCollection> | undefined;
 
   constructor(asOf: string) {
     this.asOf = asOf;
@@ -119,15 +119,23 @@ export class Turn {
 
   /** Remembers an admission to a collection, which has to be looked up again for each member that the call reaches. */
   admitted(admission: Admission): void {
-    if (admission.endpoint.target.upstream.kind !== 'collection') return;
+    const { endpoint, proved } = admission;
+    if (endpoint.target.upstream.kind !== 'collection' || this.#toCollections?.has(proved)) return;
     this.#toCollections ??= new Map();
-    this.#toCollections.set(admission.proved, admission);
+    this.#toCollections.set(proved, { outer: admission, members: new Map() });
   }
 
   /** The admission that has this `proved`, if it was made in this turn. */
-  toCollection(proved: ProvedCredential): Admission | undefined {
+  toCollection(proved: ProvedCredential): AdmittedToCollection | undefined {
     return this.#toCollections?.get(proved);
   }
+}
+
+/** A caller of a collection, in one turn. */
+interface AdmittedToCollection {
+  readonly outer: Admission;
+  /** The admissions to the members that were called, by the names of their servers. */
+  readonly members: Map<string, Admission>;
 }
 
 /**
@@ -193,10 +201,19 @@ function admitToMember(
   ports: AdmitPorts,
   turn: Turn | undefined,
 ): Awaitable<Admission> {
-  const { organization } = at;
+  const { organization, server } = at;
+  const known = turn?.toCollection(proved.proved);
+  if (known) {
+    const { outer, members } = known;
+    const member = members.get(server);
+    if (member) return member;
+    return whenReady(memberAdmission(outer, proved, at, ports, turn?.asOf), (admission) => {
+      members.set(server, admission);
+      return admission;
+    });
+  }
   const collection = { organization, server: proved.collection };
-  const through =
-    turn?.toCollection(proved.proved) ?? admitProved(proved.proved, collection, ports, turn);
+  const through = admitProved(proved.proved, collection, ports, turn);
   return whenReady(through, (outer) => memberAdmission(outer, proved, at, ports, turn?.asOf));
 }
 

@@ -261,8 +261,9 @@ describe('admit', () => {
       turn?.admitted(outer);
       // It is the admission's own, so that no other caller has the same object.
       const own = outer.proved.type === 'member' ? proved : outer.proved;
-      return (over: Turn | undefined) =>
-        admitProved({ type: 'member', collection: 'desk', proved: own }, place, ports(), over);
+      const toMember = { type: 'member', collection: 'desk', proved: own } as const;
+      return (over: Turn | undefined, name = place.server) =>
+        admitProved(toMember, { ...place, server: name }, ports(), over);
     }
 
     beforeEach(() => {
@@ -279,6 +280,22 @@ describe('admit', () => {
       expect(byKey).toHaveBeenCalledTimes(2);
       expect((await toMember(undefined)).endpoint).toBe(server);
       expect(byKey).toHaveBeenCalledTimes(3);
+    });
+
+    test('is looked up once in a turn, and each member for itself', async () => {
+      const turn = new Turn('1');
+      const toMember = await admitThrough(turn);
+      const admission = await toMember(turn);
+      expect(await toMember(turn)).toBe(admission);
+      expect(byMember).toHaveBeenCalledTimes(1);
+      byMember.mockReturnValue(undefined);
+      expect((await toMember(turn)).endpoint).toBe(server);
+      await expect((async () => toMember(turn, 'tickets'))()).rejects.toEqual(
+        refused('bad_credential'),
+      );
+      await expect((async () => toMember(new Turn('2')))()).rejects.toEqual(
+        refused('bad_credential'),
+      );
     });
 
     test('admits nobody whose key was revoked since', async () => {
