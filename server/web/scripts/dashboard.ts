@@ -54,7 +54,8 @@ if (find) {
   hint.textContent = isMac ? '\\u2318K' : 'Ctrl K';
   hint.hidden = false;
   const openFind = () => {
-    const here = document.querySelector('.find-form input');
+    // A dialog that was closed just now is removed a moment later.
+    const here = document.querySelector('main .find-form input, dialog[open] .find-form input');
     if (here) return void here.select();
     if (document.querySelector('dialog[open]')) return;
     const before = document.activeElement;

@@ -42,6 +42,23 @@ await suite('browser', 'the search', () => {
     expect(after).toBe('Settings');
   });
 
+  test('opens again at once after Escape', async () => {
+    const { page, open } = at.dana;
+    await open('/people');
+    await page.keyboard.press('Control+k');
+    const dialog = page.getByRole('dialog', { name: 'Search' });
+    await dialog.waitFor();
+    // Before the browser has reported that the first dialog is closed.
+    await page.evaluate(`for (const [key, ctrlKey] of [['Escape', false], ['k', true]])
+      document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key, ctrlKey, bubbles: true }));`);
+    await page.keyboard.type('webho');
+    await dialog.getByRole('link', { name: 'Webhooks' }).waitFor();
+    await page.keyboard.press('Enter');
+    await page.waitForURL('**/settings/webhooks');
+
+    expect(await page.getByRole('heading', { level: 1 }).textContent()).toContain('Webhooks');
+  });
+
   test('works as a page without scripts', async () => {
     const { server } = at;
     const browser = at.dana.context.browser();
