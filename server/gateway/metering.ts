@@ -139,7 +139,7 @@ export class Metering {
   #ended: PartEnd | undefined;
   /** Set once the call is sent. */
   #upstream: Pick<Upstream, 'account' | 'secrets'> | undefined;
-  /** The application, once a member of a collection has asked for it. */
+  /** The application, once the call has ended, or what it sent to a member. */
   #announced: AnnouncedApplication | undefined;
   /** Set until the span begins. */
   #tracing: Tracing | undefined;
@@ -190,8 +190,8 @@ export class Metering {
     return {
       requestId: this.#request.id,
       application: () => {
-        const admission = this.#admission;
-        return admission && (this.#announced ??= this.#application(admission));
+        if (this.#admission) this.#announced = this.#application(this.#admission);
+        return this.#announced;
       },
       join: (part) => {
         const admission = this.#admission;
@@ -353,6 +353,7 @@ export class Metering {
     const { method, name } = this.#envelope ?? {};
     const durationMs = performance.now() - this.#startedAt;
     const application = this.#application(admission);
+    this.#announced = application;
     this.#ports.note({
       serverId: admission.endpoint.id,
       targetId: admission.endpoint.target.id,

@@ -81,15 +81,21 @@ test('a call through a collection: what its member would store of a call that ha
   expect(memory.heldBytes).toBe(0);
 });
 
-test('a call through a collection: it counts for the application that calls, at the member too', () => {
-  const { outer, inner, noted } = passedCall();
-  void outer.begin();
-  void inner.begin();
-  inner.answered('ok');
-  outer.answered('ok');
+test.each([
+  ['srv_sales', 'srv_desk'],
+  // Its caller leaves.
+  ['srv_desk', 'srv_sales'],
+])(
+  'a call through a collection: it counts for the application that calls at both, if %s ends first',
+  (first, last) => {
+    const { outer, inner, noted } = passedCall();
+    void outer.begin();
+    void inner.begin();
+    for (const id of [first, last]) (id === 'srv_desk' ? outer : inner).answered('ok');
 
-  expect(noted.map(({ serverId, application }) => [serverId, application])).toEqual([
-    ['srv_sales', 'desktop/3'],
-    ['srv_desk', 'desktop/3'],
-  ]);
-});
+    expect(noted.map(({ serverId, application }) => [serverId, application])).toEqual([
+      [first, 'desktop/3'],
+      [last, 'desktop/3'],
+    ]);
+  },
+);
