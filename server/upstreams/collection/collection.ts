@@ -28,7 +28,6 @@ import {
   type CollectionPorts,
   hasTask,
   type Member,
-  memberAnswer,
 } from './member-calls.ts';
 import { MemberLists } from './member-lists.ts';
 import { isMergedList, MergedLists } from './merged-lists.ts';
@@ -122,9 +121,7 @@ export class Collections {
     const routed = routing instanceof Promise ? await routing : routing;
     if (!routed) return jsonOf(errorTo(id, -32_601, 'Method not found'), 404);
     const ports = this.#ports;
-    const answer = memberAnswer(
-      await callMember(routed.member, routed.message, request, { caller, ports }),
-    );
+    const answer = await callMember(routed.member, routed.message, request, { caller, ports });
     if (answer) return answer;
     if (!routed.subject) throw notTheirs();
     // In the words, under the name and in the time of what no member has.
@@ -140,7 +137,7 @@ export class Collections {
   ): Promise<void> {
     const ports = this.#ports;
     const told = caller.upstream.members.map(async (member) => {
-      const answer = memberAnswer(await callMember(member, message, request, { caller, ports }));
+      const answer = await callMember(member, message, request, { caller, ports });
       if (answer) await discardAnswer(answer);
     });
     await Promise.allSettled(told);

@@ -8,7 +8,7 @@ import { GatewayRefusal, meaningOf } from '#gateway/gateway-refusal';
 import type { GatewayAnswer, GatewayRequest, ProvedCredential } from '#gateway/request';
 import { principalSeal, type Mac } from '#gateway/seal';
 import type { UpstreamAnswer, UpstreamRequest } from '#gateway/upstream';
-import type { Awaitable } from '#model/awaitable';
+import { type Awaitable, whenReady } from '#model/awaitable';
 import type { EpochSeconds } from '#model/clock';
 import type { Listed } from '#model/collection-names';
 import type { Target } from '#model/endpoints';
@@ -87,20 +87,24 @@ export async function hasTask(
   return seal.open('task', taskId) !== undefined;
 }
 
-/** Sends a message to a member. `memberAnswer` reads what it returns. */
+/**
+ * Sends a message to a member. Returns `undefined` if the caller may not use the member, or what the message is about.
+ *
+ * @throws {GatewayRefusal} `unavailable`, with which callers learn that they can send the call again
+ */
 export function callMember(
   { name }: Member,
   message: Message,
   request: Pick<UpstreamRequest, 'headers' | 'message' | 'whole' | 'signal'>,
   { caller, ports }: { readonly caller: CollectionCaller; readonly ports: CollectionPorts },
-): Awaitable<GatewayAnswer> {
+): Awaitable<UpstreamAnswer | undefined> {
   const { whole, signal } = request;
   // For the caller's own message, they have been made already.
   const headers =
     message === request.message
       ? request.headers
       : modernHeaders(message.envelope, request.headers);
-  return ports.answer({
+  const answered = ports.answer({
     // In the audit log, both are one request.
     id: whole?.requestId ?? randomUUID(),
     whole,
@@ -116,14 +120,11 @@ export function callMember(
     message,
     gone: signal,
   });
+  return whenReady(answered, memberAnswer);
 }
 
-/**
- * The answer of a member; `undefined` if the caller may not use the member, or what the message is about.
- *
- * @throws {GatewayRefusal} `unavailable`, with which callers learn that they can send the call again
- */
-export function memberAnswer(answer: GatewayAnswer): UpstreamAnswer | undefined {
+/** @throws {GatewayRefusal} `unavailable` */
+function memberAnswer(answer: GatewayAnswer): UpstreamAnswer | undefined {
   switch (answer.refused) {
     case undefined:
       return upstreamAnswer(answer);

@@ -12,7 +12,6 @@ import { type ClientDescription, clientTextsOf, metaOf } from 'latchkey-mcp/tran
 import {
   admittedToMember,
   callMember,
-  memberAnswer,
   type CollectionCaller,
   type CollectionPorts,
   type Member,
@@ -155,7 +154,7 @@ export class MemberLists {
       const asked = requestOf(method, page, cursor, caller);
       const sent = { headers: {}, signal };
       const answer = await callMember(member, asked, sent, { caller, ports: this.#ports });
-      const response = await responseIn(memberAnswer(answer));
+      const response = await responseIn(answer);
       const readAt = this.#ports.now();
       if (!response) return { entries: [], bytes: 0, readAt, ttlMs: 0 };
       bytes += response.body.length;

@@ -19,7 +19,6 @@ import { allows, type ToolRights } from '#model/tool-rights';
 import {
   admittedToMember,
   callMember,
-  memberAnswer,
   type CollectionCaller,
   type CollectionPorts,
   type Member,
@@ -150,9 +149,7 @@ async function follow(
       // A member refuses the whole request if the caller may no longer read one of them.
       const uris = await readable(changes.uris, names, { caller, ports: parts.ports });
       const asked = withFilter(message, { lists: changes.lists, uris });
-      const answer = memberAnswer(
-        await callMember(member, asked, request, { caller, ports: parts.ports }),
-      );
+      const answer = await callMember(member, asked, request, { caller, ports: parts.ports });
       if (answer?.mediaType !== 'text/event-stream') await (answer && discardAnswer(answer));
       else {
         for await (const news of messagesOf(answer)) {
