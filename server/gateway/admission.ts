@@ -106,7 +106,7 @@ export type KnownAdmissions = WeakMap<
   }
 >;
 
-/** What calls share that are answered in one turn of the event loop, in which nothing is written. */
+/** What calls share that are answered in the same turn of the event loop. Nothing is written during it. */
 export class Turn {
   /** The change token of the database, read after the calls arrived. */
   readonly asOf: string;
@@ -117,7 +117,7 @@ export class Turn {
     this.asOf = asOf;
   }
 
-  /** Remembers an admission to a collection, which has to be looked up again for each member that the call reaches. */
+  /** Remembers an admission to a collection, because each call to a member needs it again. */
   admitted(admission: Admission): void {
     const { endpoint, proved } = admission;
     if (endpoint.target.upstream.kind !== 'collection' || this.#toCollections?.has(proved)) return;
@@ -125,7 +125,7 @@ export class Turn {
     this.#toCollections.set(proved, { outer: admission, members: new Map() });
   }
 
-  /** The admission that has this `proved`, if it was made in this turn. */
+  /** What is known of a caller by their `proved`, if they were admitted to a collection in this turn. */
   toCollection(proved: ProvedCredential): AdmittedToCollection | undefined {
     return this.#toCollections?.get(proved);
   }
@@ -169,7 +169,7 @@ export function admit(
 /**
  * Admits a proved credential to its server, or refuses it with `bad_credential`, whatever the cause. Only the holder of
  * an otherwise valid credential learns that a setting suspends it. If the store cannot be asked, the result is
- * `unavailable`, never an unchecked yes. `turn` is that in which the credential arrived, as long as it lasts.
+ * `unavailable`, never an unchecked yes. Pass `turn` only during the turn in which the request arrived.
  *
  * RFC 9068 §4, RFC 6750 §3.1
  *

@@ -18,10 +18,7 @@ export async function send(upstream: Upstream, request: UpstreamRequest): Promis
   return sent(upstream, request, (answer) => answer);
 }
 
-/**
- * Sends a request like `send`, and passes the answer to `step`, or the error for there being none to `recover`, which throws it by
- * default.
- */
+/** Sends a request like `send` and passes the answer to `step`. If there is none, `recover` gets the error; by default, it throws it. */
 export function sent<Next, Other = never>(
   upstream: Upstream,
   request: UpstreamRequest,

@@ -57,7 +57,7 @@ export class EraAdapters {
 
   #sendModern(request: UpstreamRequest, call: AdaptedCall): Promise<UpstreamAnswer> {
     const { target, upstream } = call;
-    // It speaks nothing else.
+    // A collection always speaks the modern era.
     if (target.upstream.kind === 'collection') return upstream.send(request);
     const known = this.#known.spoken(target);
     if (known) return this.#sendAs(known, request, call);
