@@ -39,8 +39,6 @@ export interface Admitted extends Proved {
 export interface Caller {
   /** The owner of upstream sessions, links and cancellations: a principal and a server. */
   readonly owner: string;
-  /** The result of `countedFor`. */
-  readonly name: string;
   readonly seal: PrincipalSeal;
   readonly upstream: Upstream;
   /** An admission that also ends when the account at the upstream is disconnected. */

@@ -34,6 +34,8 @@ export class OpenAnswers {
    * calls that are over. See `brief-map.ts`.
    */
   readonly #open = new Map<string, OpenAnswer[]>();
+  /** Those of calls that collections sent to members: their callers made one call, which is among the others. */
+  readonly #atMembers = new Map<string, OpenAnswer[]>();
   /** Checks in progress, by `lookedUpAs`: at most one each. */
   readonly #looking = new Set<string>();
   readonly #timer: NodeJS.Timeout;
@@ -44,23 +46,29 @@ export class OpenAnswers {
     this.#timer = setInterval(() => void this.#check(), checkEveryMs).unref();
   }
 
-  /** The number of open exchanges, by the result of `countedFor`. */
-  count(id: string): number {
-    return this.#open.get(id)?.length ?? 0;
+  /** How many exchanges the caller has open: at members of collections, or elsewhere. */
+  count(admission: Admission): number {
+    return this.#ofKind(admission).get(countedFor(admission))?.length ?? 0;
   }
 
   /** How many exchanges are in progress. */
   get size(): number {
     let size = 0;
     for (const answers of this.#open.values()) size += answers.length;
+    for (const answers of this.#atMembers.values()) size += answers.length;
     return size;
   }
 
   add(admission: Admission, ending: Pick<Ending, 'abort'>): OpenAnswer {
     const id = countedFor(admission);
-    let all = this.#open.get(id);
-    if (!all) this.#open.set(id, (all = []));
+    const open = this.#ofKind(admission);
+    let all = open.get(id);
+    if (!all) open.set(id, (all = []));
     return new OpenAnswer(all, admission, ending);
+  }
+
+  #ofKind({ proved }: Admission): Map<string, OpenAnswer[]> {
+    return proved.type === 'member' ? this.#atMembers : this.#open;
   }
 
   /** Ends the endless exchanges, as a draining server must. */
@@ -79,12 +87,15 @@ export class OpenAnswers {
 
   #each(act: (answer: OpenAnswer) => void): void {
     // What ends leaves its list.
-    for (const answer of [...this.#open.values()].flat()) act(answer);
+    const all = [...this.#open.values(), ...this.#atMembers.values()];
+    for (const answer of all.flat()) act(answer);
   }
 
   /** Runs all checks concurrently, so that a slow one delays no other. */
   async #check(): Promise<void> {
-    for (const [id, answers] of this.#open) if (answers.length === 0) this.#open.delete(id);
+    for (const open of [this.#open, this.#atMembers]) {
+      for (const [id, answers] of open) if (answers.length === 0) open.delete(id);
+    }
     this.#endUnchecked();
     const due = new Map<string, [OpenAnswer, ...OpenAnswer[]]>();
     this.#each((answer) => {

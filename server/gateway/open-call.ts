@@ -23,15 +23,13 @@ export function callerWith(
   if (known) return known;
   const { endpoint, principal } = admission;
   const owner = ownerOf(principal, endpoint.id);
-  const name = countedFor(admission);
   const upstream = ports.upstreamOf(endpoint.target, owner, admission);
   const caller: Caller = {
     owner,
-    name,
     seal: principalSeal(owner, ports.mac),
     upstream,
     connected: whileConnected(admission, upstream),
-    holder: { organization: endpoint.organization, caller: name },
+    holder: { organization: endpoint.organization, caller: countedFor(admission) },
   };
   callers.set(admission, caller);
   return caller;
@@ -52,8 +50,8 @@ export function openCall(
   parts: GatewayParts,
 ): Call {
   const { open, reaper, memory, answerMemory } = parts;
-  const { owner, name, seal, upstream, connected, holder } = callerWith(admission, parts);
-  if (open.count(name) >= maxOpenPerCredential) {
+  const { owner, seal, upstream, connected, holder } = callerWith(admission, parts);
+  if (open.count(admission) >= maxOpenPerCredential) {
     throw new GatewayRefusal('too_many_requests', {
       detail: `this credential already has ${maxOpenPerCredential} open requests`,
       retryAfterSeconds: 1,

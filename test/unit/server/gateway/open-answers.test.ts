@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { allScopes, type Scope } from '#server/model/scopes';
+import type { Admission } from '#server/gateway/admission';
 import { OpenAnswers } from '#server/gateway/open-answers';
 import { rightsTo, someAdmission, someServer } from '#support/some-admission';
 
@@ -190,13 +191,13 @@ test('an answer that has ended is not counted, checked or ended again', async ()
   const controller = new AbortController();
   const answer = open.add(admission, controller);
 
-  expect(open.count('key_a')).toBe(1);
+  expect(open.count(credential('key_a').admission)).toBe(1);
 
   answer.over();
   await vi.advanceTimersByTimeAsync(2000);
   open.endAll();
 
-  expect(open.count('key_a')).toBe(0);
+  expect(open.count(credential('key_a').admission)).toBe(0);
   expect(standing).not.toHaveBeenCalled();
   expect(controller.signal.aborted).toBe(false);
 });
@@ -209,7 +210,29 @@ test('answers are counted by credential', () => {
   answer.over();
   answer.over();
 
-  expect([open.count('key_a'), open.count('key_b'), open.count('key_c')]).toEqual([1, 1, 0]);
+  const counts = ['key_a', 'key_b', 'key_c'].map((id) => open.count(credential(id).admission));
+
+  expect(counts).toEqual([1, 1, 0]);
+});
+
+test('a call through a collection counts once among the calls of its caller', async () => {
+  const { admission, standing } = credential('key_a');
+  const { proved } = admission;
+  if (proved.type === 'member') throw new TypeError('a caller comes from outside');
+  const atMember: Admission = {
+    ...admission,
+    proved: { type: 'member', collection: 'desk', proved },
+  };
+  const [whole, part] = [new AbortController(), new AbortController()];
+  open.add(admission, whole);
+  open.add(atMember, part);
+
+  expect([open.count(admission), open.count(atMember), open.size]).toEqual([1, 1, 2]);
+
+  standing.mockResolvedValue(undefined);
+  await vi.advanceTimersByTimeAsync(1000);
+
+  expect([whole.signal.aborted, part.signal.aborted]).toEqual([true, true]);
 });
 
 test('a draining server ends streams and lets the other answers finish', () => {
