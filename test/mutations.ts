@@ -198,7 +198,6 @@ async function run(args: readonly string[]) {
     TMPDIR: temporary,
     TEST_PROGRAMS: undefined,
     TEST_PACKAGES: undefined,
-    TEST_CHROMIUM: undefined,
   };
   const running = startProgram(process.execPath, { args, cwd: copy, env });
   program = running;

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import axe from 'axe-core';
-import { chromium as engine, type Browser, type BrowserServer, type Page } from 'playwright-core';
+import { chromium as engine, type Browser, type Page } from 'playwright-core';
+import { nodesOfTests } from './node-cluster.ts';
 
 /** What Playwright 1.65 turns off; the last list of these is the one that counts. */
 const offByPlaywright =
@@ -29,18 +30,9 @@ const options = {
   args,
 };
 
-/**
- * The system's Chromium, as `suite('browser', …)` asks for: the one of this run where `end-to-end-setup.ts` started it,
- * otherwise one of our own. Either way, `close` ends all that was opened with it.
- */
+/** The system's Chromium, as `suite('browser', …)` asks for. One for each call, so that closing it leaves no file behind. */
 export function chromium(): Promise<Browser> {
-  const shared = process.env['TEST_CHROMIUM'];
-  return shared === undefined ? engine.launch(options) : engine.connect(shared);
-}
-
-/** A Chromium that other processes can use. */
-export function chromiumServer(): Promise<BrowserServer> {
-  return engine.launchServer(options);
+  return engine.launch(options);
 }
 
 /** Gives the browser of the page a key that holds passkeys and knows its person. */
@@ -75,7 +67,9 @@ export async function accessibilityProblems(
   const loaded = await session.send('Runtime.evaluate', { expression: 'typeof axe' });
   if (loaded.result.value !== 'object')
     await session.send('Runtime.evaluate', { expression: axe.source });
-  const chosen = rules === 'all' ? {} : { runOnly: colourRules };
+  // Nothing is worked out that is not printed.
+  const quick = { resultTypes: ['violations'], selectors: false };
+  const chosen = rules === 'all' ? quick : { ...quick, runOnly: colourRules };
   const { result } = await session.send('Runtime.evaluate', {
     expression: `axe.run(${JSON.stringify(chosen)}).then(({ violations }) => JSON.stringify(violations.map(
       ({ id, nodes }) => id + ': ' + nodes.map(({ html, any }) => html + ' ' + any.map(({ message }) => message)).join('; '))))`,
@@ -89,8 +83,10 @@ export async function accessibilityProblems(
 /**
  * What a program can find wrong with a page, in dark and light, on a phone and on a desk: what axe finds, what the keyboard
  * does not reach, and whether it scrolls sideways on a narrow phone. One line a problem. The page keeps its size and is light afterwards.
+ * Nothing of that depends on how many nodes the server has, so only tests of one node look for it.
  */
 export async function pageProblems(page: Page): Promise<string[]> {
+  if (nodesOfTests > 1) return [];
   const size = page.viewportSize() ?? { width: 1280, height: 720 };
   const problems: string[] = [];
   for (const width of [1440, 390]) {
@@ -112,8 +108,11 @@ export async function pageProblems(page: Page): Promise<string[]> {
   return problems;
 }
 
-/** Notes in `window.untabbed` what the Tab key should reach: of a dialog, what is in it; of a group of radio buttons, one. */
-const noteTabStops = `(() => {
+/**
+ * Notes in `window.untabbed` what the Tab key should reach: of a dialog, what is in it; of a group of radio buttons, one. From then on,
+ * it takes out what gets the focus, and notes in `window.unseen` what does so without showing it.
+ */
+const watchFocus = `(() => {
   const root = document.querySelector('dialog[open]') ?? document;
   const isShown = (one) => one.checkVisibility({ visibilityProperty: true }) && one.getClientRects().length > 0;
   const isFirstOfDetails = (one) => one.tagName !== 'SUMMARY' || one === one.parentElement.querySelector('summary');
@@ -125,39 +124,44 @@ const noteTabStops = `(() => {
   const all = root.querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex]');
   window.untabbed = new Set([...all].filter((one) =>
     one.tabIndex >= 0 && !one.disabled && isShown(one) && isFirstOfDetails(one) && isStop(one)));
+  window.unseen = [];
+  const note = ({ target: one }) => {
+    if (!window.untabbed.delete(one)) return;
+    const ringed = [one, one.nextElementSibling, one.querySelector('.slot')].filter(Boolean);
+    const isSeen = ringed.some((each) => {
+      const { outlineStyle, outlineWidth, stroke } = getComputedStyle(each);
+      return (outlineStyle !== 'none' && parseFloat(outlineWidth) >= 2) || (each.matches('.slot') && stroke !== 'none');
+    });
+    if (!isSeen) window.unseen.push(one.outerHTML.slice(0, 120));
+  };
+  document.addEventListener('focusin', note);
+  window.unwatchFocus = () => document.removeEventListener('focusin', note);
   return window.untabbed.size;
-})()`;
-
-/** Notes where the focus is. Returns how many elements it has not reached, and the element if its focus cannot be seen. */
-const noteFocus = `(() => {
-  const one = document.activeElement;
-  const isNew = window.untabbed.delete(one);
-  const ringed = [one, one.nextElementSibling, one.querySelector('.slot')].filter(Boolean);
-  const isSeen = ringed.some((each) => {
-    const { outlineStyle, outlineWidth, stroke } = getComputedStyle(each);
-    return (outlineStyle !== 'none' && parseFloat(outlineWidth) >= 2) || (each.matches('.slot') && stroke !== 'none');
-  });
-  return { left: window.untabbed.size, unseen: isNew && !isSeen ? one.outerHTML.slice(0, 120) : undefined };
 })()`;
 
 /** What the Tab key does not reach, and what does not show that it has the focus; one line each. The focus returns to where it was. */
 export async function keyboardProblems(page: Page): Promise<string[]> {
   await page.evaluate('void (window.focused = document.activeElement)');
-  const stops = await page.evaluate<number>(noteTabStops);
-  const problems: string[] = [];
-  // A field for a date has several stops.
+  const stops = await page.evaluate<number>(watchFocus);
+  const most = 2 * stops + 30;
   let left = stops;
-  for (let presses = 0; left > 0 && presses < 2 * stops + 30; presses += 1) {
-    await page.keyboard.press('Tab');
-    const seen = await page.evaluate<{ left: number; unseen?: string }>(noteFocus);
-    left = seen.left;
-    if (seen.unseen !== undefined) problems.push(`focus not visible: ${seen.unseen}`);
+  // A field for a date has several stops. What is left takes as many presses at least, so it is not counted after each.
+  for (let presses = 0; left > 0 && presses < most;) {
+    const next = Math.min(left, most - presses);
+    for (let press = 0; press < next; press += 1) await page.keyboard.press('Tab');
+    presses += next;
+    left = await page.evaluate<number>('window.untabbed.size');
   }
-  const unreached = await page.evaluate<string[]>(
-    '[...window.untabbed].map(({ outerHTML }) => outerHTML.slice(0, 120))',
+  const [unseen, unreached] = await page.evaluate<[string[], string[]]>(
+    '[window.unseen, [...window.untabbed].map(({ outerHTML }) => outerHTML.slice(0, 120))]',
   );
-  await page.evaluate('document.activeElement.blur(), window.focused.focus()');
-  return [...problems, ...unreached.map((one) => `not reached by the Tab key: ${one}`)];
+  await page.evaluate(
+    'window.unwatchFocus(), document.activeElement.blur(), window.focused.focus()',
+  );
+  return [
+    ...unseen.map((one) => `focus not visible: ${one}`),
+    ...unreached.map((one) => `not reached by the Tab key: ${one}`),
+  ];
 }
 
 /** Whether anything is wider than the window. */

@@ -10,13 +10,10 @@
  * folder. `NODE_COMPILE_CACHE` names it.
  *
  * `TEST_POSTGRES_TEMPLATE` names the database that those of nodes are copies of. The first test that needs it makes it.
- *
- * It also starts the one Chromium of the run, where there is one. `TEST_CHROMIUM` is its WebSocket address.
  */
 import { randomBytes } from 'node:crypto';
 import { delimiter } from 'node:path';
 import { Client } from 'pg';
-import { chromiumServer } from './chromium.ts';
 import { builtPackages, unpack } from './packages.ts';
 import { lack, postgresUrl, requirements } from './requirements.ts';
 import { temporaryFolder } from './temporary-folder.ts';
@@ -40,14 +37,6 @@ export default async function setUp(): Promise<() => Promise<void>> {
     const name = `latchkey_template_${randomBytes(6).toString('hex')}`;
     stack.defer(() => dropDatabases(name, `${name}_unfinished`));
     setFor(stack, 'TEST_POSTGRES_TEMPLATE', name);
-  }
-  if (
-    process.env['TEST_CHROMIUM'] === undefined &&
-    (await lack(requirements.browser)) === undefined
-  ) {
-    const chromium = await chromiumServer();
-    stack.defer(() => chromium.close());
-    setFor(stack, 'TEST_CHROMIUM', chromium.wsEndpoint());
   }
   const running = stack.move();
   return () => running.disposeAsync();
