@@ -1,5 +1,7 @@
+import { nearest } from 'latchkey-mcp/suggest';
 import { endpointBase, json } from '#config/option';
-import { UsageError } from '#config/usage-error';
+import { CommandError, UsageError } from '#config/usage-error';
+import { findServer, listServers } from '#db/servers';
 import type { ToolSelection } from '#model/tool-rights';
 import {
   collectionAddMember,
@@ -13,6 +15,7 @@ import {
 } from './collections.ts';
 import { administer, type Command, type CommandPorts, listCommand } from './command.ts';
 import {
+  firstNames,
   namedOrganization,
   organizationArgument,
   organizationIn,
@@ -56,6 +59,32 @@ async function placeIn(text: string, { stores }: Parameters<Command['run']>[1]) 
   return { organization, collection: name };
 }
 
+/**
+ * Checks that the servers which are to be members exist.
+ *
+ * @throws {CommandError} naming the first that does not, with the server whose name resembles it
+ */
+async function requireServers(
+  organization: string,
+  servers: readonly string[],
+  { stores }: Pick<CommandPorts, 'stores'>,
+): Promise<void> {
+  for (const server of servers) {
+    if (await findServer(stores.db, organization, server)) continue;
+    const { id: organizationId } = await namedOrganization(organization, stores);
+    const { items } = await listServers(stores.db, { organizationId, ...firstNames });
+    const eligible = items.filter(({ target }) => target.upstream.kind !== 'collection');
+    const names = eligible.map(({ name }) => name);
+    // Other commands take the whole path of a server.
+    const [, typedAfterSlash = ''] = server.split('/');
+    const found = names.includes(typedAfterSlash) ? typedAfterSlash : nearest(server, names);
+    throw new CommandError(
+      `there is no server ${server} in ${organization}`,
+      found ? `did you mean ${found}?` : `latchkey-server server list ${organization}`,
+    );
+  }
+}
+
 function factsOf({ id, organization, name, endpoint, members }: CollectionView) {
   const servers = members.map(({ server }) => server);
   const waiting = members.reduce((sum, member) => sum + member.waiting, 0);
@@ -92,6 +121,8 @@ const create: Command = {
       return text === undefined ? [] : [[word.name, text] as const];
     });
     const members = input.list('member').map(memberIn);
+    const servers = members.map(({ server }) => server);
+    await requireServers(organization, servers, ports);
     const given = { organization, name, members, ...Object.fromEntries(texts) };
     const made = await administer(collectionCreate, given, ports);
     const isJson = input.flag('json');
@@ -145,6 +176,7 @@ const addOrSet = (operation: MemberOperation, verb: string, doc: string): Comman
     const at = await placeIn(input.positionals[0] ?? '', ports);
     const server = input.positionals[1] ?? '';
     const selection = readSelection(input.text('tools') ?? 'all', 'tools');
+    if (operation === collectionAddMember) await requireServers(at.organization, [server], ports);
     const changed = await administer(operation, { ...at, server, selection }, ports);
     const isJson = input.flag('json');
     printMade(factsOf(changed), { json: isJson, out: ports.out });

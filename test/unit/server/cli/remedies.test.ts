@@ -156,9 +156,16 @@ test.each([
   ['server create acme/files --agent offce', 'did you mean acme/office?'],
   ['server create acme/files --agent lab', 'latchkey-server agent create acme/lab'],
   ['agent create-key acme/ofice', 'did you mean acme/office?'],
+  ['collection create acme/front --member wbe', 'did you mean web?'],
+  ['collection create acme/front --member web --member wbe=search', 'did you mean web?'],
+  ['collection create acme/front --member acme/web', 'did you mean web?'],
+  ['collection create acme/front --member dekk', 'latchkey-server server list acme'],
+  ['collection add-member acme/desk wbe', 'did you mean web?'],
+  ['collection add-member acme/desk files', 'latchkey-server server list acme'],
 ])('a name that may be misspelt is asked about: %s', async (line, hint) => {
   await using admin = await terminal();
   await admin.run('agent', 'create', 'acme/office');
+  await admin.run('collection', 'create', 'acme/desk', '--member', 'web');
 
   await expect(admin.run(...line.split(' '))).rejects.toMatchObject({
     name: 'CommandError',
