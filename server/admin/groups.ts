@@ -19,6 +19,7 @@ import {
   removeGroupMember,
 } from '#db/groups';
 import { findMember } from '#db/people';
+import { fewNames } from '#model/few-names';
 import { shellWord } from '#model/shell-word';
 import { primitiveKinds } from '#model/tool-rights';
 import { randomBase62 } from '#secrets/secrets';
@@ -194,15 +195,11 @@ export const groupDelete = organizationOperation({
   },
 });
 
-const mostNamed = 5;
-
 /** Why a group cannot be deleted. */
 function inUse({ name, servers, restricted }: GroupView): string {
   const all = [...servers, ...restricted.map(restrictedText)];
-  const more = all.length > mostNamed ? [`${all.length - mostNamed} more`] : [];
-  const what = new Intl.ListFormat('en-GB').format([...all.slice(0, mostNamed), ...more]);
   const [are, them] = all.length === 1 ? ['is', 'it'] : ['are', 'them'];
-  return `${what} ${are} restricted to ${name}: first open ${them} to everyone, or choose other groups`;
+  return `${fewNames(all)} ${are} restricted to ${name}: first open ${them} to everyone, or choose other groups`;
 }
 
 /** Something of a server that only members of a group may use. */

@@ -1,4 +1,5 @@
 import { endpointBase, json, masterKeyFile } from '#config/option';
+import { fewNames } from '#model/few-names';
 import { shellWord } from '#model/shell-word';
 import { type Option } from '#model/option';
 import type { Input } from '#config/read-options';
@@ -10,6 +11,7 @@ import { requireAgent } from './agents.ts';
 import { administer, command, type Command, listCommand } from './command.ts';
 import {
   type Given,
+  type Ports,
   type Stores,
   findListed,
   namedOrganization,
@@ -19,6 +21,7 @@ import {
   serverArgument,
   splitPath,
 } from './positionals.ts';
+import { deploymentRead } from './deployment.ts';
 import { printMade } from './print.ts';
 import { httpHeaderFile, readHeaders } from './read-headers.ts';
 import {
@@ -273,9 +276,8 @@ export const serverDeleteCommand: Command = {
     const at = await placeOf(input.positionals[0] ?? '', ports);
     const name = `${at.organization}/${at.server}`;
     if (!input.flag('yes')) {
-      const { activeClients, activeKeys, activeGrants } = await administer(serverRead, at, ports);
       throw new CommandError(
-        `nothing was deleted: deleting ${name} revokes its active OAuth clients (${activeClients}), API keys (${activeKeys}) and grants (${activeGrants})`,
+        `nothing was deleted: ${await lostWith(at, ports)}`,
         `latchkey-server server delete ${name} --yes`,
       );
     }
@@ -283,6 +285,32 @@ export const serverDeleteCommand: Command = {
     printMade({ id, name, removed_at: ports.clock.now() }, { json: input.flag('json'), out });
   },
 };
+
+/** What stops working if a server is deleted. */
+async function lostWith(
+  at: { readonly organization: string; readonly server: string },
+  ports: Ports,
+): Promise<string> {
+  const { activeClients, activeKeys, activeGrants, collections } = await administer(
+    serverRead,
+    at,
+    ports,
+  );
+  const { install, groups, publication } = await administer(deploymentRead, at, ports);
+  const those = install === 'everyone' ? install : fewNames(groups.map(({ name }) => name));
+  return [
+    `deleting ${at.organization}/${at.server} revokes its active OAuth clients (${activeClients}), API keys (${activeKeys}) and grants (${activeGrants})`,
+    collections.length > 0
+      ? `it leaves the ${collections.length === 1 ? 'collection' : 'collections'} ${fewNames(collections)}`
+      : [],
+    install === 'nobody'
+      ? []
+      : `deployment files install it for ${those}: distribute new ones afterwards`,
+    publication ? 'its public entry in the registry disappears' : [],
+  ]
+    .flat()
+    .join('; ');
+}
 
 /** Reads the fixed headers that were given, which only an HTTP upstream may have. @throws {UsageError} @throws {CommandError} */
 function headersBeside(input: Input): { headers?: GivenHeader[] } {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { findAgentByName, listAgentNames } from '#db/agents';
-import { leaveCollections } from '#db/collections';
+import { leaveCollections, listCollectionsOf } from '#db/collections';
 import { countServerDependents } from '#db/server-dependents';
 import { deleteServer, insertServer, listServers } from '#db/servers';
 import { type ServerRecord } from '#model/endpoints';
@@ -252,13 +252,18 @@ export const serverCreate = organizationOperation({
 });
 
 const serverInUseSchema = serverViewSchema
-  .extend({ activeKeys: z.int(), activeClients: z.int(), activeGrants: z.int() })
+  .extend({
+    activeKeys: z.int(),
+    activeClients: z.int(),
+    activeGrants: z.int(),
+    collections: z.array(z.string()).describe('The collections that it is a member of'),
+  })
   .meta({ id: 'ServerInUse' });
 export type ServerInUse = z.output<typeof serverInUseSchema>;
 
 export const serverRead = organizationOperation({
   name: 'server.read',
-  doc: 'Read a server and the number of its active credentials',
+  doc: 'Read a server, the number of its active credentials, and the collections that it is a member of',
   route: { method: 'GET', path: serverPath },
   permission: 'server.read',
   input: z.strictObject(ofServer),
@@ -266,8 +271,10 @@ export const serverRead = organizationOperation({
   async run({ server: name }, { organization, role }, ports) {
     const server = await ownServer(organization.name, name, ports);
     const dependents = await countServerDependents(ports.db, server.id, ports.clock.now());
+    const collections = await listCollectionsOf(ports.db, server.id);
     const names = await agentNamesOf([server], ports);
-    return readableServer({ ...toServerView(server, names), ...dependents }, { role });
+    const view = { ...toServerView(server, names), ...dependents, collections };
+    return readableServer(view, { role });
   },
 });
 

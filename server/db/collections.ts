@@ -131,6 +131,18 @@ export async function listMembers(
   }));
 }
 
+/** The names of the collections that a server is a member of, sorted. */
+export async function listCollectionsOf(db: Db, memberId: string): Promise<string[]> {
+  const rows = await db
+    .selectFrom('collection_member')
+    .innerJoin('endpoint', 'endpoint.id', 'collection_member.collection_id')
+    .select('endpoint.name')
+    .where('member_id', '=', memberId)
+    .orderBy('endpoint.name')
+    .execute();
+  return rows.map(({ name }) => name);
+}
+
 /** Every name that a member has listed, with its state, ordered by kind and name. */
 export async function listNames(db: Db, collectionId: string): Promise<readonly NamedEntry[]> {
   const rows = await db

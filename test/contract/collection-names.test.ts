@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { insertCollection, listNames, noteNames } from '#server/db/collections';
+import { insertCollection, listCollectionsOf, listNames, noteNames } from '#server/db/collections';
 import { findServer, updateServer } from '#server/db/servers';
 import type { Db } from '#server/db/transaction';
 import { toolDefinition } from '#server/tools/definition';
@@ -42,6 +42,20 @@ async function notedOfWiki(db: Db, ...names: string[]) {
 }
 
 await onEachDatabase('names of a collection', ({ open }) => {
+  test('the collections of a server are listed by name, and those of others are not', async () => {
+    await using database = await open();
+    const { db } = database;
+    await makeDesk(db);
+    const front = { id: 'srv_front', targetId: 'target_front', organizationId: 'org_acme' };
+    await insertCollection(db, { ...front, name: 'atrium', createdAt: madeAt }, [
+      { id: 'srv_sales', selection: all },
+    ]);
+
+    expect(await listCollectionsOf(db, 'srv_sales')).toEqual(['atrium', 'desk']);
+    expect(await listCollectionsOf(db, 'srv_wiki')).toEqual(['desk']);
+    expect(await listCollectionsOf(db, 'srv_desk')).toEqual([]);
+  });
+
   test('a name belongs to the first member that offers it, whatever the caller who lists first may see', async () => {
     await using database = await open();
     const { db } = database;

@@ -1,16 +1,18 @@
 import type { FastifyReply } from 'fastify';
 import { agentList } from '#admin/agents';
 import { serverContents, serverDeleteContents, serverSetContents } from '#admin/call-contents';
+import { deploymentRead } from '#admin/deployment';
 import { checkedInput, isConflict } from '#admin/refusal';
 import {
   serverCreate,
   serverDelete,
   serverDisable,
   serverEnable,
+  type ServerInUse,
   serverUpdate,
   type ServerView,
 } from '#admin/servers';
-import type { ServerDependents } from '#db/server-dependents';
+import { fewNames } from '#model/few-names';
 import type { FieldError } from '#web/forms';
 import { dashboardPath } from '#web/layout';
 import { queryChoice, queryText, seeOther } from '#web/page-request';
@@ -296,12 +298,12 @@ const contentsDeletion: Question = {
 
 const disabling: Question = {
   async ask(visit, request) {
-    const { name, activeClients, activeKeys, activeGrants } = await serverOf(visit, request);
-    const home = serverPath(visit.organization, name);
+    const server = await serverOf(visit, request);
+    const home = serverPath(visit.organization, server.name);
     return {
       heading: `Disable the server ${titleWithName(visit.server)}?`,
       consequences: [
-        ...lostWith({ activeClients, activeKeys, activeGrants }),
+        ...lostWith(server),
         'Calls in progress end. Everything works again when you enable the server.',
       ],
       verb: 'Disable server',
@@ -337,11 +339,20 @@ const enabling: Question = {
 
 const deletion: Question = {
   async ask(visit, request) {
-    const { name, activeClients, activeKeys, activeGrants } = await serverOf(visit, request);
+    const server = await serverOf(visit, request);
+    const { name } = server;
+    const { install, groups, publication } = await visit.perform(deploymentRead, { server: name });
+    const those = install === 'everyone' ? install : fewNames(groups.map((group) => group.name));
     return {
       heading: `Delete the server ${titleWithName(visit.server)}?`,
       consequences: [
-        ...lostWith({ activeClients, activeKeys, activeGrants }),
+        ...lostWith(server),
+        ...(install === 'nobody'
+          ? []
+          : [
+              `Deployment files install it for ${those}. Its entry stays on their computers until you distribute new files.`,
+            ]),
+        ...(publication ? ['Its public entry in the MCP registry disappears.'] : []),
         'This cannot be undone. The audit log keeps its entries.',
       ],
       verb: 'Delete server',
@@ -381,32 +392,34 @@ function activeAgents(ports: DashboardPorts) {
   };
 }
 
-/** What stops working together with a server, with counts, one sentence each. */
+/** What stops working together with a server, with counts and names, one sentence each. */
 export function lostWith({
   activeClients,
   activeKeys,
   activeGrants,
-}: ServerDependents): readonly string[] {
-  if (activeClients + activeKeys + activeGrants === 0) {
-    return ['It has no active OAuth clients, API keys or grants.'];
-  }
-  return [
-    ...(activeClients > 0
-      ? [
-          `${counted(activeClients, 'OAuth client uses', 'OAuth clients use')} it; ${losing(activeClients)}.`,
-        ]
-      : []),
-    ...(activeKeys > 0
-      ? [
-          `${counted(activeKeys, 'API key grants', 'API keys grant')} access to it; ${stopping(activeKeys)}.`,
-        ]
-      : []),
-    ...(activeGrants > 0
-      ? [
-          `${counted(activeGrants, 'application has', 'applications have')} access on behalf of people; ${losing(activeGrants)}.`,
-        ]
-      : []),
+  collections,
+}: Pick<
+  ServerInUse,
+  'activeClients' | 'activeKeys' | 'activeGrants' | 'collections'
+>): readonly string[] {
+  const lines = [
+    activeClients + activeKeys + activeGrants === 0
+      ? 'It has no active OAuth clients, API keys or grants.'
+      : [],
+    activeClients > 0
+      ? `${counted(activeClients, 'OAuth client uses', 'OAuth clients use')} it; ${losing(activeClients)}.`
+      : [],
+    activeKeys > 0
+      ? `${counted(activeKeys, 'API key grants', 'API keys grant')} access to it; ${stopping(activeKeys)}.`
+      : [],
+    activeGrants > 0
+      ? `${counted(activeGrants, 'application has', 'applications have')} access on behalf of people; ${losing(activeGrants)}.`
+      : [],
+    collections.length > 0
+      ? `Its tools, prompts and resources disappear from the ${collections.length === 1 ? 'collection' : 'collections'} ${fewNames(collections)} immediately.`
+      : [],
   ];
+  return lines.flat();
 }
 
 function losing(count: number): string {

@@ -87,6 +87,28 @@ test('a server is disabled, enabled, and removed once confirmed', async () => {
   );
 });
 
+test('server delete: names the collections, deployment files and registry entry that lose the server', async () => {
+  await using admin = await administrationWithServer();
+  const lost = async () => {
+    const refused: unknown = await admin.run('server', 'delete', 'acme/web').catch(String);
+    return String(refused).split('grants (0)')[1];
+  };
+  const before = await lost();
+  await admin.run('collection', 'create', 'acme/desk', '--member', 'web');
+  const inOne = await lost();
+  for (const name of ['a', 'b', 'c', 'd', 'front', 'g'])
+    await admin.run('collection', 'create', `acme/${name}`, '--member', 'web');
+  await admin.run('group', 'create', 'acme', 'finance');
+  await admin.run('deployment', 'set', 'acme/web', '--group', 'finance');
+  await admin.run('deployment', 'publish', 'acme/web', '--description', 'The web');
+
+  expect(before).toBe('');
+  expect(inOne).toBe('; it leaves the collection desk');
+  expect(await lost()).toBe(
+    '; it leaves the collections a, b, c, d, desk and 2 more; deployment files install it for finance: distribute new ones afterwards; its public entry in the registry disappears',
+  );
+});
+
 test('a client has an old and a new secret at the same time, until the old one is revoked', async () => {
   await using admin = await administrationWithServer();
   const client = ['client', 'create', 'acme/web', '--name', 'c', '--scope', 'mcp:tools:read'];

@@ -127,3 +127,27 @@ test('server settings: saving them does not change the hidden tools', async () =
   expect(saved.status).toBe(303);
   expect((await kept()).target.hiddenTools).toEqual(['drop']);
 });
+
+test('deleting a server: the page names the collections, deployment files and registry entry that lose it', async () => {
+  const post = (to: string, typed: Record<string, string>) => {
+    const body = new URLSearchParams({ csrf_token: owner.csrfToken, ...typed }).toString();
+    return app.post({ path: `/dashboard/acme/${to}`, cookie: owner.cookie, body });
+  };
+  const questionOf = async (verb: string) => {
+    const { text } = await app.get(`/dashboard/acme/servers/sales/${verb}`, owner.cookie);
+    return [...text.matchAll(/<li>([^<]*)<\/li>/g)].map(([, words]) => words).join('\n');
+  };
+  const before = await questionOf('delete');
+  await post('new-collection', { name: 'desk', 'members.sales': 'sales' });
+  await post('deploy/servers/sales', { install: 'everyone' });
+  await post('deploy/servers/sales/publish', { title: 'Sales', description: 'Orders' });
+  const leaves = 'Its tools, prompts and resources disappear from the collection desk immediately.';
+  const files =
+    'Deployment files install it for everyone. Its entry stays on their computers until you distribute new files.';
+
+  expect(before).not.toMatch(/collection|Deployment|registry/);
+  expect(await questionOf('disable')).toContain(leaves);
+  expect(await questionOf('delete')).toContain(
+    [leaves, files, 'Its public entry in the MCP registry disappears.'].join('\n'),
+  );
+});

@@ -17,11 +17,25 @@ test('counted: a number and its noun agree', () => {
 });
 
 test('lostWith: what stops working with a server is counted, and zeros are left out', () => {
-  expect(lostWith({ activeClients: 1, activeKeys: 3, activeGrants: 0 })).toEqual([
+  const nothing = { activeClients: 0, activeKeys: 0, activeGrants: 0, collections: [] };
+
+  expect(lostWith({ ...nothing, activeClients: 1, activeKeys: 3 })).toEqual([
     '1 OAuth client uses it; it loses access immediately.',
     '3 API keys grant access to it; they stop working immediately.',
   ]);
-  expect(lostWith({ activeClients: 0, activeKeys: 0, activeGrants: 0 })).toHaveLength(1);
+  expect(lostWith(nothing)).toHaveLength(1);
+});
+
+test('lostWith: the collections that lose a server are named, five at most', () => {
+  const none = { activeClients: 0, activeKeys: 0, activeGrants: 0 };
+  const lost = (...collections: string[]) => lostWith({ ...none, collections }).at(-1);
+
+  expect(lost('desk')).toBe(
+    'Its tools, prompts and resources disappear from the collection desk immediately.',
+  );
+  expect(lost('a', 'b', 'c', 'd', 'e', 'f', 'g')).toContain(
+    'the collections a, b, c, d, e and 2 more immediately',
+  );
 });
 
 test('refusedForm: a refusal becomes a sentence beside its field', () => {
