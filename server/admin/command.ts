@@ -124,6 +124,7 @@ export function command<
     instead,
     hint,
     conflict,
+    asks,
     ...derived
   }: DerivedCommand<z.output<Output> | z.output<Other>> & {
     /** The field of the output that contains a secret, which is displayed only once. */
@@ -138,12 +139,22 @@ export function command<
     ) => Awaitable<string | undefined>;
     /** What to do if the current state does not allow the operation, such as a name that is taken. */
     readonly conflict?: (given: Given, ports: Ports) => Awaitable<string | undefined>;
+    /** What would stop working, and how to go on: without `--yes`, the command only says that. `undefined` asks nothing. */
+    readonly asks?: (
+      given: Given,
+      ports: Ports,
+    ) => Awaitable<{ readonly stops: string; readonly hint: string } | undefined>;
   },
 ): Command {
+  const options = [...(derived.options ?? []), ...(asks ? [confirmation] : [])];
   return {
-    ...factsOf(operation, derived),
+    ...factsOf(operation, { ...derived, options }),
     async run(input, { out, ...ports }) {
       const given = await givenTo(operation, derived, input, ports);
+      const question = asks && !input.flag('yes') ? await asks(given, ports) : undefined;
+      if (question) {
+        throw new CommandError(`nothing was changed: ${question.stops}`, question.hint);
+      }
       const other = instead?.(given);
       const output = await (other
         ? administer(other, given, ports)
@@ -157,6 +168,11 @@ export function command<
     },
   };
 }
+
+const confirmation: Option = {
+  name: 'yes',
+  doc: 'do it; without this option, only show what would stop working',
+};
 
 type ItemOf<Output extends z.ZodObject> =
   z.output<Output> extends { items: readonly (infer Item)[] } ? Item : never;

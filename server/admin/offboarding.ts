@@ -46,7 +46,7 @@ import {
   settled,
   toPersonView,
 } from './people.ts';
-import { requireMember } from './positionals.ts';
+import { requireMember, type Ports } from './positionals.ts';
 import { printMade, printRows } from './print.ts';
 import { AdministrationRefusal } from './refusal.ts';
 
@@ -397,7 +397,7 @@ function withoutFate(
 const mostNamed = 5;
 
 /** `the key Nightly (key_…), the agent berlin (agent_…), 3 more` */
-function listed(owned: readonly OwnedView[]): string {
+export function listed(owned: readonly OwnedView[]): string {
   const named = owned
     .slice(0, mostNamed)
     .map(({ kind, name, id }) => `the ${kind} ${name} (${id})`);
@@ -405,9 +405,9 @@ function listed(owned: readonly OwnedView[]): string {
   return [...named, ...(more > 0 ? [`${more} more`] : [])].join(', ');
 }
 
-async function isLastOwner(
+export async function isLastOwner(
   { organization, userId }: { readonly organization: string; readonly userId: string },
-  ports: CommandPorts,
+  ports: Ports,
 ): Promise<boolean> {
   const members = await administerList(personList, { organization }, ports);
   const owners = members.filter(({ role }) => role === 'owner');

@@ -421,11 +421,6 @@ export const personCommands: readonly Command[] = [
     doc: 'change a person’s role in an organization immediately',
     prints: ['id', 'email', { organization: (_, { given }) => organizationIn(given) }, 'role'],
   }),
-  memberCommand(
-    'user leave',
-    'remove a person and their consents from an organization immediately',
-    personRemove,
-  ),
   memberCommand('user end-sessions', 'sign a person out of every browser', sessionsEnd),
   memberCommand(
     'user grant-auditor',

@@ -27,8 +27,8 @@ import { checkBaseUrl } from '#config/base-url';
 import { baseUrl, json } from '#config/option';
 import { CommandError, UsageError } from '#config/usage-error';
 import { passwordProblem } from '#accounts/passwords';
-import { administer, command, type Command } from './command.ts';
-import { namedOrganization, personArgument, requireUser } from './positionals.ts';
+import { administer, type Command } from './command.ts';
+import { namedOrganization, requireUser } from './positionals.ts';
 import { printMade, printRows } from './print.ts';
 
 const ofUser = { userId: z.string().max(100) };
@@ -61,7 +61,7 @@ const userCreate = organizationOperation({
   },
 });
 
-const userRemove = personalOperation({
+export const userRemove = personalOperation({
   name: 'user.remove',
   doc: 'Remove a person and all their consents immediately',
   input: z.strictObject(ofUser),
@@ -174,13 +174,6 @@ const resetLinkCommand: Command = {
   },
 };
 
-const removeCommand = command(userRemove, {
-  words: 'user remove',
-  positionals: [personArgument],
-  doc: 'delete the account of a person, in all organizations; this cannot be undone',
-  prints: ['id', 'email', { removed_at: (_, { now }) => now }],
-});
-
 async function newPasswordHash(
   email: string,
   { readPassword, hashing }: { readPassword: PasswordReader; hashing: PasswordMaker },
@@ -201,5 +194,4 @@ export const userCommands = {
   create: createCommand,
   list: listCommand,
   resetLink: resetLinkCommand,
-  remove: removeCommand,
 };

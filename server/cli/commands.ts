@@ -26,6 +26,7 @@ import { organizationCommands } from '#admin/organizations';
 import { offboardCommand } from '#admin/offboarding';
 import { outboundCommands } from '#admin/outbound';
 import { personCommands } from '#admin/people';
+import { leaveCommand, removeCommand } from '#admin/person-removal';
 import { pseudonymizeCommand } from '#admin/pseudonyms';
 import {
   serverCreateCommand,
@@ -96,10 +97,11 @@ const administration = withRemedies([
   userCommands.create,
   userCommands.list,
   ...personCommands,
+  leaveCommand,
   offboardCommand,
   pseudonymizeCommand,
   userCommands.resetLink,
-  userCommands.remove,
+  removeCommand,
   ...invitationCommands,
   ...groupCommands,
   ...accessRequestCommands,

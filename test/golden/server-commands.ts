@@ -71,7 +71,9 @@ export async function fillServer(
   await run('user offboard oscar@example.com --organization acme --to dana@example.com');
   await run('user offboard oscar@example.com --organization acme');
   await run('user leave trent@example.com --organization acme');
+  await run('user leave trent@example.com --organization acme --yes');
   await run('user remove mallory@example.com');
+  await run('user remove mallory@example.com --yes');
   await run('user remove nobody@example.com');
 
   await run('group list acme');

@@ -146,7 +146,7 @@ test('48: admin API: a token has its person’s current role, and ends with them
   const body = { name: 'k' };
   const seen = await ask('GET', `${acme}/keys`, { by: eve.token });
   const refused = await ask('POST', `${acme}/servers/library/keys`, { by: eve.token, body });
-  await server.command(['user', 'remove', 'eve@example.com']);
+  await server.command(['user', 'remove', 'eve@example.com', '--yes']);
   const gone = await ask('GET', `${acme}/keys`, { by: eve.token });
 
   expect([seen.status, refused.status, gone.status]).toEqual([200, 403, 401]);

@@ -309,7 +309,7 @@ const failures: Readonly<Record<string, Failing>> = {
       const body = { name: 'nightly' };
       const made = await leaver.ask(`/acme/servers/${name}/keys`, { method: 'POST', body });
       const { key } = z.object({ key: z.string() }).parse(await made.json());
-      await command('user', 'remove', eve);
+      await command('user', 'remove', eve, '--yes');
       await use(name, { key });
     },
   },

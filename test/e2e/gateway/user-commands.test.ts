@@ -73,7 +73,7 @@ test('user remove: the person is signed out immediately', async () => {
   const gil = visitor(server.base);
   await gil.signIn('gil@example.com', password);
 
-  await server.commandProcess(['user', 'remove', 'gil@example.com']);
+  await server.commandProcess(['user', 'remove', 'gil@example.com', '--yes']);
 
   expect((await gil.get('/account')).status).toBe(303);
   await expect(server.commandProcess(['user', 'remove', 'gil@example.com'])).rejects.toThrow(

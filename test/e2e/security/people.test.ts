@@ -236,7 +236,7 @@ test('48: session: removing a person or changing their password ends every sessi
   await again.signIn('gone@example.com', password);
   const stay = await person('stay@example.com');
 
-  await server.command(['user', 'remove', 'gone@example.com']);
+  await server.command(['user', 'remove', 'gone@example.com', '--yes']);
 
   expect([await isSignedIn(one), await isSignedIn(again), await isSignedIn(stay)]).toEqual([
     false,

@@ -46,7 +46,7 @@ test('230: audit log: a link for a new password that the operator makes is in th
 test('230: audit log: an account that the operator removes is in the log of each organization that the person belonged to', async () => {
   await using admin = await withDana();
 
-  await admin.run('user', 'remove', ...person());
+  await admin.run('user', 'remove', ...person('--yes'));
 
   expect((await actionsIn(admin, 'acme'))[0]).toBe('user.remove');
   expect((await actionsIn(admin, 'other'))[0]).toBe('user.remove');

@@ -88,11 +88,52 @@ test('user offboard: asks nothing where the organization keeps what people leave
   expect(await admin.run(...offboard)).toContain('left          1');
 });
 
+test('user leave: without --yes, says what would stop working, and changes nothing', async () => {
+  const { admin, keyId } = await withLeaver();
+  await using _admin = admin;
+  const leave = ['user', 'leave', 'eli@example.com', ...at] as const;
+
+  await expect(admin.run(...leave)).rejects.toMatchObject({
+    name: 'CommandError',
+    message: `nothing was changed: removing eli@example.com from acme ends what they allowed to applications (0) and their accounts at MCP servers (0); suspended until someone takes them over: the key nightly (${keyId})`,
+    hint: `to remove them: latchkey-server ${leave.join(' ')} --yes; to hand over what they own: latchkey-server user offboard eli@example.com --organization acme --to EMAIL`,
+  });
+  expect(await admin.json('user', 'members', 'acme')).toHaveLength(2);
+  await admin.run('organization', 'update', 'acme', '--leaver-resources', 'keep');
+  await expect(admin.run(...leave)).rejects.toThrow(`; left without an owner: the key nightly`);
+});
+
+test('user leave: the last owner is refused without a question', async () => {
+  await using admin = await withPeople();
+
+  await expect(admin.run('user', 'leave', 'dana@example.com', ...at)).rejects.toThrow(
+    'an organization must have an owner',
+  );
+});
+
+test('user remove: without --yes, says what would stop working in each organization, and keeps the account', async () => {
+  const { admin, keyId } = await withLeaver();
+  await using _admin = admin;
+  await admin.run('organization', 'create', 'other');
+  const join = ['--organization', 'other', '--role', 'owner'];
+  await admin.run('user', 'create', 'eli@example.com', ...join);
+  const remove = ['user', 'remove', 'eli@example.com'] as const;
+
+  await expect(admin.run(...remove)).rejects.toMatchObject({
+    name: 'CommandError',
+    message: `nothing was changed: removing eli@example.com deletes the account, its membership of acme and other, what they allowed to applications (0) and their accounts at MCP servers (0); in acme, suspended until someone takes them over: the key nightly (${keyId}); other has no owner then`,
+    hint: 'latchkey-server user remove eli@example.com --yes',
+  });
+  expect(await admin.json('user', 'list')).toHaveLength(2);
+  await admin.run(...remove, '--yes');
+  expect(await admin.json('user', 'list')).toHaveLength(1);
+});
+
 test('a person leaves one organization and keeps the account', async () => {
   await using admin = await withPeople();
 
   await admin.run('user', 'end-sessions', 'eli@example.com', ...at);
-  await admin.run('user', 'leave', 'eli@example.com', ...at);
+  await admin.run('user', 'leave', 'eli@example.com', ...at, '--yes');
 
   expect(await admin.json('user', 'list')).toContainEqual(
     expect.objectContaining({ email: 'eli@example.com', roles: [] }),

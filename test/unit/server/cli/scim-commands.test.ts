@@ -49,7 +49,7 @@ test('an operator hands over what someone who left had created', async () => {
     .where('email', '=', 'lena@example.com')
     .executeTakeFirstOrThrow();
   await db.updateTable('api_key').set({ owner_id: lena.id }).where('id', '=', keyId).execute();
-  await admin.run('user', 'leave', 'lena@example.com', '--organization', 'acme');
+  await admin.run('user', 'leave', 'lena@example.com', '--organization', 'acme', '--yes');
   const listed = await admin.json('leaver', 'list', 'acme');
   const announced = JSON.stringify(await admin.json('audit', 'list', 'acme'));
   const handOver = (to: string) => admin.json('leaver', 'hand-over', 'acme', keyId, to);
