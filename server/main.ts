@@ -62,7 +62,9 @@ async function run(argv: readonly string[]): Promise<void> {
   const { env } = process;
   const endWithReader = () => (endsWithReader = true);
   const hashing = passwordHashing();
-  await runCommand(argv, { env, clock, hashing, terminal, out, tell, endWithReader });
+  const tryUrl = async (url: string, headers: Readonly<Record<string, string>>) =>
+    (await import('#app/try-url')).tryUrl(url, headers, { clock });
+  await runCommand(argv, { env, clock, hashing, terminal, out, tell, tryUrl, endWithReader });
 }
 
 /** One line that says what failed, one that says what to do, and the exit code. */

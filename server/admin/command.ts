@@ -28,6 +28,11 @@ export interface CommandPorts extends Ports {
   /** Reads a new password, typed twice in a terminal or piped in once. */
   readonly readPassword: () => Promise<{ password: string; repeated: string }>;
   readonly hashing: Pick<PasswordHashing, 'hash'>;
+  /** Asks the MCP server at a URL of the operator once, for a few seconds. Returns why it was not reached, in a sentence. */
+  readonly tryUrl: (
+    url: string,
+    headers: Readonly<Record<string, string>>,
+  ) => Promise<string | undefined>;
 }
 
 /** The syntax and description of a command. */

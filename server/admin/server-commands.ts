@@ -8,7 +8,7 @@ import { bytesOfSize, sizeOfBytes } from '#model/byte-size';
 import { limitBounds, limitNames } from '#model/server-limits';
 import { listedSettings, offeredKinds, settingColumns } from '#model/upstream-kinds';
 import { requireAgent } from './agents.ts';
-import { administer, command, type Command, listCommand } from './command.ts';
+import { administer, command, type Command, type CommandPorts, listCommand } from './command.ts';
 import {
   type Given,
   type Ports,
@@ -133,8 +133,33 @@ export const serverCreateCommand: Command = {
     if (base === undefined && !input.flag('json')) {
       out('hint: for the whole URL, set the public URL of the server with --base-url');
     }
+    const tried = { server: facts.name, url: input.text('http-url'), ...headers };
+    if (!input.flag('json')) await hintAtDeadUrl(tried, { ...ports, out });
   },
 };
+
+/** Prints a hint if the MCP server at the URL that was given does not answer. */
+async function hintAtDeadUrl(
+  {
+    server,
+    url,
+    headers = [],
+  }: {
+    readonly server: string;
+    readonly url: string | undefined;
+    readonly headers?: readonly GivenHeader[];
+  },
+  { out, tryUrl }: Pick<CommandPorts, 'out' | 'tryUrl'>,
+): Promise<void> {
+  if (url === undefined) return;
+  const sent = headers.map(({ name, value }) => [name.toLowerCase(), value] as const);
+  const reason = await tryUrl(url, Object.fromEntries(sent));
+  if (reason === undefined) return;
+  const uncapitalized = `${reason.charAt(0).toLowerCase()}${reason.slice(1)}`;
+  out(`hint: the MCP server was not reached: ${uncapitalized.replace(/\.$/, '')}`);
+  out('      check the MCP server, or change its URL:');
+  out(`      latchkey-server server update ${server} --http-url URL`);
+}
 
 /** The organization in `ORG` or `ORG/SERVER`. */
 const listedOrganization: Positional = {
@@ -214,6 +239,8 @@ export const serverUpdateCommand: Command = {
       out('hint: the removed headers were for another origin; to set them again:');
       out(`      latchkey-server server set-header ${facts.name} ${names}`);
     }
+    const tried = { server: facts.name, url: input.text('http-url'), ...headers };
+    if (!input.flag('json')) await hintAtDeadUrl(tried, { ...ports, out });
   },
 };
 

@@ -18,6 +18,7 @@ import {
 import { readOptions } from '#config/read-options';
 import { CommandError } from '#config/usage-error';
 import type { PasswordHashing } from '#accounts/passwords';
+import type { CommandPorts } from '#admin/command';
 import { acceptsConnection } from '#outbound/accepts-connection';
 import { commandSetup } from './command-setup.ts';
 import { databaseFile, isInUse, stageBackup } from './stage-backup.ts';
@@ -34,6 +35,7 @@ export interface CommandHost {
   readonly out: (line: string) => void;
   /** Writes a line to stderr, so that a program that reads stdout does not get it. */
   readonly tell: (line: string) => void;
+  readonly tryUrl: CommandPorts['tryUrl'];
   /** From now on, the process ends when the reader of stdout disconnects. */
   readonly endWithReader: () => void;
 }
@@ -45,7 +47,7 @@ export interface CommandHost {
  * @throws {CommandError} when it cannot be done
  */
 export async function runCommand(argv: readonly string[], host: CommandHost): Promise<void> {
-  const { env, clock, hashing, terminal, out, tell, endWithReader } = host;
+  const { env, clock, hashing, terminal, out, tell, tryUrl, endWithReader } = host;
   const { command, rest } = findCommand(argv);
   const common = 'runOnFolder' in command ? [] : [dataDir, databaseUrl];
   if (argv.some((word) => word === '--help' || word === '-h'))
@@ -92,7 +94,7 @@ export async function runCommand(argv: readonly string[], host: CommandHost): Pr
         : undefined,
     };
     const setup = await commandSetup(stores.db, place, clock);
-    const ports = { stores: { ...stores, ...setup }, clock, out, tell, hashing };
+    const ports = { stores: { ...stores, ...setup }, clock, out, tell, hashing, tryUrl };
     if (command.endsWithReader) endWithReader();
     await command.run(input, { ...ports, readPassword: () => readPassword(terminal) });
   } finally {

@@ -129,12 +129,12 @@ export async function fillServer(
   await run('server create acme/none');
   const header = (name: string, where: string) => `--http-header-file ${name}=${file(where)}`;
   await run(
-    `server create acme/old --http-url https://old.example.com/mcp ${header('x-api-key', 'first')}`,
+    `server create acme/old --http-url https://127.0.0.1:1/old/mcp ${header('x-api-key', 'first')}`,
   );
   await run('server list acme');
   await run('server update acme/library --title Library --description Books --instructions Ask');
   await run('server update acme/tools --changed-tools withhold');
-  await run('server update acme/old --http-url https://new.example.com/mcp');
+  await run('server update acme/old --http-url https://127.0.0.1:2/new/mcp');
   await run('server update acme/old --demo --agent berlin');
   await run('server hide-tools acme/library --tool run_query --tool other');
   await run('server hide-tools acme/library');

@@ -1,3 +1,4 @@
+import type { CommandPorts } from '#server/admin/command';
 import type { ProviderSetup } from '#server/accounts/provider-setup';
 import { checkPositionals, findCommand } from '#server/cli/find-command';
 import { readOptions } from '#server/config/read-options';
@@ -35,7 +36,9 @@ export interface Administration extends AsyncDisposable {
 /** What a person types where a password is asked. */
 const typed = 'correct horse battery staple';
 
-export async function administration(): Promise<Administration> {
+export async function administration({
+  tryUrl = () => Promise.resolve(undefined),
+}: Partial<Pick<CommandPorts, 'tryUrl'>> = {}): Promise<Administration> {
   const clock = stillClock();
   const setup = {
     upstreamSetup: loopbackSetup(),
@@ -62,6 +65,7 @@ export async function administration(): Promise<Administration> {
       tell: (line) => told.push(line),
       readPassword: () => Promise.resolve({ password: typed, repeated: typed }),
       hashing: passwordHashing({ log2Cost: 8 }),
+      tryUrl,
     });
     return lines;
   }

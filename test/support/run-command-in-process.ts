@@ -51,6 +51,8 @@ async function run(words: readonly string[], input: string): Promise<string> {
       terminal: { input: Readable.from([input]), prompt: () => undefined },
       out: (line) => void lines.push(printableLine(line)),
       tell: () => undefined,
+      // Tests count the requests of their upstreams.
+      tryUrl: () => Promise.resolve(undefined),
       endWithReader: () => undefined,
     });
   } catch (cause) {

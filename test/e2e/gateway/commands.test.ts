@@ -4,6 +4,7 @@ import { join } from 'node:path';
 
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 
+import { freePort } from '#support/loopback';
 import { patient } from '#support/patient';
 import { openStores } from '#server/app/stores';
 import { recordCalls } from '#support/made-calls';
@@ -182,6 +183,20 @@ test.each([
 
   expect(answer.code).toBe(code);
   expect(answer.stdout + answer.stderr).toContain(told);
+});
+
+test('server create: a URL that nothing answers is named in a hint, and the server is created', async () => {
+  const place = ['--data-dir', join(folder.path, 'dead')];
+  const host = `127.0.0.1:${await freePort()}`;
+  await run('organization', 'create', 'acme', ...place);
+  const create = ['server', 'create', 'acme/sales', '--http-url', `http://${host}/mcp`];
+
+  const { code, stdout } = await run(...create, ...place);
+  const listed = await run('server', 'list', 'acme', ...place);
+
+  expect(code).toBe(0);
+  expect(stdout).toContain(`hint: the MCP server was not reached: connection refused at ${host}\n`);
+  expect(listed.stdout).toContain('acme/sales');
 });
 
 test('call list --follow ends quietly when its reader disconnects', async () => {

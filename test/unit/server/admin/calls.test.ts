@@ -508,7 +508,8 @@ async function followed(
   const { stores, clock } = admin;
   const readPassword = async () => ({ password: '', repeated: '' });
   const tell = () => undefined;
-  const ports = { stores, clock, out, tell, readPassword, hashing: passwordHashing() };
+  const tryUrl = () => Promise.resolve(undefined);
+  const ports = { stores, clock, out, tell, readPassword, hashing: passwordHashing(), tryUrl };
   const running = command.run(readOptions(command.options, rest, {}), ports);
   await expect(running).rejects.toBe(ended);
   return tools;

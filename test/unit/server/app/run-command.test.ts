@@ -19,6 +19,7 @@ async function dataFolder() {
       terminal: { input: process.stdin, prompt: () => undefined },
       out: (line) => void lines.push(line),
       tell: () => undefined,
+      tryUrl: () => Promise.resolve(undefined),
       endWithReader: () => undefined,
     });
     return lines.join('\n');

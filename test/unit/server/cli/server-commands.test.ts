@@ -1,10 +1,13 @@
-import { expect, test } from 'vitest';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 
 import { listClientSecrets } from '#server/db/client-secrets';
 import { findServer } from '#server/db/servers';
-import { administrationWithServer } from '#support/administration';
+import { administration, administrationWithServer } from '#support/administration';
 import { newestEvents } from '#support/newest-events';
+import { temporaryFolder } from '#support/temporary-folder';
 
 test('servers are listed with their upstreams', async () => {
   await using admin = await administrationWithServer();
@@ -67,6 +70,57 @@ test('limits are set one by one, shown, and removed', async () => {
   await expect(admin.run('server', 'limit', 'acme/web', '--call-seconds', '0')).rejects.toThrow(
     "--call-seconds '0' is neither none nor a whole number, 1 to 3600",
   );
+});
+
+describe('a URL that nothing answers', () => {
+  const url = 'http://127.0.0.1:9/mcp';
+  const reason = 'Connection refused at 127.0.0.1:9.';
+  const hint = [
+    'hint: the MCP server was not reached: connection refused at 127.0.0.1:9',
+    '      check the MCP server, or change its URL:',
+    '      latchkey-server server update acme/dead --http-url URL',
+  ];
+  const deadUrls = async () => {
+    const tried: unknown[] = [];
+    const tryUrl = async (...asked: unknown[]) => {
+      tried.push(asked);
+      return reason;
+    };
+    const admin = await administration({ tryUrl });
+    await admin.run('organization', 'create', 'acme');
+    return { admin, tried };
+  };
+
+  test('is named in a hint when a server is created or changed, which happens all the same', async () => {
+    const { admin, tried } = await deadUrls();
+    await using _admin = admin;
+    await using folder = await temporaryFolder();
+    const file = join(folder.path, 'key');
+    await writeFile(file, 'secret');
+    const header = ['--http-header-file', `X-Api-Key=${file}`];
+
+    const made = await admin.run('server', 'create', 'acme/dead', '--http-url', url, ...header);
+    const changed = await admin.run('server', 'update', 'acme/dead', '--http-url', url);
+
+    expect(made.slice(-3)).toEqual(hint);
+    expect(changed.slice(-3)).toEqual(hint);
+    expect(tried).toEqual([
+      [url, { 'x-api-key': 'secret' }],
+      [url, {}],
+    ]);
+    expect(await admin.json('server', 'list', 'acme')).toHaveLength(1);
+  });
+
+  test('is not tried with --json, nor where no URL was given', async () => {
+    const { admin, tried } = await deadUrls();
+    await using _admin = admin;
+
+    await admin.json('server', 'create', 'acme/dead', '--http-url', url);
+    await admin.run('server', 'create', 'acme/library', '--demo');
+    await admin.run('server', 'update', 'acme/dead', '--title', 'Dead');
+
+    expect(tried).toEqual([]);
+  });
 });
 
 test('a server is disabled, enabled, and removed once confirmed', async () => {
