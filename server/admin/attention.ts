@@ -5,6 +5,7 @@ import {
   type AttentionSpan,
   listAgentsAway,
   listEndedAccounts,
+  listExpiredInvitations,
   listExpiringCredentials,
   listFailingServers,
   listFailingWebhooks,
@@ -59,8 +60,9 @@ interface AttentionKind {
 }
 
 const daySeconds = 86_400;
-/** Keys and secrets are listed this long before they expire, and after. */
+/** Keys and secrets are listed this long before they expire. */
 const expiresWithin = 14 * daySeconds;
+/** Keys, secrets and invitations are listed this long after they expired. */
 const expiredWithin = 7 * daySeconds;
 /** After this time, rotation of a key is due. */
 const oldKeyDays = 90;
@@ -231,6 +233,28 @@ export const attentionKinds = {
         at: createdAt,
         action: { text: 'Decide', path: '/people/requests' },
       }));
+    },
+  },
+  'invitation-expired': {
+    label: 'Invitations that expired',
+    state: 'Expired',
+    tone: 'care',
+    needs: 'people.manage',
+    async find(db, span) {
+      const since = span.now - expiredWithin;
+      const found = await listExpiredInvitations(db, { ...span, since });
+      return found.map(({ id, email, note, role, expiresAt }) => {
+        const recipient = email ?? (note && `“${note}”`);
+        const what = recipient
+          ? `The invitation for ${recipient}`
+          : `An invitation with the role ${role}`;
+        return {
+          subject: id,
+          text: `${what} expired before anyone accepted it`,
+          at: expiresAt,
+          action: { text: 'Renew', path: '/people/invitations?state=expired' },
+        };
+      });
     },
   },
   'review-waiting': {

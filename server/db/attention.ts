@@ -1,6 +1,9 @@
 import { sql } from 'kysely';
 
 import type { EpochSeconds } from '#model/clock';
+import type { Role } from '#model/roles';
+import { isAuthorEntitled } from './invitations.ts';
+import { readRole } from './people.ts';
 import type { Db } from './transaction.ts';
 
 // What waits for an administrator, one query a kind: each returns at most `limit` rows of one organization, the most urgent first.
@@ -134,6 +137,51 @@ export async function listOldKeys(
     .limit(limit)
     .execute();
   return rows;
+}
+
+/**
+ * Invitations that expired after `since`, unless a member has the address that it was for. Only those that the page of invitations lists:
+ * none whose author could no longer create it.
+ */
+export async function listExpiredInvitations(
+  db: Db,
+  { organizationId, limit, since, now }: AttentionSpan & { readonly since: EpochSeconds },
+): Promise<
+  {
+    readonly id: string;
+    /** Null if it was for no address. */
+    readonly email: string | null;
+    readonly note: string;
+    readonly role: Role;
+    readonly expiresAt: EpochSeconds;
+  }[]
+> {
+  const rows = await db
+    .selectFrom('invitation')
+    .select(['id', 'email', 'note', 'role', 'expires_at'])
+    .where('organization_id', '=', organizationId)
+    .where('expires_at', '>', since)
+    .where('expires_at', '<=', now)
+    .where(isAuthorEntitled)
+    .where((where) =>
+      where.not(
+        where.exists(
+          where
+            .selectFrom('membership')
+            .innerJoin('person', 'person.id', 'membership.person_id')
+            .select('person.id')
+            .whereRef('membership.organization_id', '=', 'invitation.organization_id')
+            .where('person.email_key', '=', sql<string>`lower(invitation.email)`),
+        ),
+      ),
+    )
+    .orderBy('expires_at', 'desc')
+    .orderBy('id')
+    .limit(limit)
+    .execute();
+  return rows.map(({ role, expires_at: expiresAt, ...row }) =>
+    Object.assign(row, { role: readRole(role), expiresAt }),
+  );
 }
 
 /** Accounts of members at the upstream of a server that no longer work, because the authorization server refused to renew them. */

@@ -1,8 +1,14 @@
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { attentionKindNames, findAttention, mostOfAKind } from '#server/admin/attention';
 import { insertAgent, setOnline } from '#server/db/agents';
 import { insertClient } from '#server/db/clients';
+import {
+  acceptInvitation,
+  insertInvitation,
+  renewInvitation,
+  revokeInvitation,
+} from '#server/db/invitations';
 import { insertKey, revokeKey } from '#server/db/keys';
 import { replaceMailServer } from '#server/db/mail';
 import { insertUser, removeMember } from '#server/db/people';
@@ -108,6 +114,65 @@ await onEachDatabase('what needs attention', ({ open }) => {
     expect(await found(madeAt + 91 * daySeconds)).toEqual([
       'key-old: The API key laptop of sales is 91 days old → /servers/sales/keys/key_a/rotate',
     ]);
+  });
+
+  describe('an invitation that expired', () => {
+    const invite = (id: string, but: object = {}) =>
+      insertInvitation(database.db, {
+        id,
+        organizationId: org.id,
+        role: 'member',
+        groupIds: [],
+        note: '',
+        email: `${id}@example.com`,
+        createdBy: 'user:user_dana',
+        createdAt: madeAt,
+        expiresAt: now,
+        tokenHash: id,
+        ...but,
+      });
+
+    test('is listed for a week, by its address, its note or its role', async () => {
+      await invite('lee', { note: 'From sales' });
+      await invite('note', { email: undefined, note: 'Kim from sales', expiresAt: now - 1 });
+      await invite('link', { email: undefined, role: 'admin', expiresAt: now - 2 });
+      await invite('pending', { expiresAt: now + 1 });
+      await invite('old', { expiresAt: now - 7 * daySeconds });
+      await invite('theirs', { organizationId: 'org_other', createdBy: 'operator' });
+
+      expect(await found()).toEqual([
+        'invitation-expired: The invitation for lee@example.com expired before anyone accepted it → /people/invitations?state=expired',
+        'invitation-expired: The invitation for “Kim from sales” expired before anyone accepted it → /people/invitations?state=expired',
+        'invitation-expired: An invitation with the role admin expired before anyone accepted it → /people/invitations?state=expired',
+      ]);
+    });
+
+    test('is not listed once it was renewed, revoked or accepted', async () => {
+      const { db } = database;
+      const earlier = now - 10;
+      await Promise.all(['kept', 'renewed', 'revoked', 'accepted'].map((id) => invite(id)));
+      await renewInvitation(db, org.id, 'renewed', {
+        tokenHash: 'new',
+        keepsLinks: false,
+        createdBy: 'operator',
+        createdAt: now,
+        expiresAt: now + 7 * daySeconds,
+      });
+      await revokeInvitation(db, org.id, 'revoked');
+      const kim = { id: 'user_kim', email: 'kim@example.com', createdAt: madeAt };
+      const accepted = await acceptInvitation(db, 'accepted', kim, earlier);
+
+      expect(accepted).toBe('done');
+      expect(await found()).toEqual([expect.stringContaining(' kept@example.com ')]);
+    });
+
+    test('is not listed if its address is that of a member, or if its author may no longer invite', async () => {
+      await invite('member', { email: 'Dana@example.com' });
+      await invite('orphan', { createdBy: 'user:user_gone' });
+      await invite('above', { role: 'owner' });
+
+      expect(await found()).toEqual([]);
+    });
   });
 
   test('is what people who left had created, for each of them', async () => {

@@ -2,6 +2,7 @@ import { expect, onTestFinished, test } from 'vitest';
 
 import { insertAuditEvent } from '#server/db/audit';
 import { insertGroup } from '#server/db/groups';
+import { insertInvitation } from '#server/db/invitations';
 import { insertKey } from '#server/db/keys';
 import { setServerAccess } from '#server/db/server-access';
 import { newKey } from '#support/made-records';
@@ -115,6 +116,31 @@ test('needs attention: things are listed with their action, the rest of a kind i
   expect(text).toContain('2 others: Keys and client secrets that expire');
   for (const gone of ['API keys to rotate', 'No failed calls', 'No denied requests'])
     expect(before.text).not.toContain(gone);
+});
+
+test('needs attention: an invitation that expired leads to the page that renews it', async () => {
+  const app = await opened();
+  const { cookie } = await app.browser('user_ada', { organizationId: 'org_acme', role: 'owner' });
+  const { stores, clock } = app.server;
+  await insertInvitation(stores.db, {
+    id: 'invitation_1',
+    organizationId: 'org_acme',
+    role: 'member',
+    groupIds: [],
+    email: 'lee@example.com',
+    note: '',
+    createdBy: 'operator',
+    createdAt: clock.now() - 8 * 86_400,
+    expiresAt: clock.now() - 86_400,
+    tokenHash: 'hash',
+  });
+
+  const { text } = await app.get('/dashboard/acme', cookie);
+  const [, href = ''] = /<a class="button" href="([^"]+)">Renew</.exec(text) ?? [];
+  const page = await app.get(href, cookie);
+
+  expect(text).toContain('The invitation for lee@example.com expired before anyone accepted it');
+  expect(page.text).toMatch(/lee@example\.com[^]*Expired[^]*Renew selected/);
 });
 
 test('denied recently: each entry says whether it was not allowed, a failed sign-in, or had a mistake', async () => {
