@@ -1,6 +1,7 @@
 import type { RefusalCode } from '#gateway/gateway-refusal';
 import type { CallRecord } from '#model/calls';
 import type { SuspensionCode } from '#model/suspension';
+import { ownWordsOf } from './own-failures.ts';
 
 /** Where the cause of a failed call can be removed. */
 export type RemedyPlace =
@@ -27,10 +28,23 @@ export interface Failure {
   readonly place?: RemedyPlace;
 }
 
-/** The probable cause of a failed call, and what to do about it; `undefined` if the call did not fail. */
-export function failureOf(
-  call: Pick<CallRecord, 'end' | 'error' | 'account' | 'person'>,
-): Failure | undefined {
+type FailedCall = Pick<CallRecord, 'end' | 'error' | 'account' | 'person'>;
+
+/**
+ * The probable cause of a failed call, and what to do about it; `undefined` if the call did not fail. It addresses its reader as "you" if
+ * `readerId` is the person who made the call.
+ */
+export function failureOf(call: FailedCall, readerId?: string): Failure | undefined {
+  const failure = causeOf(call);
+  return failure && isOwnCall(call, readerId) ? { ...failure, ...ownWordsOf(call) } : failure;
+}
+
+/** Whether a reader made the call, or an application for them. */
+export function isOwnCall({ person }: Pick<CallRecord, 'person'>, readerId?: string): boolean {
+  return person !== undefined && person.id === readerId;
+}
+
+function causeOf(call: FailedCall): Failure | undefined {
   const { end, error = '' } = call;
   switch (end) {
     case 'ok':

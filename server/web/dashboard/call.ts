@@ -1,4 +1,4 @@
-import { failureOf } from '#activity/sentences';
+import { failureOf, isOwnCall } from '#activity/sentences';
 import { accountWords, endWords } from '#activity/call-words';
 import type { FastifyReply } from 'fastify';
 import type { z } from 'zod';
@@ -39,6 +39,7 @@ import {
   daySeconds,
   endBadge,
   failureSentence,
+  withYou,
 } from './calls.ts';
 import type { DashboardRequest, DashboardVisit, FormHandler, PageHandler } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
@@ -94,22 +95,23 @@ async function sendCall(
   const rounds = await roundsOf(visit, call, ports);
   const parts = await partsOf(visit, call, ports);
   const leaver = await leaverOf(call, ports.db);
+  const show = withYou(visit.person);
   const heading = displayName(call.subject ?? call.method ?? 'Call', 80);
   const data = {
     call,
     heading,
-    sentence: callSentence(call, servers, undefined, devices),
-    failure: failureSentence(call),
-    remedy: failureOf(call)?.remedy,
+    sentence: callSentence(call, servers, show, devices),
+    failure: failureSentence(call, visit.person),
+    remedy: failureOf(call, visit.person.user.id)?.remedy,
     fix: fixOf(visit, call, homes),
     facts: factsOf(visit, call, { homes, isLeaver: leaver !== undefined, devices }),
     rounds:
       rounds.length > 1
-        ? await callTable(visit, rounds, { caption: 'Each round', empty: '' }, ports)
+        ? await callTable(visit, rounds, { caption: 'Each round', empty: '', show }, ports)
         : undefined,
     parts:
       parts.length > 0
-        ? await callTable(visit, parts, { caption: 'The same request', empty: '' }, ports)
+        ? await callTable(visit, parts, { caption: 'The same request', empty: '', show }, ports)
         : undefined,
     pseudonymize:
       leaver && visit.may('owners.manage')
@@ -117,7 +119,7 @@ async function sendCall(
         : undefined,
     notice: queryText(request, 'done') === 'pseudonymize' ? pseudonymDone : undefined,
     audit: visit.may('audit.read') ? await auditTable(visit, call, ports) : undefined,
-    around: aroundOf(organization, call),
+    around: aroundOf(visit, call),
     contents,
     read: (await isAuditor(ports.db, call.organizationId, visit.person.user.id))
       ? callPathOf(organization, call)
@@ -199,7 +201,7 @@ async function auditTable(
   };
 }
 
-function aroundOf(organization: string, call: CallRecord): Link {
+function aroundOf({ organization, person: reader }: DashboardVisit, call: CallRecord): Link {
   const { person, credential, startedAtMs } = call;
   const at = Math.floor(startedAtMs / 1000);
   const query = {
@@ -207,8 +209,9 @@ function aroundOf(organization: string, call: CallRecord): Link {
     from: isoTime(at - aroundSeconds),
     until: isoTime(at + aroundSeconds),
   };
+  const isOwn = isOwnCall(call, reader.user.id);
   return {
-    text: `Other calls of ${callerName(call)} within ten minutes`,
+    text: `${isOwn ? 'Your other calls' : `Other calls of ${callerName(call)}`} within ten minutes`,
     href: activityPath(organization, query),
   };
 }

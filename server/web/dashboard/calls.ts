@@ -1,5 +1,5 @@
 import { asAskedByCaller, asToldToCaller } from '#activity/own-calls';
-import { failureOf } from '#activity/sentences';
+import { failureOf, isOwnCall } from '#activity/sentences';
 import { endWords } from '#activity/call-words';
 import { callsAt, ownCallsOnly } from '#admin/calls';
 import { notFound } from '#admin/refusal';
@@ -122,6 +122,9 @@ export const credentialWords: Readonly<Record<CallRecord['credential']['type'], 
   unknown: 'Credential',
 };
 
+/** Who reads the page. */
+type Reader = Pick<DashboardVisit['person'], 'user'>;
+
 /** The person or the credential that called, as the subject of a sentence. */
 export function callerName({ person, credential }: CallRecord): string {
   if (person) return words(person.name || person.id);
@@ -136,14 +139,13 @@ export function endBadge({ end }: Pick<CallRecord, 'end'>): Badge {
   return { text: endWords[end], tone };
 }
 
-/** Why a call failed, in one sentence; `undefined` if it did not. */
-export function failureSentence(call: CallRecord): string | undefined {
-  const failure = failureOf(call);
+/** Why a call failed, in one sentence for this reader; `undefined` if it did not. */
+export function failureSentence(call: CallRecord, { user }: Reader): string | undefined {
+  const failure = failureOf(call, user.id);
   if (!failure) return undefined;
   const verb = call.end === 'refused' ? 'was refused' : 'failed';
-  const whose = call.person
-    ? `The call of ${callerName(call)}`
-    : `The call with the ${callerName(call)}`;
+  const ofPerson = isOwnCall(call, user.id) ? 'Your call' : `The call of ${callerName(call)}`;
+  const whose = call.person ? ofPerson : `The call with the ${callerName(call)}`;
   return `${whose} ${verb} because ${displayName(failure.because, longestReason)}.`;
 }
 
@@ -165,12 +167,20 @@ export type ShowValue = (text: string, query: ActivityQuery) => Html;
 
 const plainValue: ShowValue = (text) => html`<strong dir="auto">${text}</strong>`;
 
+/** Shows the reader as "You", for a page about one call. Lists of the calls of many people name the reader, too. */
+export function withYou({ user }: Reader): ShowValue {
+  return (text, value) =>
+    value.person === user.id && value.device === undefined
+      ? html`<strong>You</strong>`
+      : plainValue(text, value);
+}
+
 /** What happened, in words: who used what of which server, and with which application. */
 export function callSentence(
   call: CallRecord,
   titles: ReadonlyMap<string, string>,
-  show: ShowValue = plainValue,
-  devices: ReadonlyMap<string, string> = new Map(),
+  show: ShowValue,
+  devices: ReadonlyMap<string, string>,
 ): Html {
   const { person, credential, application, subject, endpoint, target, method, end } = call;
   const who = person
@@ -217,9 +227,9 @@ interface CallTable {
 
 /** Calls as a table, each with a link to its page. */
 export async function callTable(
-  { organization }: Pick<DashboardVisit, 'organization'>,
+  { organization, person: reader }: Pick<DashboardVisit, 'organization' | 'person'>,
   calls: readonly CallRecord[],
-  { caption, empty, show, hasRemedies = false }: CallTable,
+  { caption, empty, show = plainValue, hasRemedies = false }: CallTable,
   { db, clock }: Pick<DashboardPorts, 'db' | 'clock'>,
 ): Promise<Table> {
   const names = calls.flatMap(({ target, endpoint }) => [target.name, endpoint.name]);
@@ -237,7 +247,7 @@ export async function callTable(
       cells: [
         {
           kind: 'sentence',
-          sentence: html`${callSentence(call, titles, show, devices)} ${badge(endBadge(call))}${repeated(call)}${reasonLine(call, hasRemedies)}`,
+          sentence: html`${callSentence(call, titles, show, devices)} ${badge(endBadge(call))}${repeated(call)}${reasonLine(call, reader, hasRemedies)}`,
           badges: [],
           facts: [],
         },
@@ -258,10 +268,12 @@ function repeated({ times }: CallRecord): Html | undefined {
   return times > 1 ? html` ${badge({ text: `${times} times`, tone: 'plain' })}` : undefined;
 }
 
-function reasonLine(call: CallRecord, hasRemedy: boolean): Html | undefined {
-  const failure = failureOf(call);
+function reasonLine(call: CallRecord, reader: Reader, hasRemedy: boolean): Html | undefined {
+  const failure = failureOf(call, reader.user.id);
   if (!failure) return undefined;
-  if (hasRemedy) return html`<p class="note">${failureSentence(call)} ${failure.remedy}</p>`;
+  if (hasRemedy) {
+    return html`<p class="note">${failureSentence(call, reader)} ${failure.remedy}</p>`;
+  }
   const because = displayName(failure.because, longestReason);
   return html`<p class="note">${because.charAt(0).toUpperCase()}${because.slice(1)}.</p>`;
 }

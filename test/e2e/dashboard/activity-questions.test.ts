@@ -98,7 +98,7 @@ const answers: readonly Answer[] = [
     question: 'What else happened around a failed call?',
     async find(page, click) {
       await click(page.getByRole('row', { name: email }).getByRole('link', { name: /^View/ }));
-      await click(link(page, /^Other calls of dana/));
+      await click(link(page, /^Your other calls/));
     },
     says: ['dana@example.com used query of library', 'Time'],
   },

@@ -141,3 +141,56 @@ test('failure of a call: an upstream that fails with shared headers leads to its
   expect(failure?.place).toBe('upstream');
   expect(of('upstream_error', 'upstream_failed')?.place).toBe('settings');
 });
+
+test.each([
+  ['refused', 'not_connected', 'none', /^you have not connected your account /, /^Open the page/],
+  ['refused', 'key_missing', 'none', /^you have not entered your key /, /^Open the page/],
+  ['refused', 'closed_tool', 'none', /not open to you,/, /one of your groups/],
+  ['refused', 'closed_prompt', 'none', /not open to you,/, /one of your groups/],
+  ['refused', 'closed_resource', 'none', /not open to you,/, /one of your groups/],
+  ['upstream_error', 'key_refused', 'person_key', /refused your key$/, /^Enter a new key/],
+  [
+    'upstream_error',
+    'upstream_refused_credentials',
+    'person_key',
+    /refused your key$/,
+    /^Enter a new key/,
+  ],
+  ['upstream_error', 'upstream_token', 'person_account', /refused your account$/, /^Connect it/],
+  ['protocol_error', '-32042', 'none', /wants you to open a page/, /^Open the page/],
+] as const)(
+  'failure of a call: %s %s with the account %s is explained to the person who called as "you"',
+  (end, error, account, because, remedy) => {
+    const call = { end, error, account, person: { id: 'user_dana', name: 'dana@example.com' } };
+    const own = failureOf(call, 'user_dana');
+    const other = failureOf(call, 'user_lee');
+
+    expect(own?.because).toMatch(because);
+    expect(own?.remedy).toMatch(remedy);
+    expect(own?.place).toBe(other?.place);
+    expect(other?.because).not.toMatch(/\byour?\b/);
+    expect(other).toEqual(failureOf(call));
+  },
+);
+
+test('failure of a call: what concerns no person reads the same to everyone', () => {
+  const person = { id: 'user_dana', name: 'dana@example.com' };
+  const shared = { end: 'upstream_error', account: 'fixed_headers', person } as const;
+  const call = { ...shared, error: 'upstream_refused_credentials' };
+
+  expect(failureOf(call, 'user_dana')).toEqual(failureOf(call));
+  expect(failureOf({ ...call, person: undefined })?.because).toContain('shared key');
+});
+
+test('failure of a call: no explanation speaks to the person who called of "the person"', () => {
+  const person = { id: 'user_dana', name: '' };
+  const codes = ['not_connected', 'key_missing', 'key_refused', 'upstream_token', 'upstream_scope'];
+  const said = codes.flatMap((error) =>
+    (['person_key', 'person_account', 'oauth_account'] as const).flatMap((account) => {
+      const failure = failureOf({ end: 'refused', error, account, person }, 'user_dana');
+      return [failure?.because, failure?.remedy];
+    }),
+  );
+
+  expect(said.filter((text) => text === undefined || /the person/i.test(text))).toEqual([]);
+});

@@ -376,6 +376,30 @@ test('a call: its page has every fact, the cause with its remedy, and links to w
   expect(sentencesOf(near.text)).toHaveLength(1);
 });
 
+test('a call: to the person who made it, its page says "you", and to others who that was', async () => {
+  const { app, cookie, look } = await recorded('member', [
+    { userId: 'user_dora', end: 'upstream_error', error: 'key_refused', account: 'person_key' },
+  ]);
+  const admin = await app.browser('user_ada', { organizationId: 'org_acme', role: 'admin' });
+  const [call] = await callIds(app);
+  const path = `/dashboard/acme/activity/${call?.id}`;
+
+  const list = await look();
+  const own = await app.get(path, cookie);
+  const other = await app.get(path, admin.cookie);
+
+  expect(sentencesOf(list.text)).toEqual([
+    'You tried to use search of sales with client_claude Server error The upstream refused your key.',
+  ]);
+  expect(own.text).toContain('<p><strong>You</strong> tried to use');
+  expect(own.text).toContain('Your call failed because the upstream refused your key. Enter a new');
+  expect(own.text).toContain('>Your other calls within ten minutes<');
+  expect(other.text).toContain(
+    'The call of user_dora@example.com failed because the upstream refused the key of user_dora@example.com. The person enters',
+  );
+  expect(other.text).toContain('>Other calls of user_dora@example.com within ten minutes<');
+});
+
 test('a call: all rounds of a call that needed input are on its page', async () => {
   const { app, cookie } = await recorded('admin', [
     { callId: 'call_1', userId: 'user_dora' },
