@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { openAccessRequests } from '#db/access-requests';
 import {
   type AttentionSpan,
+  type FailingServer,
   listAgentsAway,
   listEndedAccounts,
   listExpiredInvitations,
@@ -15,12 +16,14 @@ import {
   listUndeliverable,
 } from '#db/attention';
 import { countWaitingDefinitions } from '#db/definitions';
+import { searchCalls, watermarkAt } from '#db/find-calls';
 import { countMails, findMailServer } from '#db/mail';
 import type { Organization } from '#db/organizations';
 import { listScimTokens } from '#db/scim-tokens';
 import type { Db } from '#db/transaction';
 import type { EpochSeconds } from '#model/clock';
 import type { Role } from '#model/roles';
+import { callsAt } from './calls.ts';
 import { type Command, listCommand } from './command.ts';
 import { fields } from './fields.ts';
 import { mayDo, organizationOperation, type Operation, type Permission } from './operation.ts';
@@ -77,13 +80,22 @@ export const attentionKinds = {
     tone: 'bad',
     needs: 'activity.read',
     async find(db, span) {
-      const found = await listFailingServers(db, span);
-      return found.map(({ id, name, title, calls, failed }) => ({
-        subject: id,
-        text: `${failed} of ${counted(calls, 'call')} to ${title || name} failed in the last hour`,
-        at: null,
-        action: { text: 'View calls', path: `/activity?endpoint=${id}&outcome=failed` },
-      }));
+      const findings: Finding[] = [];
+      for (const server of await listFailingServers(db, span)) {
+        const { id, name, title, counted: what, total, failed } = server;
+        const isRecorded = what === 'calls' && (await hasRecordedFailure(db, server, span));
+        const from = new Date(server.since * 1000).toISOString().replace('.000Z', 'Z');
+        const calls = `/activity?endpoint=${id}&outcome=failed&from=${from}`;
+        findings.push({
+          subject: id,
+          text: `${failed} of ${counted(total, what === 'calls' ? 'call' : 'request')} to ${title || name} failed in the last hour`,
+          at: null,
+          action: isRecorded
+            ? { text: 'View calls', path: calls }
+            : { text: 'View usage', path: `/usage?range=1h&by=method&server=${id}` },
+        });
+      }
+      return findings;
     },
   },
   'agent-away': {
@@ -323,6 +335,23 @@ export type AttentionKindName = keyof typeof attentionKinds;
 /** The names of all kinds, in their order. */
 // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the keys of a constant
 export const attentionKindNames = Object.keys(attentionKinds) as readonly AttentionKindName[];
+
+/** Whether Activity has failed calls of a server: the operator may want no record of calls. */
+async function hasRecordedFailure(
+  db: Db,
+  { id, since }: Pick<FailingServer, 'id' | 'since'>,
+  { organizationId, now }: AttentionSpan,
+): Promise<boolean> {
+  const at = await callsAt({ endpoint: id }, db);
+  const { calls } = await searchCalls(db, {
+    organizationId,
+    filter: { ...at, end: 'failed', fromMs: since * 1000 },
+    limit: 1,
+    watermarkMs: watermarkAt(now),
+    budgetMs: 200,
+  });
+  return calls.length > 0;
+}
 
 function counted(count: number, one: string, several = `${one}s`): string {
   return `${count} ${count === 1 ? one : several}`;

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 
+import { recordedMethods } from '#model/calls';
 import type { EpochSeconds } from '#model/clock';
 import type { Role } from '#model/roles';
 import { isAuthorEntitled } from './invitations.ts';
@@ -23,25 +24,53 @@ interface Named {
   readonly title: string;
 }
 
+/** A server of which many calls or requests failed in the last hour. */
+export interface FailingServer extends Named {
+  /** The time from which on they are counted. */
+  readonly since: EpochSeconds;
+  /** `calls`: those with a method that is recorded; `requests`: all, lists included. */
+  readonly counted: 'calls' | 'requests';
+  readonly total: number;
+  readonly failed: number;
+}
+
 const failingSeconds = 3600;
+const minuteSeconds = 60;
 const fewestFailed = 3;
 
-/** Servers of which at least a quarter of the calls of the last hour failed, and at least three. Refusals are the caller's failures. */
+/**
+ * Servers of which at least a quarter of the calls of the last hour failed, and at least three; or else of all requests. Refusals are the
+ * caller's failures.
+ */
 export async function listFailingServers(
   db: Db,
   { organizationId, now, limit }: AttentionSpan,
-): Promise<(Named & { readonly calls: number; readonly failed: number })[]> {
-  const { rows } = await sql<Named & { calls: number | string; failed: number | string }>`select
-      e.id, e.name, e.title, sum(u.calls - u.refused) as calls, sum(u.tool_errors + u.upstream_errors) as failed
-    from usage_rollup u join endpoint e on e.id = u.endpoint_id
-    where u.organization_id = ${organizationId} and u.kind = 'server' and u.period = 'minute'
-      and u.at > ${now - failingSeconds} and u.at <= ${now} and e.disabled_at is null
-    group by e.id, e.name, e.title
-    having sum(u.tool_errors + u.upstream_errors) >= ${fewestFailed}
-      and 4 * sum(u.tool_errors + u.upstream_errors) >= sum(u.calls - u.refused)
-    order by failed desc, e.name limit ${limit}`.execute(db);
-  return rows.map(({ id, name, title, calls, failed }) => {
-    return { id, name, title, calls: Number(calls), failed: Number(failed) };
+): Promise<FailingServer[]> {
+  const since = now - (now % minuteSeconds) - failingSeconds + minuteSeconds;
+  const isCall = sql`subject in (${sql.join([...recordedMethods])})`;
+  const { rows } = await sql<
+    Named & Record<'calls' | 'failed_calls' | 'requests' | 'failed_requests', number | string>
+  >`select e.id, e.name, e.title, s.calls, s.failed_calls, s.requests, s.failed_requests
+    from (
+      select endpoint_id, sum(calls - refused) as requests, sum(tool_errors + upstream_errors) as failed_requests,
+        sum(case when ${isCall} then calls - refused else 0 end) as calls,
+        sum(case when ${isCall} then tool_errors + upstream_errors else 0 end) as failed_calls
+      from usage_rollup
+      where organization_id = ${organizationId} and kind = 'method' and period = 'minute' and at >= ${since} and at <= ${now}
+      group by endpoint_id
+    ) s join endpoint e on e.id = s.endpoint_id
+    where e.disabled_at is null and (
+      (s.failed_calls >= ${fewestFailed} and 4 * s.failed_calls >= s.calls)
+      or (s.failed_requests >= ${fewestFailed} and 4 * s.failed_requests >= s.requests))
+    order by s.failed_calls desc, s.failed_requests desc, e.name limit ${limit}`.execute(db);
+  return rows.map((row) => {
+    const { id, name, title } = row;
+    const [calls, failedCalls] = [Number(row.calls), Number(row.failed_calls)];
+    const ofCalls = { counted: 'calls', total: calls, failed: failedCalls } as const;
+    const [requests, failedRequests] = [Number(row.requests), Number(row.failed_requests)];
+    const ofRequests = { counted: 'requests', total: requests, failed: failedRequests } as const;
+    const isOfCalls = failedCalls >= fewestFailed && 4 * failedCalls >= calls;
+    return Object.assign({ id, name, title, since }, isOfCalls ? ofCalls : ofRequests);
   });
 }
 

@@ -1,4 +1,5 @@
 import type { Envelope } from 'latchkey-mcp/message';
+import { recordedMethods } from '#model/calls';
 
 /**
  * Whether a message is a request whose answer has an end. A message that was refused unread counts as one, because most
@@ -8,15 +9,6 @@ export function isCall(envelope: Envelope | undefined): boolean {
   if (!envelope) return true;
   return envelope.kind === 'request' && envelope.method !== 'subscriptions/listen';
 }
-
-/** The methods of requests that are always recorded. */
-export const recordedMethods: ReadonlySet<string> = new Set([
-  'tools/call',
-  'resources/read',
-  'prompts/get',
-  'tasks/result',
-  'tasks/cancel',
-]);
 
 /** The methods of requests that a collection passes on to one of its members. */
 export const passedMethods: ReadonlySet<string> = new Set([...recordedMethods, 'tasks/get']);

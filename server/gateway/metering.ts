@@ -10,12 +10,13 @@ import {
   type CallEnd,
   type CallRecord,
   type EndedCall,
+  recordedMethods,
   type UpstreamAccount,
 } from '#model/calls';
 import type { Target } from '#model/endpoints';
 import type { Admission } from './admission.ts';
 import type { Announcing, ApplicationCaller, Applications, ReadMessage } from './applications.ts';
-import { isCall, methodsWithContents, passedMethods, recordedMethods } from './call-methods.ts';
+import { isCall, methodsWithContents, passedMethods } from './call-methods.ts';
 import { answeredError, CallSpan, refusedError, type SpanError } from './call-span.ts';
 import {
   type GatewayRefusal,

@@ -20,6 +20,15 @@ export const callEnds = [
  */
 export type CallEnd = (typeof callEnds)[number];
 
+/** The methods of requests that are always recorded, unless the operator wants no record. */
+export const recordedMethods: ReadonlySet<string> = new Set([
+  'tools/call',
+  'resources/read',
+  'prompts/get',
+  'tasks/result',
+  'tasks/cancel',
+]);
+
 /** How many days the calls of an organization are kept. */
 export const callRetentionDays = { least: 1, most: 3650, default: 90 } as const;
 

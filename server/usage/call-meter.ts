@@ -7,6 +7,7 @@ import {
   type TargetSubject,
   untimed,
 } from '#model/call-counts';
+import { recordedMethods } from '#model/calls';
 import type { NamedKind } from '#db/rollups';
 import type { Clock, EpochSeconds } from '#model/clock';
 import type { MeteredCall } from '#gateway/metering';
@@ -119,7 +120,9 @@ export class CallMeter {
     }
     if (method === undefined) return found;
     const isAnswered = outcome === 'ok' || isAbsentList(call);
-    find('method', this.#names.subjectFor(targetId, 'method', method, isAnswered));
+    // What Activity records is counted by name even if it always failed: what needs attention compares the two.
+    const isNamed = isAnswered || recordedMethods.has(method);
+    find('method', this.#names.subjectFor(targetId, 'method', method, isNamed));
     if (tool === undefined) return found;
     const subject = this.#names.subjectFor(targetId, 'tool', tool, isAnswered);
     const isUnproved = subject === otherNames && !isAnswered && this.#mayProve(targetId, tool);
@@ -246,8 +249,8 @@ export const otherNames = '(other)';
 
 /**
  * Decides which names of tools, methods and applications get rows of their own. Names come from callers, who can send anything, so
- * that of a tool or method is accepted only after its MCP server has answered it successfully or listed it, and at most a hundred of
- * each kind per target. The names of the target that was called longest ago are forgotten first.
+ * that of a tool or method is accepted only after its MCP server has answered it successfully or listed it, unless Activity records the
+ * method, and at most a hundred of each kind per target. The names of the target that was called longest ago are forgotten first.
  */
 export class CountedNames {
   readonly #known = new LimitedMap<string, Set<string>>(maxGroups);

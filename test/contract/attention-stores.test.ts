@@ -13,12 +13,17 @@ import { insertKey, revokeKey } from '#server/db/keys';
 import { replaceMailServer } from '#server/db/mail';
 import { insertUser, removeMember } from '#server/db/people';
 import { recordCalls } from '#server/db/rollups';
+import { recordCalls as recordActivity } from '#support/made-calls';
 import { onEachDatabase, type TestDatabase } from '#support/databases';
 import { madeAt, makeServer, newClient, newKey } from '#support/made-records';
 
 const daySeconds = 86_400;
 const now = madeAt + 60;
 const org = { id: 'org_acme', name: 'acme' };
+const isoMinute = (at: number) => {
+  const minute = new Date((at - (at % 60)) * 1000);
+  return minute.toISOString().replace('.000Z', 'Z');
+};
 const dana = { id: 'user_dana', email: 'dana@example.com', createdAt: madeAt };
 
 await onEachDatabase('what needs attention', ({ open }) => {
@@ -36,11 +41,11 @@ await onEachDatabase('what needs attention', ({ open }) => {
     (
       await findAttention(database.db, org, attentionKindNames, { now: at, limit: mostOfAKind })
     ).map(({ kind, text, action }) => `${kind}: ${text} → ${action.path}`);
-  const tally = (serverId: string, counts: object) => ({
+  const tally = (serverId: string, counts: object, method = 'tools/call') => ({
     serverId,
     targetId: serverId.replace('srv', 'target'),
-    kind: 'server' as const,
-    subject: serverId,
+    kind: 'method' as const,
+    subject: method,
     at: now,
     bucket: 1,
     calls: 0,
@@ -49,23 +54,70 @@ await onEachDatabase('what needs attention', ({ open }) => {
     upstreamErrors: 0,
     ...counts,
   });
+  /** Records that one call failed, at this time. */
+  const recordFailure = (serverId: string, at = now - 10) =>
+    recordActivity(database.db, at * 1000, [
+      {
+        endpoint: { id: serverId, organization: 'acme', name: serverId.replace('srv_', '') },
+        target: {
+          id: serverId.replace('srv', 'target'),
+          name: serverId.replace('srv_', ''),
+        },
+        end: 'upstream_error',
+      },
+    ]);
 
   test('is nothing in a new organization', async () => {
     expect(await found()).toEqual([]);
   });
 
-  test('is a server of whose calls a quarter failed in the last hour, without refused ones', async () => {
+  test('is a server of whose calls a quarter failed in the last hour, without refused ones, with the recorded calls', async () => {
     await makeServer(database, 'well');
     await recordCalls(database.db, [
-      tally('srv_sales', { calls: 20, refused: 8, toolErrors: 1, upstreamErrors: 2 }),
+      tally('srv_sales', { calls: 15, refused: 8, toolErrors: 1 }),
+      tally('srv_sales', { calls: 5, upstreamErrors: 2 }, 'resources/read'),
       tally('srv_well', { calls: 13, upstreamErrors: 3 }),
       tally('srv_theirs', { calls: 9, upstreamErrors: 9 }),
     ]);
+    await recordFailure('srv_sales');
 
     expect(await found()).toEqual([
-      'server-failing: 3 of 12 calls to sales failed in the last hour → /activity?endpoint=srv_sales&outcome=failed',
+      `server-failing: 3 of 12 calls to sales failed in the last hour → /activity?endpoint=srv_sales&outcome=failed&from=${isoMinute(now - 3540)}`,
     ]);
     expect(await found(now + 3700)).toEqual([]);
+  });
+
+  test('is a server of whose calls a quarter failed, however many lists it answered', async () => {
+    await recordCalls(database.db, [
+      tally('srv_sales', { calls: 9, upstreamErrors: 3 }),
+      tally('srv_sales', { calls: 500 }, 'tools/list'),
+    ]);
+    await recordFailure('srv_sales');
+
+    expect(await found()).toEqual([
+      expect.stringMatching(/^server-failing: 3 of 9 calls to sales .* → \/activity\?/),
+    ]);
+  });
+
+  test('is a server of whose requests a quarter failed, with its usage, because lists are not recorded', async () => {
+    await recordCalls(database.db, [
+      tally('srv_sales', { calls: 2, toolErrors: 1 }),
+      tally('srv_sales', { calls: 8, upstreamErrors: 4 }, 'tools/list'),
+    ]);
+    await recordFailure('srv_sales');
+
+    expect(await found()).toEqual([
+      'server-failing: 5 of 10 requests to sales failed in the last hour → /usage?range=1h&by=method&server=srv_sales',
+    ]);
+  });
+
+  test('is a server whose calls failed, with its usage, if no failed call was recorded in that hour', async () => {
+    await recordCalls(database.db, [tally('srv_sales', { calls: 9, upstreamErrors: 3 })]);
+    await recordFailure('srv_sales', now - 4000);
+
+    expect(await found()).toEqual([
+      'server-failing: 3 of 9 calls to sales failed in the last hour → /usage?range=1h&by=method&server=srv_sales',
+    ]);
   });
 
   test('is an agent that a server needs, while it is not connected', async () => {

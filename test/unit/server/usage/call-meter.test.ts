@@ -84,7 +84,24 @@ test('a list that the server does not have is counted, but is no error', async (
     written()
       .filter((one) => /^(method|server)/.test(one))
       .toSorted(),
-  ).toEqual(['method (other) 1 1 0 0', 'method prompts/list 2 1 0 0', 'server srv_sales 3 2 0 0']);
+  ).toEqual([
+    'method prompts/get 1 1 0 0',
+    'method prompts/list 2 1 0 0',
+    'server srv_sales 3 2 0 0',
+  ]);
+});
+
+test('a call that Activity records is counted by its method although it always failed, other requests are not', async () => {
+  const unanswered = { tool: undefined, outcome: 'upstream-error' } as const;
+  for (const method of ['resources/read', 'tools/list', 'made-up'])
+    meter.note(call({ ...unanswered, method }));
+  await meter.flush();
+
+  expect(
+    written()
+      .filter((one) => one.startsWith('method'))
+      .toSorted(),
+  ).toEqual(['method (other) 2 0 0 2', 'method resources/read 1 0 0 1']);
 });
 
 test('calls are counted for server, credential, method and tool, and written every five seconds', async () => {

@@ -4,7 +4,9 @@ import { insertAuditEvent } from '#server/db/audit';
 import { insertGroup } from '#server/db/groups';
 import { insertInvitation } from '#server/db/invitations';
 import { insertKey } from '#server/db/keys';
+import { recordCalls } from '#server/db/rollups';
 import { setServerAccess } from '#server/db/server-access';
+import { recordCalls as recordActivity } from '#support/made-calls';
 import { newKey } from '#support/made-records';
 import { pageApp } from '#support/page-app';
 
@@ -142,6 +144,51 @@ test('needs attention: an invitation that expired leads to the page that renews 
   expect(text).toContain('The invitation for lee@example.com expired before anyone accepted it');
   expect(page.text).toMatch(/lee@example\.com[^]*Expired[^]*Renew selected/);
 });
+
+test.each([
+  {
+    method: 'tools/call',
+    link: 'View calls',
+    says: '3 of 4 calls to sales failed in the last hour',
+    shows: /tried to use[^]*search[^]*Server error/,
+  },
+  {
+    method: 'tools/list',
+    link: 'View usage',
+    says: '3 of 4 requests to sales failed in the last hour',
+    shows: /4 calls of MCP methods, 75% errors[^]*tools\/list/,
+  },
+])(
+  'needs attention: when $method fails, $link leads to what failed',
+  async ({ method, link, says, shows }) => {
+    const app = await opened();
+    const { cookie } = await app.browser('user_ada', { organizationId: 'org_acme', role: 'owner' });
+    const { stores, clock } = app.server;
+    const now = clock.now();
+    const server = { serverId: 'srv_sales', targetId: 'target_sales' };
+    const counts = { calls: 4, toolErrors: 0, refused: 0, upstreamErrors: 3 };
+    await recordCalls(stores.db, [
+      { ...server, ...counts, kind: 'server', subject: 'srv_sales', at: now, bucket: 1 },
+      { ...server, ...counts, kind: 'method', subject: method, at: now, bucket: 1 },
+    ]);
+    // As the server does, it records calls and no lists.
+    const isRecorded = method === 'tools/call';
+    const endpoint = { id: 'srv_sales', organization: 'acme', name: 'sales' };
+    const target = { id: 'target_sales', name: 'sales' };
+    await recordActivity(
+      stores.db,
+      (now - 60) * 1000,
+      isRecorded ? [{ endpoint, target, method, end: 'upstream_error' }] : [],
+    );
+
+    const { text } = await app.get('/dashboard/acme', cookie);
+    const [, href = ''] = new RegExp(`<a class="button" href="([^"]+)">${link}<`).exec(text) ?? [];
+    const page = await app.get(href.replaceAll('&amp;', '&'), cookie);
+
+    expect(text).toContain(says);
+    expect(page.text).toMatch(shows);
+  },
+);
 
 test('denied recently: each entry says whether it was not allowed, a failed sign-in, or had a mistake', async () => {
   const app = await opened();
