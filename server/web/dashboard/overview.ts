@@ -368,7 +368,7 @@ ${
 ${
   folded.length > 0 &&
   html`<li class="folded"><details>
-<summary>${folded.length}${more.includes(kind) && ' or more'} others: ${attentionKind(kind).label}</summary>
+<summary>${foldedWords(folded.length, more.includes(kind))}: ${attentionKind(kind).label}</summary>
 <ul class="rows">${folded.map((one) => attentionRow(one, now))}</ul>
 </details></li>`
 }`;
@@ -376,6 +376,11 @@ ${
 }
 ${notices && html`<p><a href="${notices}">Choose notices by e-mail</a></p>`}
 </section>`;
+}
+
+function foldedWords(count: number, isMore: boolean): string {
+  if (isMore) return `${count} or more others`;
+  return count === 1 ? '1 other' : `${count} others`;
 }
 
 function attentionRow(

@@ -100,14 +100,18 @@ test('needs attention: things are listed with their action, the rest of a kind i
   const before = await app.get('/dashboard/acme', cookie);
   const expiresAt = clock.now() + 86_400;
   const createdAt = clock.now();
-  await Promise.all(
-    ['a', 'b', 'c', 'd', 'e'].map((name) =>
-      insertKey(
-        stores.db,
-        newKey({ id: `key_${name}`, hash: name, name: `<b>${name}`, createdAt, expiresAt }),
+  const insertKeys = (...names: readonly string[]) =>
+    Promise.all(
+      names.map((name) =>
+        insertKey(
+          stores.db,
+          newKey({ id: `key_${name}`, hash: name, name: `<b>${name}`, createdAt, expiresAt }),
+        ),
       ),
-    ),
-  );
+    );
+  await insertKeys('a', 'b', 'c', 'd');
+  const withOne = await app.get('/dashboard/acme', cookie);
+  await insertKeys('e');
 
   const { text } = await app.get('/dashboard/acme', cookie);
 
@@ -115,6 +119,7 @@ test('needs attention: things are listed with their action, the rest of a kind i
   expect(text).not.toContain('Nothing needs attention.');
   expect(text).toContain('The API key &lt;b&gt;a of sales expires');
   expect(text).toContain('href="/dashboard/acme/servers/sales/keys/key_a/rotate"');
+  expect(withOne.text).toContain('1 other: Keys and client secrets that expire');
   expect(text).toContain('2 others: Keys and client secrets that expire');
   for (const gone of ['API keys to rotate', 'No failed calls', 'No denied requests'])
     expect(before.text).not.toContain(gone);
