@@ -108,7 +108,7 @@ async function overviewFacts(visit: DashboardVisit, ports: DashboardPorts) {
     isConnected: calls > 0 || (await hasGrants(ports.db, found.id)),
     hasPeople: people.items.length > 1 || invited.items.length > 0,
     usage: reading.servers,
-    refusals: may('audit.read') ? await readRefusals(found, ports) : undefined,
+    refusals: may('audit.read') ? await readRefusals(organization, ports) : undefined,
     auditors: may('owners.manage') ? await readAuditors(organization, ports) : undefined,
     attention: await perform(attentionList),
   };

@@ -1,18 +1,13 @@
-import { mayDo, type OrganizationOperation, type Permission } from '#admin/operation';
-import { operations } from '#admin/operations';
 import { listAuditEvents, type AuditEvent } from '#db/audit';
-import { findMember } from '#db/people';
-import type { Organization } from '#db/organizations';
 import type { EpochSeconds } from '#model/clock';
-import type { Role } from '#model/roles';
 import { html, type Html } from '#web/html';
 import { type Badge, dashboardPath } from '#web/layout';
 import { dataTable, type Table, timeCell } from '#web/tables';
 import { auditSentencesOf } from './audit.ts';
 import type { DashboardPorts } from './ports.ts';
 
-// Requests that were denied lately, as the overview shows them. An entry of the audit log has no reason, so what is said of it follows from
-// who acted.
+// Requests that were denied lately, as the overview shows them. An entry of the audit log records why only in its action and target: what the
+// actor may do today can differ from what they could do then.
 
 /** A denied request. */
 interface RefusedEvent {
@@ -24,52 +19,48 @@ interface RefusedEvent {
 const mostShown = 5;
 
 const badges = {
-  forbidden: { text: 'Not allowed', tone: 'bad' },
   signIn: { text: 'Sign-in failed', tone: 'care' },
+  role: { text: 'Not allowed', tone: 'bad' },
   impossible: { text: 'Not possible', tone: 'plain' },
+  other: { text: 'Denied', tone: 'bad' },
 } as const satisfies Readonly<Record<string, Badge>>;
 
-const permissions = new Map<string, Permission>(
-  operations
-    .filter((one): one is OrganizationOperation => one.within === 'organization')
-    // A role alone does not open what is for auditors.
-    .filter(({ isForAuditors }) => isForAuditors !== true)
-    .map(({ name, permission }) => [name, permission]),
-);
+/** What a badge means, for those that need it. */
+const meanings: readonly (readonly [badge: Badge, meaning: string])[] = [
+  [badges.role, 'the role of the person did not permit it at that time.'],
+  [
+    badges.impossible,
+    'the operator may do everything, so the request had a mistake, such as a mistyped or taken name, or broke a rule.',
+  ],
+  [
+    badges.other,
+    'the audit log records no more than the sentence says. Either the role or the credential did not permit it, or the request had a mistake or broke a rule.',
+  ],
+];
 
-/** What a refusal was about. `role` is that of the person who acted, if they are a member. */
-export function refusalBadge(
-  { actor, action }: Pick<AuditEvent, 'actor' | 'action'>,
-  role: Role | undefined,
-): Badge {
+/** What is recorded of the reason of a refusal. */
+export function refusalBadge({
+  actor,
+  action,
+  target,
+}: Pick<AuditEvent, 'actor' | 'action' | 'target'>): Badge {
   if (action.startsWith('sign-in')) return badges.signIn;
-  const permission = permissions.get(action);
-  const isEntitled =
-    actor === 'operator' ||
-    (permission !== undefined && role !== undefined && mayDo(role, permission));
-  return isEntitled ? badges.impossible : badges.forbidden;
+  // The route of a page that a role does not open. A forged form has one, too.
+  if (target?.startsWith('/dashboard/:') && action !== 'forged-form') return badges.role;
+  return actor === 'operator' ? badges.impossible : badges.other;
 }
 
 /** The last denied requests, newest first. */
 export async function readRefusals(
-  { id, name: organization }: Pick<Organization, 'id' | 'name'>,
+  organization: string,
   { db }: Pick<DashboardPorts, 'db'>,
 ): Promise<RefusedEvent[]> {
-  const wanted = { organization, outcome: 'refused', limit: mostShown } as const;
-  const found = await listAuditEvents(db, wanted);
-  const events = found.map(({ at, actor, action, target = null, outcome }) => {
-    return { at, actor, action, target, outcome };
-  });
+  const events = await listAuditEvents(db, { organization, outcome: 'refused', limit: mostShown });
   const sentenceOf = await auditSentencesOf(organization, events, db);
-  const roles = new Map<string, Role | undefined>();
-  for (const actor of new Set(events.map((event) => event.actor))) {
-    const userId = /^user:(.+)$/.exec(actor)?.[1];
-    if (userId !== undefined) roles.set(actor, (await findMember(db, id, userId))?.role);
-  }
   return events.map((event) => ({
     at: event.at,
     sentence: sentenceOf(event),
-    badge: refusalBadge(event, roles.get(event.actor)),
+    badge: refusalBadge(event),
   }));
 }
 
@@ -90,10 +81,11 @@ export function refusalSection(
     empty: { text: '' },
     now,
   };
+  const explained = meanings.filter(([badge]) => events.some((event) => event.badge === badge));
   return html`<section class="section" aria-labelledby="refusals-heading">
 <h2 id="refusals-heading">Denied recently</h2>
-<p class="help"><strong>${badges.forbidden.text}</strong>: the role or the credential does not permit it. <strong>${badges.impossible.text}</strong>: permitted in general, but this request had a mistake, such as a mistyped or taken name, or broke a rule.</p>
 ${dataTable(table)}
+${explained.length > 0 && html`<p class="help">${explained.map(([{ text }, meaning]) => html`<strong>${text}</strong>: ${meaning} `)}</p>`}
 <p><a href="${dashboardPath(organization)}/audit?outcome=refused">View all denied requests</a></p>
 </section>`;
 }

@@ -4,6 +4,7 @@ import { insertAuditEvent } from '#server/db/audit';
 import { insertGroup } from '#server/db/groups';
 import { insertInvitation } from '#server/db/invitations';
 import { insertKey } from '#server/db/keys';
+import { changeRole } from '#server/db/people';
 import { recordCalls } from '#server/db/rollups';
 import { setServerAccess } from '#server/db/server-access';
 import { recordCalls as recordActivity } from '#support/made-calls';
@@ -195,36 +196,62 @@ test.each([
   },
 );
 
-test('denied recently: each entry says whether it was not allowed, a failed sign-in, or had a mistake', async () => {
-  const app = await opened();
-  const { cookie } = await app.browser('user_ada', { organizationId: 'org_acme', role: 'owner' });
-  await app.browser('user_vic', { organizationId: 'org_acme', role: 'viewer' });
+async function deniedRecently(
+  app: Awaited<ReturnType<typeof opened>>,
+  cookie: string,
+  refusals: readonly (readonly [actor: string, action: string, target: string])[],
+) {
   const { stores, clock } = app.server;
   const event = { organization: 'acme', address: undefined, requestId: undefined };
-  for (const [actor, action, target] of [
-    ['user:user_vic', 'server.create', 'server:acme/mine'],
-    ['user:user_ada', 'server.create', 'server:acme/taken'],
-    ['operator', 'server.read', 'server:acme/slaes'],
-    ['anonymous', 'sign-in', 'password'],
-    ['user:user_ada', 'call.content', 'call:1'],
-  ] as const) {
+  for (const [actor, action, target] of refusals) {
     const at = clock.now();
     await insertAuditEvent(stores.db, { ...event, at, actor, action, target, outcome: 'refused' });
   }
   const { text } = await app.get('/dashboard/acme', cookie);
-  const section = /<section[^>]*aria-labelledby="refusals-heading">[^]*?<\/section>/.exec(
-    text,
-  )?.[0];
-  const rows = [...(section ?? '').matchAll(/<tr id="row-refusal-[^]*?<\/tr>/g)].map(([row]) =>
+  const [section = ''] =
+    /<section[^>]*aria-labelledby="refusals-heading">[^]*?<\/section>/.exec(text) ?? [];
+  const rows = [...section.matchAll(/<tr id="row-refusal-[^]*?<\/tr>/g)].map(([row]) =>
     row.replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' '),
   );
+  return { section, said: (words: RegExp) => rows.filter((row) => words.test(row)).length };
+}
 
-  const said = (words: RegExp) => rows.filter((row) => words.test(row));
-  expect(rows).toHaveLength(5);
-  expect(said(/user_vic@example\.com tried to create .* Not allowed/)).toHaveLength(1);
-  expect(said(/user_ada@example\.com tried to create .* Not possible/)).toHaveLength(1);
-  expect(said(/slaes.* Not possible/)).toHaveLength(1);
-  expect(said(/tried to sign in Sign-in failed/)).toHaveLength(1);
-  expect(said(/Not allowed/)).toHaveLength(2);
+test('denied recently: each entry says of its reason what is recorded', async () => {
+  const app = await opened();
+  const { cookie } = await app.browser('user_ada', { organizationId: 'org_acme', role: 'owner' });
+  await app.browser('user_vic', { organizationId: 'org_acme', role: 'viewer' });
+
+  const { section, said } = await deniedRecently(app, cookie, [
+    ['user:user_vic', 'people.manage', '/dashboard/:organization/people/invite'],
+    ['user:user_vic', 'server.create', 'server:acme/mine'],
+    ['operator', 'server.read', 'server:acme/slaes'],
+    ['anonymous', 'sign-in', 'password'],
+    ['user:user_ada', 'forged-form', '/dashboard/:organization/new-server'],
+  ]);
+
+  expect(said(/user_vic@example\.com tried to manage people .*Not allowed/)).toBe(1);
+  expect(said(/user_vic@example\.com tried to create .* Denied/)).toBe(1);
+  expect(said(/slaes.* Not possible/)).toBe(1);
+  expect(said(/tried to sign in Sign-in failed/)).toBe(1);
+  expect(said(/a form without a valid CSRF token Denied/)).toBe(1);
   expect(section).toContain('href="/dashboard/acme/audit?outcome=refused"');
+  expect(section).toContain('the audit log records no more');
+});
+
+test('denied recently: a later change of the role does not change what an entry says', async () => {
+  const app = await opened();
+  const { cookie } = await app.browser('user_ada', { organizationId: 'org_acme', role: 'owner' });
+  await app.browser('user_vic', { organizationId: 'org_acme', role: 'viewer' });
+  const { db } = app.server.stores;
+
+  const before = await deniedRecently(app, cookie, [
+    ['user:user_vic', 'people.manage', '/dashboard/:organization/people/invite'],
+    ['user:user_vic', 'server.create', 'server:acme/mine'],
+  ]);
+  await changeRole(db, 'org_acme', 'user_vic', { from: 'viewer', to: 'admin' });
+  const after = await deniedRecently(app, cookie, []);
+
+  for (const { said } of [before, after]) {
+    expect([said(/ Not allowed /), said(/ Denied /), said(/ Not possible /)]).toEqual([1, 1, 0]);
+  }
 });
