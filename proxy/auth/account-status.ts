@@ -62,6 +62,13 @@ export async function accountStatus(
   };
 }
 
+/** Whether requests need no person. `isGranted`: whether the sign-in of a list, if the connection shares it, includes its server. */
+export async function needsNoPerson(account: Account, isGranted: boolean): Promise<boolean> {
+  const { connection, vault, clock } = account;
+  if (!isGranted && (await vault.access())?.renewedBy !== undefined) return false;
+  return (await accountStatus(connection, account, clock.now())).state === 'ready';
+}
+
 /** Whether the provider that vouched for the person before can do so again without them. */
 async function isVouchedFor(
   issuer: string | undefined,

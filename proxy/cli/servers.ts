@@ -20,9 +20,9 @@ export const serversCommand: Command = {
   arity: [0, 1],
   summary: 'list the servers that you may use, and how you use them',
   about: `Asks each Latchkey server that latchkey setup connected, or the one at URL, which of its servers you may use: those in
-use and by which assistants, here and on other computers, those that need your own account or key, those that you can add,
-and those that you can ask for. A server that was withdrawn from you is removed from your assistants; a backup of each file
-is kept.`,
+use and by which assistants, here and on other computers, those that require a sign-in here, those that need your own account
+or key, those that you can add, and those that you can ask for. A server that was withdrawn from you is removed from your
+assistants; a backup of each file is kept.`,
   flags: { json: { doc: 'print one JSON object: {"lists":[{"url":…,"servers":[…]}]}' } },
   options: ['secret-store', 'secret-store-key-file', 'state-dir', 'proxy', 'ca-file'],
   examples: ['latchkey servers', 'latchkey servers https://latchkey.example.com --json'],
@@ -89,6 +89,7 @@ function listLines(lists: readonly ServerListView[]): string[] {
         const { title, description, needs, accountUrl = `${url}/dashboard` } = server;
         return [
           `  ${title.padEnd(width)}  ${stateWords(server)}`,
+          ...remedyOf(server).map((remedy) => `  ${' '.repeat(width)}  hint: ${remedy}`),
           ...(description === '' ? [] : [`  ${' '.repeat(width)}  ${description}`]),
           ...otherUses(server).map((use) => `  ${' '.repeat(width)}  ${use}`),
           ...(needs ? [`  ${' '.repeat(width)}  needs your own ${needs}: ${accountUrl}`] : []),
@@ -127,16 +128,28 @@ function withdrawnLines(one: WithdrawnServer): string[] {
   ];
 }
 
+const requiredWords = { sign_in: 'sign-in required, ', key: 'API key required, ' };
+
 function stateWords(server: ListedServer): string {
-  const { connection = '', assistants } = server;
+  const { connection = '', assistants, requires } = server;
+  const required = requires === undefined ? '' : requiredWords[requires];
   switch (stateOf(server)) {
     case 'in_use':
-      return `in use by ${assistants.join(', ')} (${connection})`;
+      return `${required}in use by ${assistants.join(', ')} (${connection})`;
     case 'connected':
-      return `connected as ${connection}, in no assistant`;
+      return `${required}connected as ${connection}, in no assistant`;
     case 'available':
       return 'available';
   }
+}
+
+function remedyOf({ connection = '', requires, url }: ListedServer): readonly string[] {
+  if (requires === undefined) return [];
+  return [
+    requires === 'key'
+      ? `latchkey add ${connection} ${url} --replace`
+      : `latchkey login ${connection}`,
+  ];
 }
 
 function listsJson(lists: readonly ServerListView[]): string {
@@ -156,6 +169,7 @@ function listsJson(lists: readonly ServerListView[]): string {
         ...(server.scope !== undefined && { scope: server.scope }),
         ...(server.connection !== undefined && { connection: server.connection }),
         assistants: server.assistants,
+        ...(server.requires !== undefined && { requires: server.requires }),
         needs_account: server.needs !== undefined,
         ...(server.accountUrl !== undefined && { account_url: server.accountUrl }),
         uses: server.uses.map(({ assistant, device }) => ({

@@ -259,6 +259,8 @@ export type ServerListView = {
     /** The connection on this computer, and the assistants that start it. */
     connection?: string;
     assistants: readonly string[];
+    /** What the connection lacks: the person has to sign in, or to enter its key. */
+    requires?: 'sign_in' | 'key';
   })[];
   askable: readonly AskableServer[];
   /** Servers that were withdrawn: they are in no assistant any more. */

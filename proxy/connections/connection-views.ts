@@ -39,7 +39,7 @@ export async function connectionViews(
   const { statuses, problems } = await targetStatuses(undefined, ports);
   const views: ConnectionView[] = [];
   const signIns: StoredSignIns = new Map();
-  for (const { status, connection, broken } of statuses) {
+  for (const { status, connection, broken, wasSignedIn = false } of statuses) {
     const running = proxies.filter((proxy) => isFor(proxy, connection));
     // The person signs in to it with the assistant, not with Latchkey.
     if (status.state === 'assistant' && running.length === 0) continue;
@@ -57,7 +57,7 @@ export async function connectionViews(
       ...known(status),
       source: { file: connection.source, own: connection.source === own },
       ...(broken === undefined
-        ? stateOf(status, running)
+        ? stateOf(status, running, wasSignedIn)
         : { state: 'trouble' as const, reason: broken }),
       proxies: running,
       startedBy: await startingAssistants(connection.name, host),
@@ -115,17 +115,20 @@ function known({ name, url, as, issuer, scope, signedInAs, expiresAt, renewable 
   };
 }
 
-/** The state of running proxies overrides the stored one; the worst of them is shown. */
+/** The worst state of running proxies is shown, unless what they need is missing. */
 function stateOf(
   { state, as }: AccountStatus,
   running: readonly RunningProxy[],
+  wasSignedIn: boolean,
 ): Pick<ConnectionView, 'state' | 'reason'> {
   for (const bad of ['needs_sign_in', 'trouble', 'offline'] as const) {
     const found = running.find((proxy) => proxy.state === bad);
     if (found) return { state: bad, ...(found.reason !== undefined && { reason: found.reason }) };
   }
-  // If a server requires no credential, its proxies are ready without a sign-in.
-  if (state === 'ready' || running.some((proxy) => proxy.state === 'ready'))
+  // If a server requires no credential, its proxies are ready without a sign-in. After a sign-in has ended, they say so only at their next
+  // request.
+  const needsNothing = as === 'person' && !wasSignedIn;
+  if (state === 'ready' || (needsNothing && running.some((proxy) => proxy.state === 'ready')))
     return { state: 'ready' };
   const reason = as === 'api_key' ? 'API key not found in the keychain' : 'not signed in';
   return { state: 'needs_sign_in', reason };
@@ -159,7 +162,13 @@ type StatusPorts = {
 };
 
 export type ConnectionStatuses = {
-  statuses: { status: AccountStatus; connection: Connection; broken?: string }[];
+  /** `wasSignedIn`: a person has signed in here before. */
+  statuses: {
+    status: AccountStatus;
+    connection: Connection;
+    broken?: string;
+    wasSignedIn?: boolean;
+  }[];
   problems: { name: string; problem: string }[];
 };
 
@@ -192,7 +201,8 @@ async function connectionStatuses(
       const checked = { ...stored, ...(missing && { missingAccount: missing }) };
       const status =
         assistant === undefined ? checked : { ...checked, state: 'assistant' as const, assistant };
-      found.statuses.push({ status, connection });
+      const wasSignedIn = marks?.signedInBefore() ?? false;
+      found.statuses.push({ status, connection, wasSignedIn });
     } catch (error) {
       const broken = excuse?.(error);
       if (broken === undefined) throw error;

@@ -144,12 +144,12 @@ export class Connections {
     return hasStoredSecrets(connection, async () => this.#host.store(this.#own));
   }
 
-  /** Whether requests of the connection currently need no person. */
-  async isSignedIn(connection: Connection): Promise<boolean> {
+  /** Whether requests of the connection currently need no person. `isGranted`: what a list says of its server. */
+  async isSignedIn(connection: Connection, isGranted = true): Promise<boolean> {
     if (!signsIn(connection)) return true;
-    const { accountStatus } = await import('#auth/account-status');
+    const { needsNoPerson } = await import('#auth/account-status');
     const account = await this.#host.account(connection, this.#own);
-    return (await accountStatus(connection, account, this.#host.clock.now())).state === 'ready';
+    return needsNoPerson(account, isGranted);
   }
 
   /** Asks a server what it requires. `name` is the future name of the connection; a free one by default. */

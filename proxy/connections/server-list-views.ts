@@ -1,4 +1,5 @@
 // What the command `servers` and the tray app show of the servers of the person.
+import type { Connection } from '#config/connection';
 import type { AssistantView, DeviceListView, ServerListView } from './accounts-service.ts';
 import type { Connections } from './connections.ts';
 import type { MyServers } from './my-servers.ts';
@@ -36,11 +37,13 @@ export async function serverListView(
   const withdrawn = await connections.takeOut(mine.withdrawn);
   const servers: ServerListView['servers'][number][] = [];
   for (const server of mine.servers) {
-    const name = (await connections.ownFor(server.url))?.name;
+    const own = await connections.ownFor(server.url);
+    const name = own?.name;
+    const requires = own && (await requiredBy(own, server.isGranted, connections));
     const starting = assistants.filter(({ starts }) => name !== undefined && starts.includes(name));
     const titles = starting.map(({ title }) => title);
     const connection = name === undefined ? {} : { connection: name };
-    servers.push({ ...server, ...connection, assistants: titles });
+    servers.push({ ...server, ...connection, assistants: titles, ...(requires && { requires }) });
   }
   const { signedInAs, askable } = mine;
   return {
@@ -51,6 +54,16 @@ export async function serverListView(
     askable,
     withdrawn,
   };
+}
+
+/** What a connection lacks on this computer, also while a proxy runs for it. */
+async function requiredBy(
+  connection: Connection,
+  isGranted: boolean,
+  connections: Connections,
+): Promise<'sign_in' | 'key' | undefined> {
+  if (!(await connections.hasSecrets(connection))) return 'key';
+  return (await connections.isSignedIn(connection, isGranted)) ? undefined : 'sign_in';
 }
 
 /** The computers of the person at each of these lists. */

@@ -233,6 +233,7 @@ await suite(['keychain', 'browser'], 'my servers: one address, one sign-in, one 
     const { code } = await running.exited;
     const { crm, wiki, sales } = await entries(cursor);
     const failed = wiki && (await tools(wiki).catch(String));
+    const listed = await latchkey('servers');
 
     expect([code, running.stderr]).toMatchObject([
       0,
@@ -242,6 +243,9 @@ await suite(['keychain', 'browser'], 'my servers: one address, one sign-in, one 
     expect(crm && (await tools(crm))).toContain('query');
     expect(sales && (await tools(sales))).toContain('query');
     expect(failed).not.toContain('query');
+    expect(listed.stdout).toMatch(
+      /^ {2}wiki +sign-in required, in use by Gemini CLI, Cursor \(wiki\)\n +hint: latchkey login wiki$/m,
+    );
   });
 
   test('a second assistant on the same computer needs no page, and a new laptop one sign-in and one consent', async () => {

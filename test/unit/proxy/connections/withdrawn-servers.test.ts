@@ -1,104 +1,32 @@
-import { createServer } from 'node:http';
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
-import { openHost } from '#proxy/app/open-host';
-import { signsIn } from '#proxy/auth/account';
-import { listConnection } from '#proxy/auth/server-list';
-import { systemClock } from '#proxy/clock/clock';
-import { readOptions, type Options } from '#proxy/config/options';
 import { endAccessHint } from '#proxy/cli/login';
-import { keepServers, serverLists } from '#proxy/config/server-lists';
-import { Connections } from '#proxy/connections/connections';
+import type { Options } from '#proxy/config/options';
+import { serverLists } from '#proxy/config/server-lists';
+import type { Connections } from '#proxy/connections/connections';
 import type { ConnectionsHost } from '#proxy/connections/connections-host';
 import { takeOutIfWithdrawn } from '#proxy/connections/withdrawn-servers';
-import { httpClient } from '#proxy/transport/http-client';
-import { listen } from '#support/loopback';
-import { temporaryFolder } from '#support/temporary-folder';
+import { listedConnection, otherEntry, type ListedConnection } from '#support/listed-connection';
 
 const cursor = '.cursor/mcp.json';
 const gemini = '.gemini/settings.json';
-const other = { command: 'npx', args: ['other'] };
+const other = otherEntry;
 
-let disposables: AsyncDisposableStack;
-let answer: { status: number; body: unknown };
-let asked: string[];
+let at: ListedConnection;
 let home: string;
 let origin: string;
 let url: string;
 let options: Options;
 let host: ConnectionsHost;
 let connections: Connections;
-
-/** A person who is signed in to a list, with one connection that two assistants start. */
 beforeEach(async () => {
-  disposables = new AsyncDisposableStack();
-  asked = [];
-  const server = createServer((request, response) => {
-    asked.push(`${request.headers.authorization} ${request.url}`);
-    response.writeHead(answer.status, { 'content-type': 'application/json' });
-    response.end(JSON.stringify(answer.body));
-  });
-  origin = `http://127.0.0.1:${await listen(server)}`;
-  disposables.defer(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  home = disposables.use(await temporaryFolder('home')).path;
-  const state = join(home, 'state');
-  const key = join(home, 'key');
-  await writeFile(key, 'k'.repeat(64), { mode: 0o600 });
-  const given = {
-    'secret-store': 'file',
-    'secret-store-key-file': key,
-    'state-dir': state,
-  };
-  options = readOptions(given, {});
-  const stop = new AbortController().signal;
-  const network = { ...options, env: {}, clientKeyPassphraseSecret: '' };
-  host = openHost(
-    {
-      platform: 'linux',
-      home,
-      env: {},
-      pid: 2,
-      parentPid: 1,
-      nodeVersion: process.versions.node,
-      launcher: { program: '/opt/latchkey' },
-      clock: systemClock(),
-      http: httpClient(() => network),
-      openBrowser: () => Promise.resolve(false),
-      writeLog: () => undefined,
-    },
-    () => stop,
-  );
-  connections = new Connections({ host, options, given });
-  url = `${origin}/mcp/acme/sales`;
-  const list = `${origin}/api/my/servers`;
-  await write(cursor, JSON.stringify({ mcpServers: { other } }));
-  await write(gemini, JSON.stringify({ mcpServers: { other } }));
-  const described = await connections.describe({ name: 'sales', url, as: 'person' });
-  await connections.add(described, { replace: false, check: false });
-  await connections.install('cursor', 'sales');
-  await connections.install('gemini', 'sales');
-  await keepServers(state, { list, servers: [url] });
-  const { vault } = await host.account(listConnection(list), options);
-  const now = host.clock.now();
-  await vault.save({
-    accessToken: 'token-of-the-list',
-    obtainedAt: now,
-    expiresAt: now + 3600,
-    issuer: origin,
-    published: true,
-  });
+  at = await listedConnection();
+  ({ home, origin, url, options, host, connections } = at);
 });
-afterEach(async () => disposables.disposeAsync());
+afterEach(async () => at[Symbol.asyncDispose]());
 
-async function write(file: string, text: string): Promise<void> {
-  await mkdir(dirname(join(home, file)), { recursive: true });
-  await writeFile(join(home, file), text);
-}
 const read = async (file: string) => readFile(join(home, file), 'utf8');
 const entries = async (file: string) => Object.keys(JSON.parse(await read(file)).mcpServers);
 const backups = async (file: string) =>
@@ -109,11 +37,11 @@ const withdrawn = (urls: readonly unknown[]) => ({
 });
 
 test('212: withdrawn server: its entries disappear from all assistants, a backup is kept, and nothing else changes', async () => {
-  answer = withdrawn([url]);
+  at.answer = withdrawn([url]);
   const before = await read(cursor);
   const done = await takeOutIfWithdrawn(url, options, host);
 
-  expect(asked).toEqual([
+  expect(at.asked).toEqual([
     `Bearer token-of-the-list /api/my/servers?known=${encodeURIComponent(url)}`,
   ]);
   expect(done).toMatchObject({
@@ -145,7 +73,7 @@ test('212: withdrawn server: no error, empty list or other answer takes anything
   const before = [await read(cursor), await read(gemini), await backups(cursor)];
   const said: unknown[] = [];
   for (const one of answers) {
-    answer = one;
+    at.answer = one;
     said.push(await takeOutIfWithdrawn(url, options, host));
   }
 
@@ -155,12 +83,12 @@ test('212: withdrawn server: no error, empty list or other answer takes anything
 });
 
 test('212: withdrawn server: what Latchkey did not write stays', async () => {
-  answer = withdrawn([url]);
+  at.answer = withdrawn([url]);
   const own = JSON.parse(await read(cursor)).mcpServers.sales;
   const byHand = { mcpServers: { sales: { command: 'node', args: ['mine.js'] }, other } };
-  await write(cursor, JSON.stringify(byHand));
+  await at.write(cursor, JSON.stringify(byHand));
   await connections.uninstall('gemini', 'sales');
-  await write(gemini, JSON.stringify({ mcpServers: { sales: own, other } }));
+  await at.write(gemini, JSON.stringify({ mcpServers: { sales: own, other } }));
 
   const done = await takeOutIfWithdrawn(url, options, host);
 
@@ -173,21 +101,13 @@ test('212: withdrawn server: what Latchkey did not write stays', async () => {
 async function second(name: string): Promise<void> {
   const described = await connections.describe({ name, url, as: 'person' });
   await connections.add(described, { replace: false, check: false });
-  await share('sales');
+  await at.share('sales');
 }
 
-async function share(name: string): Promise<void> {
-  const list = `${origin}/api/my/servers`;
-  const connection = await connections.own(name);
-  if (!connection || !signsIn(connection)) throw new Error(`no connection ${name}`);
-  const { vault, clock } = await host.account(connection, options);
-  const signedIn = { obtainedAt: clock.now(), issuer: origin, published: true };
-  await vault.save({ ...signedIn, accessToken: 'token', renewedBy: list });
-}
 const lists = async () => (await serverLists(join(home, 'state'))).map(({ servers }) => servers);
 
 test('removed connection: another one to the same URL that shares the sign-in of the list keeps it', async () => {
-  answer = { status: 404, body: {} };
+  at.answer = { status: 404, body: {} };
   await second('sales-2');
   await connections.remove('sales-2');
   const sales = await connections.own('sales');
@@ -197,9 +117,9 @@ test('removed connection: another one to the same URL that shares the sign-in of
 });
 
 test('removed connection: the one that shared the sign-in of the list leaves it, unless another shares it', async () => {
-  answer = { status: 404, body: {} };
+  at.answer = { status: 404, body: {} };
   await second('sales-2');
-  await share('sales-2');
+  await at.share('sales-2');
   await connections.remove('sales');
   const whileShared = await lists();
   await connections.remove('sales-2');
@@ -208,7 +128,7 @@ test('removed connection: the one that shared the sign-in of the list leaves it,
 });
 
 test('removed connection: the last one to a URL leaves the list, even if its access has ended', async () => {
-  answer = { status: 404, body: {} };
+  at.answer = { status: 404, body: {} };
   await connections.remove('sales');
 
   expect(await lists()).toEqual([]);
