@@ -284,7 +284,7 @@ function toServerListView({
     ...(signedInAs !== undefined && { signedInAs }),
     problem,
     servers: servers.map(({ title, description, connection, assistants, uses, ...server }) => {
-      const { accountUrl } = server;
+      const { accountUrl, requires } = server;
       return {
         title,
         description,
@@ -294,6 +294,7 @@ function toServerListView({
         elsewhere: uses.flatMap(({ assistant, device }) =>
           device && !device.isCurrent ? [`${assistant} on ${device.name}`] : [],
         ),
+        ...(requires && connection !== undefined && { lacks: { what: requires, connection } }),
         ...(server.needs && accountUrl !== undefined && { needs: server.needs, accountUrl }),
       };
     }),

@@ -209,6 +209,8 @@ const serverListView = z.strictObject({
       state: z.enum(['in_use', 'connected', 'available']),
       /** The assistants here that start it. */
       assistants: z.array(z.string()),
+      /** The connection here whose sign-in or key is missing, and which of them. */
+      lacks: z.strictObject({ what: z.enum(['sign_in', 'key']), connection: name }).optional(),
       /** Such as `Cursor on danas-desktop`. */
       elsewhere: z.array(z.string()),
       /** What calls still need of the user, such as `key`, and the page where they connect or enter it. */

@@ -1,7 +1,8 @@
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { repeat } from 'lit-html/directives/repeat.js';
-import type { Failed, Outcome, Overview, ServerListView } from '#model/contract';
-import { outcomeNotice, problemNotice, stateBadge } from './notices.ts';
+import type { Failed, Outcome, Overview, ServerListView, SignInView } from '#model/contract';
+import { signInOf, stateWords } from '#model/state';
+import { outcomeNotice, problemNotice, stateBadge, waitingView } from './notices.ts';
 import { announce, ask, onOverview, show } from './page.ts';
 import { newSetUp, setUpAt, setUpForm, setUpProgress } from './set-up.ts';
 
@@ -25,6 +26,14 @@ async function open(url: string): Promise<void> {
   opened = await ask('openPage', { url });
   announce(opened.ok ? opened.message : opened.problem);
   draw();
+}
+
+async function signIn(name: string): Promise<void> {
+  opened = undefined;
+  draw();
+  opened = await ask('signIn', { name });
+  announce(opened.ok ? opened.message : opened.problem);
+  await look();
 }
 
 function draw(): void {
@@ -74,9 +83,21 @@ const states = {
   available: { mood: 'quiet', word: 'Available' },
 } as const;
 
-function serverCard(server: ServerListView['servers'][number]): TemplateResult {
-  const { title, description, state, assistants, elsewhere, needs, accountUrl } = server;
+type Server = ServerListView['servers'][number];
+
+function badgeOf({ state, lacks, needs, accountUrl }: Server, waits: boolean): TemplateResult {
   const { mood, word } = states[state];
+  if (waits) return stateBadge('busy', 'Waiting for browser');
+  if (lacks) return stateBadge('warn', lackWords[lacks.what]);
+  if (accountUrl === undefined) return stateBadge(mood, word);
+  return stateBadge('warn', `Needs your ${needs ?? 'account or key'}`);
+}
+
+const lackWords = { sign_in: stateWords.needs_sign_in, key: stateWords.needs_key };
+
+function serverCard(server: Server): TemplateResult {
+  const { title, description, assistants, elsewhere, lacks, accountUrl } = server;
+  const signing = lacks && signInOf({ name: lacks.connection }, overview?.signIns ?? []);
   const uses = [
     ...(assistants.length === 0 ? [] : [`${assistants.join(', ')} on this computer`]),
     ...elsewhere,
@@ -84,12 +105,13 @@ function serverCard(server: ServerListView['servers'][number]): TemplateResult {
   return html`<li class="card">
     <div class="card-head">
       <h3 dir="auto">${title}</h3>
-      ${accountUrl === undefined ? stateBadge(mood, word) : stateBadge('warn', `Needs your ${needs ?? 'account or key'}`)}
+      ${badgeOf(server, signing !== undefined)}
     </div>
     ${description === '' ? nothing : html`<p class="soft" dir="auto">${description}</p>`}
     ${uses.length === 0 ? nothing : html`<p class="help" dir="auto">In use by ${uses.join('; ')}.</p>`}
+    ${signing ? waiting(signing) : lacks ? remedy(title, lacks) : nothing}
     ${
-      accountUrl === undefined
+      accountUrl === undefined || lacks
         ? nothing
         : html`<div class="actions">
             <button
@@ -103,6 +125,34 @@ function serverCard(server: ServerListView['servers'][number]): TemplateResult {
           </div>`
     }
   </li>`;
+}
+
+function waiting(signing: SignInView): TemplateResult {
+  const { name } = signing;
+  return waitingView(signing, {
+    cancel: () => void ask('cancelSignIn', { name }),
+    copyAddress: () =>
+      void ask('copySignInAddress', { name }).then((copied) =>
+        announce(copied.ok ? copied.message : copied.problem),
+      ),
+  });
+}
+
+function remedy(title: string, { what, connection }: NonNullable<Server['lacks']>): TemplateResult {
+  const [label, act] =
+    what === 'sign_in'
+      ? ['Sign in', async () => signIn(connection)]
+      : ['Enter API key', async () => ask('openWindow', { window: 'key', name: connection })];
+  return html`<div class="actions">
+    <button
+      type="button"
+      class="primary"
+      aria-label=${`${label}: ${title}`}
+      @click=${() => void act()}
+    >
+      ${label}
+    </button>
+  </div>`;
 }
 
 const asked = {

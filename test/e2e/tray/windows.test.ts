@@ -341,18 +341,26 @@ await suite('browser', 'tray app windows', () => {
     await page.getByRole('main').getByText('crm was withdrawn').first().waitFor();
     const shown = await page.locator('main').textContent();
     await lookAt(page, 'servers');
+    await button(page, 'Sign in: Billing').click();
+    await page.getByRole('main').getByText('Finish in your browser.').first().waitFor();
+    const waiting = await page.locator('main').textContent();
+    await button(page, 'Cancel').click();
+    await button(page, 'Sign in: Billing').waitFor();
     await button(page, 'Add your account or key for Tickets').click();
     await page.getByRole('main').getByText('The page opened in your browser.').first().waitFor();
 
     expect(await page.getByLabel('Address of your company’s Latchkey').count()).toBe(0);
     for (const words of [
       'In use by Claude Desktop, Cursor on this computer; Cursor on danas-macbook.',
+      'Sign-in required',
+      'In use by Cursor on this computer.',
       'Needs your key',
       'No access',
       'Ask Eve',
       'crm was withdrawn',
     ])
       expect(shown).toContain(words);
+    expect(waiting).toContain('Waiting for browser');
   });
 
   test('a device is signed out from its window, after a question', async () => {

@@ -299,7 +299,7 @@ export function openAccounts(): AccountsService {
   }
 }
 
-/** One server in use, one that needs an account, one that may be asked for, and one that was declined. */
+/** One server in use, one that also needs a sign-in, one that needs an account, one that may be asked for, and one that was declined. */
 function scriptedServers(signedInAs: string): ServerListView {
   const url = 'https://latchkey.example.com';
   const of = { organization: 'acme', organizationTitle: 'Acme', isGranted: true };
@@ -329,6 +329,12 @@ function scriptedServers(signedInAs: string): ServerListView {
         connection: 'sales',
         assistants: ['Claude Desktop', 'Cursor'],
         uses: [{ assistant: 'Cursor', device: { name: 'danas-macbook', isCurrent: false } }],
+      },
+      {
+        ...server('billing', 'Billing', ''),
+        connection: 'billing',
+        assistants: ['Cursor'],
+        requires: 'sign_in',
       },
       {
         ...server('tickets', 'Tickets', ''),

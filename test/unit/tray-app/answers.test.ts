@@ -295,3 +295,31 @@ test.each<[string, object, string]>([
 ])('sign-out at a company: the page %s', async (_, result, message) => {
   expect(await told('signOutCompany', { issuer, ...result })).toEqual({ ok: true, message });
 });
+
+test('servers: the page learns which connection requires a sign-in or a key', async () => {
+  const server = {
+    url: `${url}/mcp/acme/sales`,
+    title: 'Sales',
+    description: '',
+    uses: [],
+    isGranted: true,
+  };
+  const named = { organization: 'acme', organizationTitle: '', name: 'sales' };
+  const used = { ...server, ...named, connection: 'sales', assistants: ['Cursor'] };
+  const servers = [used, { ...used, requires: 'sign_in' }, { ...used, requires: 'key' }];
+  const list = { list: url, url, servers, askable: [], withdrawn: [] };
+  const accounts = Object.assign(Object.create(null), { myServers: async () => [list] });
+  const ports = Object.assign(Object.create(null), { accounts });
+
+  const views = await answer({ operation: 'servers', input: {} }, answers(ports), () => undefined);
+
+  expect(views).toMatchObject([
+    {
+      servers: [
+        expect.not.objectContaining({ lacks: expect.anything() }),
+        { state: 'in_use', lacks: { what: 'sign_in', connection: 'sales' } },
+        { state: 'in_use', lacks: { what: 'key', connection: 'sales' } },
+      ],
+    },
+  ]);
+});
