@@ -3,6 +3,7 @@ import { ConfigurationError, UsageError } from '#config/errors';
 import type { Connection } from '#config/connection';
 import type { SignInMode } from '#config/options';
 import { isInKeychain } from '#config/secret';
+import { asTyped } from '#config/typed-program';
 import { HttpError, platformCode } from '#transport/http-error';
 import type { Failure } from 'latchkey-mcp/raw-message';
 import { isAboutKey, UnavailableError, type Trouble } from '#pipeline/contact';
@@ -75,7 +76,7 @@ function wordsOf(error: ExpectedError, connection: Connection | undefined, login
     case 'LoopbackError':
       return loopbackWords(error, who, login);
     case 'UnavailableError':
-      return unavailableWords(error, connection);
+      return unavailableWords(error, connection, login);
     case 'HttpError':
       return { message, hint: error.remedy ?? checkNetwork };
     case 'UpstreamError':
@@ -284,9 +285,10 @@ function remedy({ cause }: Error): string | undefined {
 /** The message for a server that is unreachable: the error of the last attempt, and since when. */
 function unavailableWords(
   { code, message, sinceAt, cause }: UnavailableError,
-  connection?: Connection,
+  connection: Connection | undefined,
+  login: string,
 ): Words {
-  const last = cause === undefined ? undefined : words(cause, connection);
+  const last = cause === undefined ? undefined : words(cause, connection, login);
   const since = new Date(sinceAt * 1000).toISOString();
   switch (code) {
     case 'stalled':
@@ -297,14 +299,12 @@ function unavailableWords(
         hint: last?.hint ?? checkNetwork,
         data: { ...last?.data, offlineSince: since },
       };
-    case 'signed_out': {
-      const command = loginCommand(connection);
+    case 'signed_out':
       return {
         message: last?.message ?? `sign-in needed: ${message}`,
-        hint: `call the tool sign_in, or run ${command}`,
-        data: { ...last?.data, remedy: command },
+        hint: `call the tool sign_in, or run ${login}`,
+        data: { ...last?.data, remedy: login },
       };
-    }
   }
 }
 
@@ -334,13 +334,17 @@ export function loginCommand(connection: Connection | undefined): string {
   return `latchkey login ${connection?.name ?? 'NAME'}${file}`;
 }
 
-/** The JSON-RPC error of a request. `fatal`: without a keychain, every request would fail. */
+/**
+ * The JSON-RPC error of a request. `fatal`: without a keychain, every request would fail. Commands in it begin with `program`.
+ */
 export function explain(
   error: unknown,
   connection: Connection,
+  program: string,
 ): { failure: Failure; fatal: boolean } {
-  const { message, hint, data } = words(error, connection);
-  const text = redact(hint ? `${message}; ${hint}` : message);
+  const login = asTyped(loginCommand(connection), program);
+  const { message, hint, data } = words(error, connection, login);
+  const text = asTyped(redact(hint ? `${message}; ${hint}` : message), program);
   const code = error instanceof JsonError ? -32600 : -32603;
   const failure = { code, message: text, ...(data && { data }) };
   const hasNoStore =

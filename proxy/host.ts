@@ -22,6 +22,8 @@ export type Host = {
   http: HttpClient;
   /** What an assistant has to start to run this program. */
   launcher: Launcher;
+  /** How the person starts it in a terminal: `latchkey`, unless npx runs it. */
+  program: string;
   /** Loads the keychain's library from a folder of ours, because a single executable has no packages. */
   keyring?: ((directory: string) => Promise<KeyringLibrary>) | undefined;
   /** Returns whether a browser was opened. */

@@ -1,6 +1,6 @@
 import { writeSync } from 'node:fs';
 import { connect } from '#app/connect';
-import { openHost } from '#app/open-host';
+import { openHost, readText } from '#app/open-host';
 import type { NetworkSettings } from '#transport/network-settings';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
@@ -12,9 +12,10 @@ import { systemClock, wakeWatch } from '#clock/clock';
 import type { Connection } from '#config/connection';
 import { readOptions } from '#config/options';
 import { packagedLauncher } from '#config/launch-entry';
+import { asTyped, typedProgram } from '#config/typed-program';
 import { ConfigurationError, UsageError } from '#config/errors';
 import { words } from '#errors';
-import { type Host } from '#host';
+import type { Host, Launcher } from '#host';
 import { httpClient } from '#transport/http-client';
 import type { KeyringLibrary } from '#keychain/os-secret-store';
 import { jsonLinesLog, openLogFile } from '#log/log';
@@ -38,6 +39,10 @@ const watch = wakeWatch(
   () => performance.now(),
 );
 
+const launcher: Launcher = isSea()
+  ? packagedLauncher(process.execPath, process.env)
+  : { node: process.execPath, script: launcherPath() };
+
 const base: Host = {
   platform: process.platform,
   home: homedir(),
@@ -50,9 +55,8 @@ const base: Host = {
     () => network,
     () => watch.wokeWithin(1),
   ),
-  launcher: isSea()
-    ? packagedLauncher(process.execPath, process.env)
-    : { node: process.execPath, script: launcherPath() },
+  launcher,
+  program: typedProgram({ ...process, launcher }, process.argv[1] ?? '', { readText }),
   keyring: isSea() ? openKeyring : undefined,
   async openBrowser(url) {
     const browser = await import('#auth/open-browser');
@@ -69,7 +73,8 @@ const host: CommandHost = {
   interactive: process.stdin.isTTY && process.stdout.isTTY,
   stop,
   print: (line) => void process.stdout.write(`${printable(line)}\n`),
-  warn: (line) => void process.stderr.write(`${printable(line)}\n`),
+  advise: (line) => host.print(asTyped(line, base.program)),
+  warn: (line) => void process.stderr.write(`${printable(asTyped(line, base.program))}\n`),
   async *lines(over) {
     const { createInterface } = await import('node:readline');
     yield* createInterface({ input: process.stdin, ...(over && { signal: over }) });
@@ -193,7 +198,7 @@ async function run(args: string[]): Promise<number> {
   switch (asked.ask) {
     case 'help': {
       const { help } = await import('#cli/help');
-      process.stdout.write(await help(asked.about));
+      process.stdout.write(await help(asked.about, base.program));
       return 0;
     }
     case 'version': {

@@ -56,6 +56,7 @@ export function openAccounts(frontHost: AccountsFront): AccountsService {
         () => watch.wokeWithin(1),
       ),
       writeLog: () => undefined,
+      program: 'latchkey',
     },
     () => stop,
   );

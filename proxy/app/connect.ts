@@ -41,7 +41,7 @@ export async function connect(
   const asked = { ...ports, assistant, withdrawn };
   const identity = await openCredential(connection, options, asked, log);
   const presence = openPresence(connection, options, identity, ports, log);
-  const explained = (error: unknown) => explain(error, connection);
+  const explained = (error: unknown) => explain(error, connection, ports.program);
   const tracing = await openTracing(ports.env, 'latchkey', log);
   const upstream = openPipeline(connection, options, {
     host: ports,
@@ -106,7 +106,7 @@ function openPresence(
       await settleRotation(connection, performance.timeOrigin, options, ports, store);
     },
     faultOf(error) {
-      const reason = explain(error, connection).failure.message;
+      const reason = explain(error, connection, ports.program).failure.message;
       const trouble = troubleOf(error, 'auto');
       return { state: trouble === undefined ? 'trouble' : publicStates[trouble], reason };
     },

@@ -8,6 +8,7 @@ import { wakeWatch } from '#clock/clock';
 import type { Connection } from '#config/connection';
 import type { Options, SignInMode } from '#config/options';
 import { isInKeychain } from '#config/secret';
+import { asTyped } from '#config/typed-program';
 import { sentSecrets, type SentSecrets } from '#connections/stored-secrets';
 import { loginCommand } from '#errors';
 import type { AccountHost, Host } from '#host';
@@ -23,7 +24,7 @@ import {
 } from '#transport/credential';
 import { openAccount, openSecretStore } from './open-account.ts';
 
-export type CredentialPorts = Pick<Host, keyof AccountHost | 'openBrowser'> & {
+export type CredentialPorts = Pick<Host, keyof AccountHost | 'openBrowser' | 'program'> & {
   stop: AbortSignal;
   /** The display name of the assistant that started this process, once it is known. */
   assistant?: () => string | undefined;
@@ -133,7 +134,7 @@ async function signedInIdentity(
   const { signIn: mode } = options;
   const { openBrowser, assistant, stop: signal } = ports;
   const isTimely = timely(mode);
-  const command = loginCommand(connection);
+  const command = asTyped(loginCommand(connection), ports.program);
   const signInOptions = { mode, command, openBrowser, isTimely, assistant, signal };
   const signInService = new SignInService(account, signInOptions);
   const signIn: SignIn = async (known, isAcceptable) => {

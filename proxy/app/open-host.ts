@@ -70,8 +70,8 @@ export function openHost(host: Host, stop: () => AbortSignal): ConnectionsHost {
   };
 }
 
-/** @throws the error of the platform if the file exists but cannot be read */
-function readText(path: string): string | undefined {
+/** The text of a file. @throws the error of the platform if the file exists but cannot be read */
+export function readText(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8');
   } catch (error) {

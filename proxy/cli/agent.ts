@@ -10,7 +10,8 @@ import {
 } from '#agent/agent-key';
 import { serviceFile, serviceMark } from '#agent/service-file';
 import { UsageError } from '#config/errors';
-import { containsUser, npxHint, stableProgram } from '#config/launch-entry';
+import { containsUser, stableProgram } from '#config/launch-entry';
+import { npxHint } from '#config/typed-program';
 import type { Options } from '#config/options';
 import { registryFile } from '#config/user-files';
 import type { AgentPlan, CommandHost } from './command-host.ts';

@@ -2,7 +2,6 @@
 import { aborted } from '#clock/clock';
 import { assistantFile } from '#config/assistants';
 import { ConfigurationError, UsageError } from '#config/errors';
-import { npxCommand } from '#config/launch-entry';
 import type { Options } from '#config/options';
 import type { AssistantView } from '#connections/accounts-service';
 import type { Connections } from '#connections/connections';
@@ -97,18 +96,14 @@ export function chooseLaterLine(
 }
 
 /** How to type other commands where npx runs this program; `undefined` if it is installed. */
-export function otherCommandsLine({
-  launcher,
-  readText,
-}: Pick<CommandHost, 'launcher' | 'readText'>): string | undefined {
-  const npx = npxCommand(launcher, { readText });
-  return npx && `other commands: ${npx} status`;
+export function otherCommandsLine({ program }: Pick<CommandHost, 'program'>): string | undefined {
+  return program === 'latchkey' ? undefined : `other commands: ${program} status`;
 }
 
 /** What a person sees last: how to run other commands, here and in a new terminal. */
 export function lastLines(
   { secretStore }: Pick<Run['options'], 'secretStore'>,
-  host: Pick<CommandHost, 'launcher' | 'readText' | 'env'>,
+  host: Pick<CommandHost, 'program' | 'env'>,
 ): string[] {
   const others = otherCommandsLine(host);
   const isSetHere = secretStore === 'file' && host.env['LATCHKEY_SECRET_STORE'] !== undefined;

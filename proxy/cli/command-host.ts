@@ -23,6 +23,9 @@ export interface CommandHost extends ConnectionsHost {
   /** Writes one line to standard output, with nothing in it that acts on a terminal. */
   print(line: string): void;
 
+  /** The same for a text that may suggest commands, which begin as this person types them. */
+  advise(line: string): void;
+
   /** The same to standard error. */
   warn(line: string): void;
 

@@ -32,8 +32,8 @@ export const devicesCommand: Command = {
     const shown: DeviceList[] = [];
     for (const list of lists) shown.push(await readDeviceList(list, connections));
     if (flags.has('json')) host.print(listsJson(shown));
-    else if (lists.length === 0) for (const line of await noLists(connections)) host.print(line);
-    else for (const line of listLines(shown)) host.print(line);
+    else if (lists.length === 0) for (const line of await noLists(connections)) host.advise(line);
+    else for (const line of listLines(shown)) host.advise(line);
     return shown.some(({ problem }) => problem !== undefined) ? 1 : 0;
   },
 };

@@ -27,12 +27,12 @@ code is then 1. It opens no browser and calls no tool.`,
     const { findings, notAsked, bundle } = await host.doctor(target, options, {
       progress: (name) => host.warn(`checking ${name} …`),
       found: (finding) => {
-        for (const line of json ? [] : doctorLines(finding)) host.print(line);
+        for (const line of json ? [] : doctorLines(finding)) host.advise(line);
       },
     });
     if (json) host.print(JSON.stringify({ checks: findings }));
     else if (notAsked.length > 0)
-      host.print(`not checked: the servers of ${notAsked.join(', ')}; run latchkey doctor NAME`);
+      host.advise(`not checked: the servers of ${notAsked.join(', ')}; run latchkey doctor NAME`);
     if (file !== undefined) {
       await writeNew(file, await bundle());
       host.warn(`wrote ${file}; check its content before you send it to anyone`);

@@ -3,8 +3,9 @@ import type { Command, Flag } from './command.ts';
 import { allCommands } from './commands.ts';
 
 /** What `latchkey --help` prints, or `latchkey login --help`: one screen. */
-export async function help(about?: Command): Promise<string> {
-  return about === undefined ? all(await allCommands()) : own(about);
+export async function help(about?: Command, program = 'latchkey'): Promise<string> {
+  const text = about === undefined ? all(await allCommands()) : own(about);
+  return program === 'latchkey' ? text : `${text}\nType ${program} in place of latchkey.\n`;
 }
 
 function own({ name, operands, about, flags, options, examples }: Command): string {

@@ -35,8 +35,8 @@ assistants; a backup of each file is kept.`,
     const at = { assistants, problemOf: signedOut };
     for (const list of lists) shown.push(await serverListView(list, at, connections));
     if (flags.has('json')) host.print(listsJson(shown));
-    else if (lists.length === 0) for (const line of await noLists(connections)) host.print(line);
-    else for (const line of listLines(shown)) host.print(line);
+    else if (lists.length === 0) for (const line of await noLists(connections)) host.advise(line);
+    else for (const line of listLines(shown)) host.advise(line);
     return shown.some(({ problem }) => problem !== undefined) ? 1 : 0;
   },
 };

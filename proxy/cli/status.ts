@@ -18,7 +18,7 @@ and contacts no server.`,
     const { statuses, problems } = await connectionsOf(host, given).statuses(target);
     const found = statuses.map(({ status }) => status);
     if (flags.has('json')) host.print(statusJson(found, problems));
-    else for (const line of statusLines(found, problems, host.clock.now())) host.print(line);
+    else for (const line of statusLines(found, problems, host.clock.now())) host.advise(line);
     return 0;
   },
 };

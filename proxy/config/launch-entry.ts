@@ -162,52 +162,6 @@ export function packagedLauncher(
   return { program: image !== undefined && image !== '' && within ? image : program };
 }
 
-/** The folder into which npx installs packages, up to its own package.json. */
-const npxFolder = /^(.*[\\/]_npx[\\/][^\\/]+[\\/])node_modules[\\/]/;
-/** No package of a registry is named, because anybody could publish one with this name. */
-const unknown = 'install Latchkey from the file or URL that you started it from';
-
-/**
- * What to do if npx runs this program, whose folder npm may delete at any time; `undefined` if it is installed. The package
- * came from the URL of a server, and is installed from the same one.
- */
-export function npxHint(
-  launcher: Launcher,
-  { readText }: { readText: (path: string) => string | undefined },
-): string | undefined {
-  const folder = npxFolderOf(launcher);
-  if (folder === undefined) return undefined;
-  const source = sourceIn(readText(`${folder}package.json`));
-  const remedy =
-    source === undefined ? unknown : `npm install --global "${source}" installs it permanently`;
-  return `npx may delete this program; ${remedy}`;
-}
-
-/** The beginning of the commands of a program that npx runs: `npx -y "URL"`. `undefined` if it is installed. */
-export function npxCommand(
-  launcher: Launcher,
-  { readText }: { readText: (path: string) => string | undefined },
-): string | undefined {
-  const folder = npxFolderOf(launcher);
-  const source = folder && sourceIn(readText(`${folder}package.json`));
-  return source && `npx -y "${source}"`;
-}
-
-function npxFolderOf(launcher: Launcher): string | undefined {
-  return 'script' in launcher ? npxFolder.exec(launcher.script)?.[1] : undefined;
-}
-
-/** The URL that npx was given, as recorded in its package.json. */
-function sourceIn(text: string | undefined): string | undefined {
-  try {
-    const { dependencies }: { dependencies?: { latchkey?: unknown } } = JSON.parse(text ?? '');
-    const source = dependencies?.latchkey;
-    return typeof source === 'string' && /^https?:\/\/[!#-~]+$/.test(source) ? source : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
 /** Whether the URL of a proxy contains a user or password, which belongs in no file. */
 export function containsUser(proxy: string): boolean {
   return proxy.includes('@');

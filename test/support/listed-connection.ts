@@ -73,6 +73,7 @@ export async function listedConnection(): Promise<ListedConnection> {
       http: httpClient(() => network),
       openBrowser: () => Promise.resolve(false),
       writeLog: () => undefined,
+      program: 'latchkey',
     },
     () => new AbortController().signal,
   );

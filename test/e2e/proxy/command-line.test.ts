@@ -1,4 +1,4 @@
-import { realpath } from 'node:fs/promises';
+import { mkdir, realpath, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { latchkeyHome, type LatchkeyHome } from '#support/latchkey-home';
@@ -162,4 +162,35 @@ test('install: --config names the file that is changed', async () => {
   expect(code).toBe(0);
   expect(await home.read('.mcp.json')).toContain('"sales"');
   expect(await home.read('.claude.json')).toBeUndefined();
+});
+
+test('hints: where npx found the program, their commands begin with npx; without it, and as JSON, they do not', async () => {
+  await using home = await latchkeyHome({});
+  const bin = join(home.path, 'node_modules/.bin');
+  const found = join(bin, 'latchkey');
+  await mkdir(bin, { recursive: true });
+  await symlink(launcher, found);
+  const npx = { npm_lifecycle_event: 'npx', npm_config_local_prefix: home.path };
+  const run = async (args: string[], script = found) =>
+    runProgram(process.execPath, {
+      args: [script, ...args],
+      env: { ...home.env, ...npx },
+      cwd: home.path,
+    });
+
+  const empty = await run(['status']);
+  const misspelt = await run(['logni']);
+  const bare = await run(['tools']);
+  const help = await run(['--help']);
+  const installed = await run(['status'], launcher);
+  const doctor = await run(['doctor', '--json']);
+
+  expect(empty.stdout).toContain('hint: add a connection with npx --no latchkey setup URL');
+  expect(misspelt.stderr).toContain('hint: did you mean npx --no latchkey login?');
+  expect(bare.stderr).toBe(
+    'latchkey: latchkey tools needs NAME|URL\nhint: for example: npx --no latchkey tools acme\n',
+  );
+  expect(help.stdout).toMatch(/\n\nType npx --no latchkey in place of latchkey\.\n$/);
+  expect(installed.stdout).toContain('hint: add a connection with latchkey setup URL');
+  expect(doctor.stdout).not.toContain('npx');
 });

@@ -99,6 +99,7 @@ export async function personMachine(launcher: Launcher): Promise<PersonMachine> 
           keyring: async () => ({ AsyncEntry }),
           openBrowser,
           writeLog: () => undefined,
+          program: 'latchkey',
         },
         () => stop,
       );

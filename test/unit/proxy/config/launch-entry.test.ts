@@ -4,7 +4,6 @@ import {
   isLaunch,
   launchEntry,
   launchEnvironment,
-  npxHint,
   packagedLauncher,
 } from '#proxy/config/launch-entry';
 import { readOptions } from '#proxy/config/options';
@@ -55,50 +54,6 @@ test.each([
 );
 
 const url = 'https://cloud.example.com/download/latchkey-0.1.0.tgz?v=0123456789abcdef';
-const folder = '/home/dana/.npm/_npx/77cfb51396a99902';
-const launcher = {
-  node: '/usr/bin/node',
-  script: `${folder}/node_modules/latchkey/bin/latchkey.js`,
-};
-
-function hint(manifest: string | undefined): string | undefined {
-  const texts = new Map([[`${folder}/package.json`, manifest]]);
-  return npxHint(launcher, { readText: (path) => texts.get(path) });
-}
-
-test('install hint: for npx, it names the URL of the package', () => {
-  expect(hint(JSON.stringify({ dependencies: { latchkey: url } }))).toBe(
-    `npx may delete this program; npm install --global "${url}" installs it permanently`,
-  );
-});
-
-test.each([
-  ['a version of a registry', JSON.stringify({ dependencies: { latchkey: '^0.1.0' } })],
-  [
-    'a URL that is more than one word',
-    JSON.stringify({ dependencies: { latchkey: `${url}" ; x "` } }),
-  ],
-  [
-    'a URL with an escape sequence',
-    JSON.stringify({ dependencies: { latchkey: `${url}\u001b[2J` } }),
-  ],
-  ['another package', JSON.stringify({ dependencies: { other: url } })],
-  ['no JSON', '{'],
-  ['no file', undefined],
-])('install hint: %s is not repeated as a command to type', (_, manifest) => {
-  expect(hint(manifest)).toBe(
-    'npx may delete this program; install Latchkey from the file or URL that you started it from',
-  );
-});
-
-test('install hint: there is none for an installed program', () => {
-  const readText = () => undefined;
-  const script = '/usr/lib/node_modules/latchkey/bin/latchkey.js';
-
-  expect(npxHint({ node: '/usr/bin/node', script }, { readText })).toBeUndefined();
-  expect(npxHint({ program: '/opt/latchkey' }, { readText })).toBeUndefined();
-});
-
 test.each([
   [url, true],
   ['https://cloud.example.com/download/latchkey-1.0.0-rc.1.tgz', true],

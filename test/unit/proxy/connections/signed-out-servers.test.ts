@@ -36,6 +36,7 @@ async function printed(...flags: string[]): Promise<string[]> {
     options: () => at.options,
     connection,
     print,
+    advise: print,
   });
   const input = { operands: [], flags: new Map(flags.map((flag) => [flag, ['']])), options: {} };
   await serversCommand.run(input, host, { all: async () => [], meant: () => undefined });
