@@ -71,13 +71,18 @@ export async function findEntry(
 }
 
 /**
- * Checks whether a file, if it exists, can be read.
+ * Checks whether a file can be read. It may be missing, unless it is `required`.
  *
  * @throws {ConfigurationError} with the problem, without quoting the file
  */
-export async function checkDocument(file: string, readText: ReadText): Promise<void> {
-  const { problem } = await openDocument(file, readText);
-  if (problem) throw new ConfigurationError([problem]);
+export async function checkDocument(
+  file: string,
+  readText: ReadText,
+  { required = false } = {},
+): Promise<void> {
+  const problems: Problem[] = [];
+  await readDocument(file, readText, required, problems);
+  if (problems.length > 0) throw new ConfigurationError(problems);
 }
 
 /** The contents of a file, or why it cannot be read; neither if it does not exist. */

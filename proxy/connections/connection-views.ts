@@ -8,6 +8,7 @@ import { defaultStateDirectory, registryFile, userFiles } from '#config/user-fil
 import type { Options } from '#config/options';
 import { isProxyOf, type RunningProxy, displayUrl } from '#status/running-proxy';
 import { signsIn, type Account, type OAuthConnection } from '#auth/account';
+import type { ReadText } from '#host';
 import type { ConnectionsHost } from './connections-host.ts';
 import type { ConnectionView } from './accounts-service.ts';
 import { startingAssistants } from './assistant-views.ts';
@@ -27,7 +28,7 @@ export type ViewPorts = {
 /**
  * All connections of this host, with the running `proxies` that are known.
  *
- * @throws {ConfigurationError} if our own file cannot be read, because an empty list would be wrong
+ * @throws {ConfigurationError} as {@link targetStatuses}
  */
 export async function connectionViews(
   proxies: readonly RunningProxy[],
@@ -35,7 +36,6 @@ export async function connectionViews(
 ): Promise<ConnectionView[]> {
   const { host, options, excuse } = ports;
   const own = registryFile(host);
-  await checkDocument(own, (path) => host.readText(path));
   const { statuses, problems } = await targetStatuses(undefined, ports);
   const views: ConnectionView[] = [];
   const signIns: StoredSignIns = new Map();
@@ -72,7 +72,7 @@ export async function connectionViews(
 /**
  * The status of one connection, or of all that are in files and of the URLs with a sign-in.
  *
- * @throws {ConfigurationError} if `target` cannot be read
+ * @throws {ConfigurationError} if `target`, our own file or that of `--config` cannot be read, because an empty list would be wrong
  */
 export async function targetStatuses(
   target: string | undefined,
@@ -80,8 +80,12 @@ export async function targetStatuses(
 ): Promise<ConnectionStatuses> {
   const files = options.config === undefined ? userFiles(host) : [options.config];
   const state = options.stateDir ?? defaultStateDirectory(host);
-  const names =
-    target === undefined ? await connectionNames(files, (path) => host.readText(path)) : [target];
+  const readText: ReadText = (path) => host.readText(path);
+  if (target === undefined)
+    await checkDocument(options.config ?? registryFile(host), readText, {
+      required: options.config !== undefined,
+    });
+  const names = target === undefined ? await connectionNames(files, readText) : [target];
   const hasUrls = target === undefined && options.config === undefined;
   const urls = hasUrls ? await signedInUrls(join(state, 'sign-ins')) : [];
   return connectionStatuses(names, urls, target !== undefined, {

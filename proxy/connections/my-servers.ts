@@ -12,9 +12,10 @@ import { joinList, signInToList, type SharedSignInOptions } from '#auth/sign-in'
 import { signOutConnection } from '#auth/sign-out';
 import { isDue, isExpired } from '#auth/token-vault';
 import type { Connection } from '#config/connection';
+import { checkDocument } from '#config/find-entry';
 import type { Options } from '#config/options';
 import { keepServers, serverLists, serversOf } from '#config/server-lists';
-import { defaultStateDirectory } from '#config/user-files';
+import { defaultStateDirectory, registryFile } from '#config/user-files';
 import { isWithin } from '#transport/web-url';
 import type { ConnectionsHost } from './connections-host.ts';
 import { endpointOf } from './list-url.ts';
@@ -360,12 +361,17 @@ export async function knownLists(options: Options, host: ConnectionsHost): Promi
   return lists.map(({ list }) => list);
 }
 
-/** The addresses of the Latchkey servers that our own connections are at, whether or not they were chosen from a list. */
+/**
+ * The addresses of the Latchkey servers that our own connections are at, whether or not they were chosen from a list.
+ *
+ * @throws {ConfigurationError} if our own file cannot be read
+ */
 export async function latchkeyAddresses(
   options: Options,
   host: ConnectionsHost,
 ): Promise<readonly string[]> {
   const found = new Set<string>();
+  await checkDocument(registryFile(host), (path) => host.readText(path));
   for await (const { url } of registeredConnections(options, host))
     if (endpointOf(url)) found.add(new URL(url).origin);
   return [...found];

@@ -3,10 +3,10 @@ import { signsIn } from '#auth/account';
 import { isSignedIn, storedSignIn } from '#auth/provider-sign-in';
 import { renewingToken } from '#auth/server-list';
 import type { Connection } from '#config/connection';
-import { connectionNames } from '#config/find-entry';
+import { checkDocument, connectionNames } from '#config/find-entry';
 import type { Options } from '#config/options';
 import { readConnection } from '#config/read-connection';
-import { defaultStateDirectory, userFiles } from '#config/user-files';
+import { defaultStateDirectory, registryFile, userFiles } from '#config/user-files';
 import type { Host, UserHost, ReadText } from '#host';
 import type { SecretStore } from '#keychain/secret-store';
 import { redact } from 'latchkey-mcp/safe-text';
@@ -157,6 +157,10 @@ async function allConnections(
 ): Promise<Finding[]> {
   const files = config === undefined ? userFiles(ports) : [config];
   const findings: Finding[] = [];
+  const named = { required: config !== undefined };
+  await checkDocument(config ?? registryFile(ports), readText, named).catch((error: unknown) => {
+    findings.push(fail('configuration', ports.words(error).message, 'fix this file'));
+  });
   for (const name of await connectionNames(files, readText))
     try {
       const found = await readConnection(name, config, ports, readText);

@@ -194,3 +194,33 @@ test('hints: where npx found the program, their commands begin with npx; without
   expect(installed.stdout).toContain('hint: add a connection with latchkey setup URL');
   expect(doctor.stdout).not.toContain('npx');
 });
+
+test.each([
+  ['status', 1, 'stderr'],
+  ['servers', 1, 'stderr'],
+  ['doctor', 1, 'stdout'],
+] as const)(
+  'broken connections file: %s does not take it for an empty one',
+  async (command, exit, stream) => {
+    await using home = await latchkeyHome({});
+    await home.write('.config/latchkey/connections.json', '{');
+
+    const ended = await home.run([command]);
+
+    expect(ended.code).toBe(exit);
+    expect(ended[stream]).toContain('connections.json: is not valid JSON');
+    expect(ended.stdout + ended.stderr).not.toContain('no Latchkey server is known');
+  },
+);
+
+test.each(['status', 'doctor'])(
+  '--config: %s says that the file does not exist',
+  async (command) => {
+    await using home = await latchkeyHome({});
+
+    const { code, stdout, stderr } = await home.run([command, '--config', './none.json']);
+
+    expect(code).toBe(1);
+    expect(stdout + stderr).toContain('./none.json: does not exist');
+  },
+);
