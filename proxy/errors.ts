@@ -89,6 +89,7 @@ function wordsOf(error: ExpectedError, connection: Connection | undefined, login
   }
 }
 
+const checkPermissions = 'check the permissions of the file';
 const checkNetwork = 'check the network and that the server is running';
 const suspendedHint =
   'ask an administrator of the organization to turn it on again; you need not sign in again then';
@@ -184,7 +185,10 @@ function tokenWords({ code, message }: TokenError, login: string): Words {
     case 'busy':
       return { message, hint: 'try again, or stop the other process' };
     case 'no_lock':
-      return { message, hint: 'choose a directory that you own with --state-dir' };
+      return {
+        message,
+        hint: 'check the permissions and the free disk space, or choose another directory with --state-dir',
+      };
     case 'signed_out':
     case 'narrow':
       return { message: `sign-in needed: ${message}`, hint: login, data: { remedy: login } };
@@ -266,6 +270,18 @@ function credentialHint(who: string, connection: Connection | undefined): string
   return credentials?.kind === 'api_key' && isInKeychain(credentials.apiKeySecret)
     ? `it may be mistyped, expired or revoked; get a new key, then run latchkey rotate ${name}`
     : `check the credential of ${who}; it may be mistyped, expired or revoked`;
+}
+
+/**
+ * The message for an error of the system about a file that it did not let this program read or write, which contains no secret;
+ * `undefined` for any other.
+ */
+export function fileWords(error: unknown): { message: string; hint: string } | undefined {
+  if (!(error instanceof Error && 'syscall' in error)) return undefined;
+  const code = platformCode(error);
+  if (!('path' in error) && !/^(ENOSPC|EDQUOT|EFBIG)$/.test(code)) return undefined;
+  const isFull = /^(ENOSPC|EDQUOT)$/.test(code);
+  return { message: error.message, hint: isFull ? 'free some disk space' : checkPermissions };
 }
 
 /** Whether the error is about a folder of secrets that cannot be used, and not about a keychain. */

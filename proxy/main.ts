@@ -14,7 +14,7 @@ import { readOptions } from '#config/options';
 import { packagedLauncher } from '#config/launch-entry';
 import { asTyped, typedProgram } from '#config/typed-program';
 import { ConfigurationError, UsageError } from '#config/errors';
-import { words } from '#errors';
+import { fileWords, words } from '#errors';
 import type { Host, Launcher } from '#host';
 import { httpClient } from '#transport/http-client';
 import type { KeyringLibrary } from '#keychain/os-secret-store';
@@ -213,7 +213,7 @@ async function run(args: string[]): Promise<number> {
 }
 
 function report(error: unknown): number {
-  const { message, hint } = words(error, subject, signsInAgain);
+  const { message, hint } = fileWords(error) ?? words(error, subject, signsInAgain);
   for (const line of message.split('\n')) host.warn(`latchkey: ${redact(line)}`);
   if (hint) host.warn(`hint: ${hint}`);
   if (appendLog) jsonLinesLog('error', appendLog).error(message, hint ? { hint } : {});

@@ -10,7 +10,7 @@ import { OAuthError, TokenError } from '#auth/errors';
 import { systemClock, wakeWatch } from '#clock/clock';
 import { UsageError } from '#config/errors';
 import { readOptions } from '#config/options';
-import { words } from '#errors';
+import { fileWords, words } from '#errors';
 import { SecretStoreError } from '#keychain/secret-store';
 import { redact } from 'latchkey-mcp/safe-text';
 import type { Finding } from '#status/checks';
@@ -197,9 +197,8 @@ function guardedChanges<Input extends unknown[], Output>(
 function inWords(error: unknown): AccountsError {
   if (error instanceof AccountsError) return error;
   const code = error instanceof Error && 'code' in error ? String(error.code) : 'usage';
-  // The system's error about a file contains its name, and none of its contents.
-  if (error instanceof Error && 'syscall' in error && 'path' in error)
-    return new AccountsError(code, error.message, 'check the permissions of the file');
+  const known = fileWords(error);
+  if (known) return new AccountsError(code, known.message, known.hint);
   const { message, hint } = words(error);
   return new AccountsError(code, redact(message), hint, { cause: error });
 }

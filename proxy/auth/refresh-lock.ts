@@ -58,9 +58,14 @@ async function open(directory: string, account: string): Promise<DatabaseSync> {
     const name = createHash('sha256').update(account).digest('hex').slice(0, 32);
     return new sqlite.DatabaseSync(join(directory, `${name}.lock`), { timeout: 0 });
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new TokenError('no_lock', `cannot lock in ${directory}: ${reason}`, { cause: error });
+    throw new TokenError('no_lock', `cannot lock in ${directory}: ${reasonOf(error)}`, {
+      cause: error,
+    });
   }
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 async function begin(database: DatabaseSync, clock: Clock, timeoutSeconds: number): Promise<void> {
@@ -70,7 +75,9 @@ async function begin(database: DatabaseSync, clock: Clock, timeoutSeconds: numbe
       return database.exec('BEGIN EXCLUSIVE');
     } catch (error) {
       if (!(error instanceof Error && 'errcode' in error && error.errcode === sqliteBusy))
-        throw new TokenError('no_lock', `cannot lock ${database.location()}`, { cause: error });
+        throw new TokenError('no_lock', `cannot lock ${database.location()}: ${reasonOf(error)}`, {
+          cause: error,
+        });
       if (clock.now() >= deadline)
         throw new TokenError('busy', `another process has been renewing for ${timeoutSeconds} s`, {
           cause: error,

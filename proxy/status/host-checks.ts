@@ -48,7 +48,8 @@ export function stateDirectoryCheck(directory: string): Check {
     name: 'state',
     async run() {
       const probe = join(directory, `doctor-${randomUUID()}`);
-      const hint = 'choose a directory that you own with --state-dir';
+      const hint =
+        'check the permissions and the free disk space, or choose another directory with --state-dir';
       try {
         await mkdir(directory, { recursive: true, mode: 0o700 });
         await writeFile(probe, 'probe', { mode: 0o600, flag: 'wx' });

@@ -1,4 +1,4 @@
-import { mkdir, realpath, symlink } from 'node:fs/promises';
+import { mkdir, realpath, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { latchkeyHome, type LatchkeyHome } from '#support/latchkey-home';
@@ -224,3 +224,17 @@ test.each(['status', 'doctor'])(
     expect(stdout + stderr).toContain('./none.json: does not exist');
   },
 );
+
+test('file that cannot be written: the command says so, without a stack trace', async () => {
+  await using home = await latchkeyHome({});
+  const key = join(home.path, 'key');
+  await writeFile(key, 'k'.repeat(44), { mode: 0o600 });
+  await home.write('.local/state/latchkey/loose', '');
+  const store = { LATCHKEY_SECRET_STORE: 'file', LATCHKEY_SECRET_STORE_KEY_FILE: key };
+
+  const add = ['add', 'x', 'https://a.example/mcp', '--no-check'];
+  const { code, stderr } = await runIn(home, add, store);
+
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/^latchkey: E[A-Z]+: .*latchkey\/loose.*\nhint: check the permissions/);
+});

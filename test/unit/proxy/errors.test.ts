@@ -4,7 +4,7 @@ import { listConnection } from '#proxy/auth/server-list';
 import { setupCommand } from '#proxy/cli/setup';
 import type { Connection } from '#proxy/config/connection';
 import { inKeychain, type Secret } from '#proxy/config/secret';
-import { words } from '#proxy/errors';
+import { fileWords, words } from '#proxy/errors';
 import { UpstreamError } from '#proxy/transport/upstream';
 
 test.each([
@@ -73,4 +73,17 @@ test('errors: a refused API key of the keychain is replaced by latchkey rotate',
     'it may be mistyped, expired or revoked; get a new key, then run latchkey rotate sales',
   );
   expect(words(error, apiKey('mcp_key')).hint).toContain('check the credential of sales (');
+});
+
+const system = (code: string, more: object) =>
+  Object.assign(new Error(`${code}: refused`), { code, ...more });
+
+test.each([
+  [system('EROFS', { syscall: 'open', path: '/f' }), 'check the permissions of the file'],
+  [system('ENOSPC', { syscall: 'open', path: '/f' }), 'free some disk space'],
+  [system('ENOSPC', { syscall: 'write' }), 'free some disk space'],
+  [system('ECONNRESET', { syscall: 'read' }), undefined],
+  [new TypeError('undefined is not a function'), undefined],
+])('errors: %s of a file has words, and a bug has none', (error, hint) => {
+  expect(fileWords(error)).toEqual(hint && { message: error.message, hint });
 });

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { sqliteRefreshLock } from '#proxy/auth/refresh-lock';
@@ -92,4 +92,16 @@ test('refresh lock: a waiting process polls with growing pauses of at most a sec
 
   first.release();
   await first.done;
+});
+
+test('refresh lock: the error for a lock that cannot be taken says why', async () => {
+  const place = directory();
+  const lock = sqliteRefreshLock(place, fakeClock());
+  await lock.hold('a', async () => {});
+  for (const name of readdirSync(place)) writeFileSync(join(place, name), 'x'.repeat(4096));
+
+  await expect(lock.hold('a', async () => {})).rejects.toMatchObject({
+    code: 'no_lock',
+    message: expect.stringMatching(/^cannot lock .*\.lock: file is not a database$/),
+  });
 });
