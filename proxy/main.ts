@@ -17,6 +17,7 @@ import { ConfigurationError, UsageError } from '#config/errors';
 import { fileWords, words } from '#errors';
 import type { Host, Launcher } from '#host';
 import { httpClient } from '#transport/http-client';
+import { platformCode } from '#transport/http-error';
 import type { KeyringLibrary } from '#keychain/os-secret-store';
 import { jsonLinesLog, openLogFile } from '#log/log';
 import { printable, redact } from 'latchkey-mcp/safe-text';
@@ -28,6 +29,8 @@ const guardWord = '__guard';
 let subject: Connection | undefined;
 /** The command that signs in again, if it is not `latchkey login` with the name of the connection. */
 let signsInAgain: string | undefined;
+/** `false` while the output is not a result for the person, but messages or a log, which handle their errors. */
+let printsResult = true;
 /** Set once the command line is read. No request is sent before. */
 let network: NetworkSettings = { env: process.env };
 
@@ -115,6 +118,7 @@ const host: CommandHost = {
   },
   async agent(plan, options, { json }) {
     const { openAgent } = await import('#app/agent');
+    printsResult = false;
     const ending = new AbortController();
     // A second Ctrl-C does not wait.
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => ending.abort());
@@ -142,6 +146,7 @@ const host: CommandHost = {
     });
   },
   async bridge(connection, options) {
+    printsResult = false;
     await connect(connection, options, {
       ...host,
       input: process.stdin as AsyncIterable<Buffer>,
@@ -166,6 +171,11 @@ function logFile(path: string): (line: string) => void {
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown reason';
     throw new UsageError(`--log-file ${path} cannot be opened (${code})`, 'choose another file');
   }
+}
+
+/** Without listeners, an error of these streams would end the process in the middle of its work. {@link end} reports that of stdout. */
+function keepGoingWithoutOutput(): void {
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 }
 
 /** Where a stream has given up after an error, as on a disk that was full. */
@@ -224,8 +234,15 @@ function report(error: unknown): number {
 function end(code: number): void {
   // Neither open streams nor an assistant that does not read the rest may keep this process running.
   setTimeout(() => process.exit(code), 500).unref();
-  process.stdout.write('', () => process.exit(code));
+  process.stdout.write('', () => {
+    const reason = platformCode(process.stdout.errored);
+    // A reader that has what it wants, such as `head`, is no failure.
+    if (!printsResult || reason === '' || reason === 'EPIPE') process.exit(code);
+    host.warn(`latchkey: the output could not be written (${reason})`);
+    process.exit(1);
+  });
 }
 
+keepGoingWithoutOutput();
 // Not awaited: what a single executable embeds is CommonJS, which has no await out here.
 void run(process.argv.slice(2)).catch(report).then(end);

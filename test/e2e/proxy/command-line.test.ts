@@ -1,4 +1,6 @@
-import { mkdir, realpath, symlink, writeFile } from 'node:fs/promises';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, open, realpath, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { latchkeyHome, type LatchkeyHome } from '#support/latchkey-home';
@@ -237,4 +239,39 @@ test('file that cannot be written: the command says so, without a stack trace', 
 
   expect(code).toBe(1);
   expect(stderr).toMatch(/^latchkey: E[A-Z]+: .*latchkey\/loose.*\nhint: check the permissions/);
+});
+
+/** Runs a command whose standard output is `stdout`, and returns its exit code and what it wrote to standard error. */
+async function writingTo(stdout: number | 'pipe', { path, env }: LatchkeyHome, ...args: string[]) {
+  const child = spawn(process.execPath, [launcher, ...args], {
+    cwd: path,
+    env: { ...env },
+    stdio: ['ignore', stdout, 'pipe'],
+  });
+  const errors: Buffer[] = [];
+  child.stderr?.on('data', (chunk: Buffer) => errors.push(chunk));
+  // As `head -1` does.
+  child.stdout?.once('data', () => child.stdout?.destroy());
+  const [code] = await once(child, 'close');
+  return { code, stderr: Buffer.concat(errors).toString() };
+}
+
+test('output: a command whose reader has seen enough runs to its end', async () => {
+  await using home = await latchkeyHome({});
+
+  const { code, stderr } = await writingTo('pipe', home, 'doctor');
+
+  // There is no keychain.
+  expect(code).toBe(1);
+  expect(stderr).toBe('');
+});
+
+test.runIf(process.platform === 'linux')('output: that of a full disk is reported', async () => {
+  await using home = await latchkeyHome({});
+  await using full = await open('/dev/full', 'w');
+
+  expect(await writingTo(full.fd, home, 'status')).toEqual({
+    code: 1,
+    stderr: 'latchkey: the output could not be written (ENOSPC)\n',
+  });
 });
