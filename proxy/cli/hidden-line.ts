@@ -1,7 +1,12 @@
 import type { ReadStream } from 'node:tty';
 import { Writable } from 'node:stream';
+import { UsageError } from '#config/errors';
 
-/** One line from a terminal, typed unseen behind `question`; from anything else, the first line. */
+/**
+ * One line from a terminal, typed unseen behind `question`; from anything else, the first line.
+ *
+ * @throws {UsageError} if the person pressed Ctrl-C
+ */
 export async function hiddenLine(
   question: string,
   input: NodeJS.ReadStream | ReadStream,
@@ -12,9 +17,15 @@ export async function hiddenLine(
   // The line editor echoes what is typed; this discards it.
   const discarded = new Writable({ write: (_chunk, _encoding, done) => done() });
   const lines = createInterface({ input, output: discarded, terminal });
+  let isCancelled = false;
+  lines.once('SIGINT', () => {
+    isCancelled = true;
+    lines.close();
+  });
   if (terminal) output.write(`${question}: `);
   try {
     for await (const line of lines) return line.trim();
+    if (isCancelled) throw new UsageError('cancelled', '');
     return '';
   } finally {
     lines.close();

@@ -1,4 +1,5 @@
-import type { Clock } from '#clock/clock';
+import { aborted, type Clock } from '#clock/clock';
+import { UpstreamError } from '#transport/upstream';
 
 /** One thing that the doctor looked at. Never with a secret. */
 export type Finding = {
@@ -35,6 +36,8 @@ export type Words = (error: unknown) => { message: string; hint: string };
 export type ExaminePorts = {
   clock: Clock;
   words: Words;
+  /** Ends the run. */
+  stop: AbortSignal;
   /** Called for a check that takes more than a second. */
   progress: (name: string) => void;
   /** Called with each finding as soon as there is one. */
@@ -44,10 +47,14 @@ export type ExaminePorts = {
 const limitMs = 30_000;
 const quietMs = 1_000;
 
-/** Runs all checks, one after the other, to the last; each has half a minute. */
+/**
+ * Runs all checks, one after the other, to the last; each has half a minute.
+ *
+ * @throws {UpstreamError} `aborted` when it is stopped, without waiting for the check
+ */
 export async function examine(
   checks: readonly Check[],
-  { clock, words, progress, found }: ExaminePorts,
+  { clock, words, stop, progress, found }: ExaminePorts,
 ): Promise<Finding[]> {
   const all: Finding[] = [];
   for (const check of checks) {
@@ -60,13 +67,19 @@ export async function examine(
       limit.abort();
       return [fail(check.name, `no answer within ${limitMs / 1000} s`, 'try again later')];
     });
+    const stopped = aborted(AbortSignal.any([stop, over.signal])).then(() => undefined);
     const findings = await Promise.race([
       (async () => check.run(limit.signal))().catch((error: unknown) => {
         return [inWords(check.name, error, words)];
       }),
       late,
+      stopped,
     ]);
     over.abort();
+    if (findings === undefined) {
+      limit.abort();
+      throw new UpstreamError('aborted', 'cancelled');
+    }
     findings.forEach(found);
     all.push(...findings);
   }

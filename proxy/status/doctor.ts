@@ -29,6 +29,8 @@ export type Examined = {
 export type DoctorPorts = DoctorProgress &
   StoredPorts &
   Pick<Host, keyof UserHost | 'clock' | 'http' | 'nodeVersion'> & {
+    /** Ends the run. */
+    stop: AbortSignal;
     /** Of this program. */
     version: string;
     network: NetworkSettings;
@@ -41,7 +43,7 @@ export type DoctorPorts = DoctorProgress &
 /**
  * Checks this host, and everything that `target` needs. A failed check does not end the run.
  *
- * @throws bugs only
+ * @throws {UpstreamError} `aborted` when it is stopped; otherwise bugs only
  */
 export async function runDoctor(
   target: string | undefined,
@@ -60,6 +62,7 @@ export async function runDoctor(
   const examinePorts = {
     clock: ports.clock,
     words: (error: unknown) => ports.words(error, connection),
+    stop: ports.stop,
     progress: ports.progress,
     found: (finding: Finding) => ports.found(clean(finding)),
   };

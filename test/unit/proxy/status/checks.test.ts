@@ -17,8 +17,10 @@ function examining(checks: readonly Check[]) {
   const clock = fakeClock();
   const progress: string[] = [];
   const found: Finding[] = [];
+  const stopping = new AbortController();
   const done = examine(checks, {
     clock,
+    stop: stopping.signal,
     words: (error) => {
       if (error instanceof TypeError) throw error;
       return { message: error instanceof Error ? error.message : '', hint: 'mend it' };
@@ -26,7 +28,7 @@ function examining(checks: readonly Check[]) {
     progress: (name) => void progress.push(name),
     found: (finding) => void found.push(finding),
   });
-  return { clock, done, progress, found };
+  return { clock, done, progress, found, stop: () => stopping.abort() };
 }
 
 test('doctor: every check runs even if others fail, and each finding is reported immediately', async () => {
@@ -53,4 +55,13 @@ test('doctor: a check that takes over a second is announced, and abandoned after
     { check: 'stuck', state: 'fail', what: 'no answer within 30 s' },
     { check: 'good', state: 'ok' },
   ]);
+});
+
+test('doctor: Ctrl-C ends the run without waiting for the check', async () => {
+  const run = examining([good, stuck, good]);
+  await run.clock.advance(1);
+  run.stop();
+
+  await expect(run.done).rejects.toMatchObject({ code: 'aborted', message: 'cancelled' });
+  expect(run.found).toHaveLength(1);
 });
