@@ -38,8 +38,8 @@ export async function findCommand(name: string): Promise<Command | undefined> {
 
 /** A hint for a misspelt command, such as `latchkey statsu`. */
 export function meantCommand(word: string | undefined): string | undefined {
-  if (word === 'version') return 'did you mean latchkey --version?';
-  const meant = word === undefined ? undefined : nearest(word, publicNames);
+  const meant = word === undefined ? undefined : nearest(word, [...publicNames, 'version']);
+  if ([word, meant].includes('version')) return 'did you mean latchkey --version?';
   return meant === undefined ? undefined : `did you mean latchkey ${meant}?`;
 }
 

@@ -46,7 +46,7 @@ export async function parseCommandLine(words: readonly string[]): Promise<Asked>
     const asked = operandsOf(tokens).slice(1);
     const about = await commandNamed(asked);
     const [word] = asked;
-    if (word && !about) throw unknownCommand(word.text);
+    if (word && !about && word.text !== 'help') throw unknownCommand(word.text);
     return { ask: 'help', about };
   }
   const unknown = tokens.find((token) => token.kind === 'option' && !isKnown(token, command));
@@ -124,7 +124,11 @@ function isKnown({ name, rawName }: { name: string; rawName: string }, command: 
 /** An option is no value of another, unless `--one=--other` says so. A value may be secret. */
 function valueOf(token: Token & { kind: 'option' }, command: Command): string {
   const { rawName, value, inlineValue } = token;
-  if (!value) throw new UsageError(`${rawName} requires a value`);
+  if (!value)
+    throw new UsageError(
+      `${rawName} requires a value`,
+      `latchkey ${command.name} --help shows more`,
+    );
   if (inlineValue || !/^-./.test(value)) return value;
   const [next = ''] = value.split('=');
   const isOption = isKnown({ name: next.slice(2), rawName: next }, command);
@@ -180,7 +184,7 @@ function checkCount(operands: readonly string[], command: Command): void {
   const meant = name === 'connect' ? meantCommand(operands[0]) : undefined;
   if (meant !== undefined) throw new UsageError(`unknown command ${operands[0]}`, meant);
   throw new UsageError(
-    most === 1 || name === 'connect'
+    (most === 1 && /NAME|URL/.test(shown)) || name === 'connect'
       ? `enter one server only; ${operands.length} given`
       : `too many arguments`,
     name === 'connect' ? undefined : `latchkey ${name} --help shows more`,

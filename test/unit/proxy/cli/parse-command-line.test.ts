@@ -238,3 +238,19 @@ test.each(['setup', 'help'])(
     await expect(refuseCommandName('sales', others)).resolves.toBeUndefined();
   },
 );
+
+test.each([
+  [['completion', 'bash', 'x'], 'too many arguments', 'latchkey completion --help shows more'],
+  [['status', 'a', 'b'], 'enter one server only; 2 given', 'latchkey status --help shows more'],
+  [['devices', '--sign-out'], '--sign-out requires a value', 'latchkey devices --help shows more'],
+])('command line: %j is refused with what to look at', async (words, message, hint) => {
+  await expect(parseCommandLine(words)).rejects.toMatchObject({ message, hint });
+});
+
+test('command line: help about help is that of all commands', async () => {
+  expect(await parseCommandLine(['help', 'help'])).toEqual({ ask: 'help', about: undefined });
+});
+
+test.each(['version', 'versoin'])('command line: %s is answered with --version', (word) => {
+  expect(meantCommand(word)).toBe('did you mean latchkey --version?');
+});
