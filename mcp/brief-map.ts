@@ -31,7 +31,6 @@ export class BriefMap<Key, Value extends object> {
     else this.#holders.set(key, { value });
   }
 
-  /** Returns whether it was there. */
   delete(key: Key): boolean {
     const holder = this.#holders.get(key);
     if (!holder) return false;

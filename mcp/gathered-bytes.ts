@@ -34,7 +34,6 @@ export class GatheredBytes {
     }
   }
 
-  /** All of them, in one buffer. */
   whole(): Buffer {
     const parts = this.parts();
     const [only] = parts;

@@ -4,7 +4,6 @@ import { membersOf } from './json-value.ts';
 /** Headers as `node:http` returns them: lower-case names, a list for a repeated header. */
 export type ReceivedHeaders = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** One line of a header. */
 export interface HeaderLine {
   /** In lower case. */
   readonly name: string;

@@ -243,7 +243,6 @@ export class JsonWriter {
     return this.#length;
   }
 
-  /** What has been written. */
   get written(): Buffer {
     return this.#bytes.subarray(0, this.#length);
   }

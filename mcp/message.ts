@@ -54,7 +54,6 @@ export interface Envelope {
   protocolVersion?: string;
   /** The legacy version, `params.protocolVersion` of `initialize`. */
   initializeVersion?: string;
-  /** The result of a response. */
   result?: Span;
 }
 
@@ -269,7 +268,6 @@ export function textAt(message: Message, ...path: string[]): string | undefined 
   return span && message.body.toString('utf8', span.start, span.end);
 }
 
-/** The value at `path`. */
 export function valueAt(message: Message, ...path: string[]): unknown {
   const text = textAt(message, ...path);
   return text === undefined ? undefined : JSON.parse(text);

@@ -1,4 +1,3 @@
-/** One event of an event stream. */
 export interface SseEvent {
   /** All bytes of the event, including comments, any blank lines before it and the blank line that ends it. */
   raw: Buffer;

@@ -28,7 +28,6 @@ export type Host = {
   keyring?: ((directory: string) => Promise<KeyringLibrary>) | undefined;
   /** Returns whether a browser was opened. */
   openBrowser: (url: URL) => Promise<boolean>;
-  /** Writes one line of the log. */
   writeLog: (line: string) => void;
 };
 

@@ -1,4 +1,3 @@
-/** The version of this program. */
 export async function programVersion(): Promise<string> {
   const { default: manifest } = await import('./package.json', { with: { type: 'json' } });
   return manifest.version;

@@ -37,7 +37,6 @@ function nothingToServe(unbound: readonly string[], unconfigured: readonly strin
     : 'nothing to serve yet: add a server to the configuration of this agent, and assign it to the agent in the dashboard';
 }
 
-/** The event as lines for a person. */
 function eventLines(event: AgentEvent): string[] {
   switch (event.event) {
     case 'connecting':
@@ -90,7 +89,6 @@ function eventLines(event: AgentEvent): string[] {
   }
 }
 
-/** Reports an event. */
 export type AgentStatus = (event: AgentEvent) => void;
 
 /**

@@ -5,7 +5,6 @@ import { closeCode, type Bound, type Hello } from 'latchkey-mcp/tunnel-frames';
 import type { AgentStatus } from './agent-status.ts';
 import { TunnelError, type Dial, Tunnel, type TunnelEnd, type TunnelPorts } from './tunnel.ts';
 
-/** The state of the tunnel. */
 export type TunnelState =
   | { state: 'connecting' }
   | { state: 'connected' }

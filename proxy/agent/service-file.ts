@@ -1,6 +1,5 @@
 import { shellWord } from '#shell-word';
 
-/** The options of a service. */
 export type ServicePlan = {
   kind: 'systemd' | 'launchd';
   /** Whether it is a user service rather than a system service. */

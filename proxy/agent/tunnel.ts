@@ -83,7 +83,6 @@ export type SocketEvents = {
 /** Connects with the current key. @throws {TunnelError} */
 export type Dial = (events: SocketEvents, signal: AbortSignal) => Promise<TunnelSocket>;
 
-/** Why a tunnel ended. */
 export type TunnelEnd = { code: number; reason: string };
 
 export type TunnelPorts = {

@@ -84,7 +84,6 @@ export async function openAccount(
   };
 }
 
-/** The store that `options` select. */
 export async function openSecretStore(options: Options, host: AccountHost): Promise<SecretStore> {
   const { platform } = host;
   const stateDirectory = options.stateDir ?? defaultStateDirectory(host);

@@ -11,7 +11,6 @@ import type { RefreshLock } from './refresh-lock.ts';
 import type { SignInMarks } from './sign-in-marks.ts';
 import type { TokenVault } from './token-vault.ts';
 
-/** A connection that signs in by OAuth. */
 export type OAuthConnection = Connection & { credentials: ClientCredentials | PersonCredentials };
 
 /** Everything needed to fetch, store and delete the tokens of one connection. */

@@ -59,7 +59,6 @@ export type FetchClientTokenInput = {
   client: OAuthClient;
   credentials: OAuthSettings;
   challenge?: string | undefined;
-  /** The previous token. */
   previous?: Pick<FetchedToken, 'issuer' | 'published' | 'scope'> | undefined;
   /** Whether to request the scopes of the challenge in addition to the previous ones. */
   wider?: boolean;

@@ -10,7 +10,6 @@ import {
   type TokenVault,
 } from './token-vault.ts';
 
-/** The URL of the list of servers at `origin`. */
 export function serverListUrl(origin: string): string {
   return `${origin}/api/my/servers`;
 }
@@ -25,7 +24,6 @@ export function listConnection(list: string): OAuthConnection {
   };
 }
 
-/** The tokens of a list. */
 export async function listVault(store: SecretStore, list: string): Promise<TokenVault> {
   return tokenVault(store, await tokenAccount(listConnection(list)));
 }

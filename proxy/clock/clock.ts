@@ -9,7 +9,6 @@ export interface Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
-/** The system's clock. */
 export function systemClock(): Clock {
   return {
     now: () => Math.floor(Date.now() / 1000),
@@ -27,7 +26,6 @@ export function systemClock(): Clock {
   };
 }
 
-/** Resolves when `signal` aborts. */
 export async function aborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve();

@@ -155,7 +155,6 @@ export function filesOf({ file, secondFile }: Assistant, host: UserHost): string
   return [...new Set(files.filter((path) => path !== undefined))];
 }
 
-/** The files of all assistants. */
 export function assistantFiles(host: UserHost): string[] {
   return Object.values(assistants).flatMap((assistant) => filesOf(assistant, host));
 }

@@ -26,7 +26,6 @@ export type Problem = {
   code?: 'other_program' | 'no_file' | 'unknown_name';
 };
 
-/** All problems of a configuration. */
 export class ConfigurationError extends Error {
   override readonly name = 'ConfigurationError';
   readonly problems: readonly Problem[];

@@ -73,7 +73,6 @@ type RemoteArguments = {
   logLevel?: 'debug' | 'error';
   /** Messages to the person, for standard error. */
   warnings: string[];
-  /** The headers that contain a secret. */
   secretHeaders: string[];
 };
 

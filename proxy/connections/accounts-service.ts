@@ -164,7 +164,6 @@ export type Renamed = {
 /** `onTrial` until a real call has worked with the new secret. */
 export type Rotated = { name: string; onTrial: boolean; dashboardUrl: string };
 
-/** An assistant on this host. */
 export type AssistantView = {
   /** The name that `install` accepts: `claude-desktop`. */
   id: string;

@@ -69,7 +69,6 @@ const replacingHint = ({ name, url }: Connection) =>
 /** `secret` describes the new one; `undefined` if it is not in the keychain. */
 export type RotatedSecret = { connection: Connection; secret: SecretView | undefined };
 
-/** The connections of this user. */
 export class Connections {
   readonly #host: ConnectionsHost;
   readonly #options: Options;

@@ -30,7 +30,6 @@ import type { Options } from '#config/options';
 import { fileSnapshot } from '#config/replace-file';
 import { registryFile } from '#config/user-files';
 
-/** One entry to import. */
 export type ImportStep = {
   entry: FoundEntry;
   /** Its path in the file. */

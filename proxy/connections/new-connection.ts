@@ -87,7 +87,6 @@ function serverName(url: string): string {
   return words.length === 0 ? host : `${words.map(percentDecoded).join(' / ')} at ${host}`;
 }
 
-/** A name for the server at `url` that is not in `taken`. */
 export function suggestedName(url: string, taken: readonly string[]): string {
   const address = URL.parse(url);
   const [host = 'server'] = (address?.hostname ?? '').split('.');
@@ -102,7 +101,6 @@ export function suggestedName(url: string, taken: readonly string[]): string {
   }
 }
 
-/** A new connection, and its secrets for the keychain. */
 export type Described = { connection: Connection; secrets: ConnectionSecrets };
 
 /** Wrong usage: `url` is not one to which a credential may be sent. Its hint is the URL that was probably meant. */

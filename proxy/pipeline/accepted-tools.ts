@@ -36,7 +36,6 @@ export interface AcceptedToolStore {
   write(tools: AcceptedTools): Promise<void>;
 }
 
-/** The parts of a tool that differ from the accepted ones. */
 export function changedParts({ accepted, seen }: AcceptedTool): ToolPart[] {
   return seen ? toolParts.filter((part) => seen[part] !== accepted[part]) : [];
 }
@@ -294,7 +293,6 @@ export function memoryAcceptedTools(initial: AcceptedTools = new Map()): Accepte
   };
 }
 
-/** The tools at `url` that this user accepted. */
 export function openAcceptedTools(
   url: string,
   options: Options,

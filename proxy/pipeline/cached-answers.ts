@@ -68,7 +68,6 @@ export class RememberedAnswers {
   }
 }
 
-/** One account at one server. */
 type ServerAccount = { url: string; account: string };
 
 const maxAnswers = 64;

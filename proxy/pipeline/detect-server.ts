@@ -153,7 +153,6 @@ function isLegacy(answer: Message): boolean {
 /** The kind of a server, if it is not the one that is tried first. */
 export type ServerKind = 'modern' | 'sse';
 
-/** The remembered kind of a server. */
 interface RememberedServer {
   recall(): ServerKind | undefined;
 

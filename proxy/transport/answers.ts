@@ -207,7 +207,6 @@ export async function streamedAnswer(
   }
 }
 
-/** Whether `response` is a stream of events. */
 export function isEventStream({ statusCode, headers }: IncomingMessage): boolean {
   const type = headers['content-type'] ?? '';
   return statusCode === 200 && /^text\/event-stream\b/i.test(type);

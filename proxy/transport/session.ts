@@ -2,7 +2,6 @@ import type { IncomingMessage } from 'node:http';
 import { readMessage, stringAt, type Message } from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 
-/** The state of a legacy session. */
 type LegacySession = {
   id?: string;
   protocolVersion?: string;

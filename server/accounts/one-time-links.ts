@@ -28,7 +28,6 @@ export async function makeLink(
   return `/${purpose.type}/${linkToken}`;
 }
 
-/** A link that was handed out. */
 export interface HandedOutLink {
   readonly path: string;
   readonly secondsLeft: number;

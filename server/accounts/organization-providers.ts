@@ -43,7 +43,6 @@ export interface MemberSignInPorts extends EntryPorts {
   readonly refusals: RefusalLog;
 }
 
-/** A provider with the name of its organization. */
 export type OwnedProvider = ProviderRecord & { readonly organization: string };
 
 /** Why an account at a provider, although proved, opens nothing. */

@@ -88,7 +88,6 @@ export class OutputFile implements LineDestination {
   }
 }
 
-/** Standard output. */
 export class OutputStream implements LineDestination {
   readonly name = 'standard output';
   readonly #stream: NodeJS.WriteStream & { readonly fd: number };

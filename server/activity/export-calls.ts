@@ -56,7 +56,6 @@ function csvLine(call: CallRecord): string {
   return `${callColumns.map(([, value]) => csvCell(String(value(call) ?? ''))).join(',')}\r\n`;
 }
 
-/** What an export contains. */
 export interface ExportedQuery {
   readonly organizationId: string;
   readonly filter: CallFilter;

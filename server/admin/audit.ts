@@ -21,7 +21,6 @@ import { printRows } from './print.ts';
 const mostALimit = 200;
 const path = '/organizations/{organization}/audit';
 
-/** The filters of an audit log. */
 const auditFilter = {
   actor: words(200).optional().describe('For example `user:…`, `client:…` or `operator`'),
   action: words(100).optional().describe('For example `key.create`'),

@@ -34,7 +34,6 @@ export const mostALimit = 200;
 const path = '/organizations/{organization}/calls';
 const cursor = z.string().regex(/^[\da-f]{12,24}$/, 'is not a value from an earlier response');
 
-/** The filters of recorded calls. */
 const callFilter = {
   person: words(320).optional().describe('The ID or the e-mail address of a person'),
   application: words(200)

@@ -132,7 +132,6 @@ export const clientSecretRevoke = organizationOperation({
   },
 });
 
-/** The secrets of OAuth clients. */
 export const clientSecretOperations: readonly Operation[] = [
   clientSecretList,
   clientRotate,

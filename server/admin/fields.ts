@@ -51,7 +51,6 @@ interface TypedControl {
   readonly rule?: string;
 }
 
-/** The form control of a field. */
 export type FieldControl = {
   /** The name of the control. Default: the name of the field. */
   readonly name?: string;

@@ -35,7 +35,6 @@ function groupTarget({ groupId }: { readonly groupId: string }): string {
   return `group:${groupId}`;
 }
 
-/** The name of a group. */
 const groupName = words(100).min(1);
 
 /** The view of a group: on pages, in the API and in commands. */
@@ -61,7 +60,6 @@ const groupViewSchema = z
 /** `members` is the number of members; `servers` are the names of the servers limited to the group. */
 export type GroupView = z.output<typeof groupViewSchema>;
 
-/** The groups of an organization. */
 async function listGroupViews(
   organizationId: string,
   { db }: Pick<AdministrationPorts, 'db'>,

@@ -105,7 +105,6 @@ export const providerViewSchema = z
 
 export type ProviderView = z.output<typeof providerViewSchema>;
 
-/** The view of a provider. */
 export async function toProviderView(
   provider: ProviderRecord,
   { db, providerSetup }: Pick<AdministrationPorts, 'db' | 'providerSetup'>,

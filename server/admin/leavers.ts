@@ -96,7 +96,6 @@ export const leaverHandOver = organizationOperation({
   },
 });
 
-/** The kind that an id is of. */
 function kindOf(id: string): (typeof kinds)[number] | undefined {
   return kinds.find((kind) => id.startsWith(`${kind}_`));
 }

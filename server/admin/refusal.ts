@@ -40,7 +40,6 @@ export class AdministrationRefusal extends Error {
   }
 }
 
-/** The refusal of one field. */
 export function invalidField(field: string, problem: string): AdministrationRefusal {
   const fields = [{ field, problem }];
   return new AdministrationRefusal('invalid', `${field} ${problem}`, { fields });

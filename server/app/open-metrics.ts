@@ -14,7 +14,6 @@ import type { Stores } from './stores.ts';
 
 const probeMs = 2000;
 
-/** What the metrics are read from. */
 interface MetricsSources {
   readonly version: string;
   readonly stores: Stores;

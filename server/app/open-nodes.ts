@@ -94,7 +94,6 @@ export interface RemoteNodes {
   readonly agents: RemoteAgents;
   /** Waits until NATS has answered. Rejects when it cannot be reached. Absent where no NATS is used. */
   readonly probe: (() => Promise<void>) | undefined;
-  /** Tells all other nodes. */
   readonly tell: (event: NodeEvent) => void;
   /** Answers calls of other nodes, and handles their events, from now on. */
   readonly answerWith: (answering: AnsweringNode) => void;

@@ -176,7 +176,6 @@ function sortedParts(ids: readonly string[]): string[][] {
   return inParts([...ids].sort());
 }
 
-/** The names of these agents, by id. */
 export async function listAgentNames(
   db: Db,
   ids: readonly string[],

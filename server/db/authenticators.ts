@@ -225,7 +225,6 @@ export async function countRecoveryCodes(db: Db, userId: string): Promise<number
   return Number(count);
 }
 
-/** Replaces all recovery codes. */
 export async function replaceRecoveryCodes(
   db: Db,
   userId: string,

@@ -11,7 +11,6 @@ const minuteMs = 60_000;
 const maxRows = 1000;
 const maxShown = 20;
 
-/** A gap of one node. */
 export interface NodeGap extends CallGap {
   readonly organizationId: string;
   readonly node: string;

@@ -16,7 +16,6 @@ const countedAtOnce = 5000;
 /** A process that has claimed a quarter and not indexed it by then has ended. */
 const claimValidMs = 600_000;
 
-/** A quarter of an organization. */
 export interface CallQuarter {
   readonly organizationId: string;
   readonly quarter: number;

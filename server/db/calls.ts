@@ -12,7 +12,6 @@ import { isPostgres, quickTransaction, transaction, type Db } from './transactio
 
 /** The index has parts of a quarter of an hour, by the time at which rows were written. */
 export const callQuarterMs = 900_000;
-/** The length of an id. */
 export const callIdLetters = 24;
 
 let lastId = 0;

@@ -58,7 +58,6 @@ export interface OAuthClient {
   readonly revokedAt: EpochSeconds | undefined;
 }
 
-/** A client in a list. */
 export interface ListedOAuthClient extends OAuthClient {
   /** Prefix and last four characters of its newest secret. */
   readonly secretHint: string | undefined;

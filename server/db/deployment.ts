@@ -31,7 +31,6 @@ export interface PublishedServer extends Publication {
   readonly name: string;
 }
 
-/** A server to install. */
 export interface InstalledServer {
   readonly name: string;
   readonly title: string;
@@ -210,7 +209,6 @@ export async function listPublished(
   return rows.map(readPublished);
 }
 
-/** One published server. */
 export async function findPublished(
   db: Db,
   organization: string,

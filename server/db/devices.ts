@@ -30,7 +30,6 @@ export interface DeviceOwner {
   readonly within?: readonly string[] | undefined;
 }
 
-/** A device as a proxy names it. */
 export interface NamedDevice {
   /** The id under which it becomes known, unless it is known already. */
   readonly id: string;

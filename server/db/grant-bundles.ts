@@ -43,7 +43,6 @@ export type BundlePart = Pick<AuthorizationCode, 'grantId' | 'serverId' | 'scope
 /** What our proxy says of itself, which is kept with each part. */
 type ProxyClaim = 'assistant' | 'deviceId';
 
-/** The authorization code of a bundle. */
 export interface BundleCode extends Omit<
   AuthorizationCode,
   keyof BundlePart | ProxyClaim | 'spentAt'
@@ -231,7 +230,6 @@ export async function findBundle(db: Db, id: string): Promise<GrantBundle | unde
   };
 }
 
-/** A refresh token of a bundle. */
 export interface BundleToken extends Pick<RefreshToken, 'hash' | 'expiresAt' | 'spentAt'> {
   readonly bundle: GrantBundle;
 }

@@ -381,7 +381,6 @@ export async function spendRefreshToken(
   });
 }
 
-/** Inserts a refresh token of a grant or of a bundle. */
 export async function insertRefreshToken(
   db: Db,
   owner: { readonly grantId: string } | { readonly bundleId: string },

@@ -111,7 +111,6 @@ export interface KeyOrigin {
   readonly replacedBy: string | undefined;
 }
 
-/** The origins of keys by their ids. */
 export async function findKeyOrigins(
   db: Db,
   ids: readonly string[],

@@ -45,7 +45,6 @@ export interface MailServer extends MailServerSettings {
 
 export type MailKind = Schema['mail']['kind'];
 
-/** A mail that is to be sent. */
 export interface NewMail {
   readonly id: string;
   readonly kind: MailKind;

@@ -159,7 +159,6 @@ export async function listDueLooks(
 /** Matches the actions of a webhook that names notices. Those that get every event do not: notices are events only where one is asked for. */
 const noticeActions = '%"attention.%';
 
-/** Whether a webhook of the organization wants notices. */
 export async function hasNoticeWebhook(db: Db, organizationId: string): Promise<boolean> {
   const found = await db
     .selectFrom('webhook')
@@ -191,7 +190,6 @@ export async function claimLook(
   return numInsertedOrUpdatedRows === 1n;
 }
 
-/** A thing that was seen. */
 export interface NoticedThing {
   readonly kind: string;
   readonly subject: string;

@@ -72,7 +72,6 @@ export async function findDomain(
   return row && readDomain(row);
 }
 
-/** The domain of the organization that has proved it. */
 export async function findProvedDomain(
   db: Db,
   domain: string,

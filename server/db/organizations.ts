@@ -46,7 +46,6 @@ export async function findOrganization(db: Db, name: string): Promise<Organizati
   return row && readOrganization(row);
 }
 
-/** The name of an organization, by its id. */
 export async function findOrganizationName(db: Db, id: string): Promise<string | undefined> {
   const row = await db
     .selectFrom('organization')

@@ -31,7 +31,6 @@ export interface Membership {
 /** How a person became a member: by an invitation or a command, by signing in through a provider, or provisioned by SCIM. */
 export type MembershipOrigin = 'manual' | 'sso' | 'scim';
 
-/** A member of an organization. */
 export interface Member {
   readonly userId: string;
   readonly email: string;

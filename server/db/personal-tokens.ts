@@ -148,7 +148,6 @@ export async function revokePersonalToken(
   return numUpdatedRows === 1n;
 }
 
-/** Revokes all tokens of a person. */
 export async function revokePersonalTokens(
   db: Db,
   userId: string,

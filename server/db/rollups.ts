@@ -57,7 +57,6 @@ export interface TimedCounts extends CallCounts {
   readonly bucket: number;
 }
 
-/** Calls of one step. */
 export interface StepCounts extends CallCounts {
   /** When the step begins. */
   readonly at: EpochSeconds;

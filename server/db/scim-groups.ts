@@ -47,7 +47,6 @@ export type ScimGroupResult =
       readonly group: ScimGroup;
       readonly added: number;
       readonly removed: number;
-      /** Whether anything changed. */
       readonly isChanged: boolean;
     }
   | { readonly outcome: 'taken' | 'stranger' | 'unknown' | 'full' | 'crowded' };

@@ -11,7 +11,6 @@ export interface SearchTerms {
   readonly limit: number;
 }
 
-/** Whether one of these columns contains the text. */
 function contains(columns: readonly string[], text: string): RawBuilder<boolean> {
   const each = columns.map((column) => containsText(sql.ref(column), text));
   return sql<boolean>`(${sql.join(each, sql` or `)})`;

@@ -76,7 +76,6 @@ export async function setServerAccess(
   });
 }
 
-/** Whether all groups belong to the organization. */
 export async function areGroupsOf(
   db: Db,
   organizationId: string,

@@ -32,7 +32,6 @@ export const targetColumns = [
 type EndpointColumns = Selectable<Schema['endpoint']>;
 type TargetColumns = Selectable<Schema['target']>;
 
-/** An endpoint and its target. */
 export type ServerRow = { organization: string; target_id: string } & Pick<
   EndpointColumns,
   'id' | 'name' | 'limits' | 'created_at'

@@ -135,7 +135,6 @@ export async function endSession(db: Db, userId: string, sessionId: string): Pro
   return numDeletedRows === 1n;
 }
 
-/** Ends all sessions of a person, except `exceptId` if given. */
 export async function endSessions(db: Db, userId: string, exceptId?: string): Promise<void> {
   await db
     .deleteFrom('browser_session')
@@ -144,7 +143,6 @@ export async function endSessions(db: Db, userId: string, exceptId?: string): Pr
     .execute();
 }
 
-/** Ends all sessions that a provider opened. */
 export async function endSessionsThrough(db: Db, providerId: string): Promise<void> {
   await db.deleteFrom('browser_session').where('provider_id', '=', providerId).execute();
 }

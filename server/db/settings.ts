@@ -3,7 +3,6 @@ import type { EpochSeconds } from '#model/clock';
 import { preparedQuery } from './prepared-query.ts';
 import type { Db } from './transaction.ts';
 
-/** The settings of an organization. */
 export interface OrganizationSettings {
   /** Whether members need a session in which they proved two factors. */
   readonly secondFactorRequired: boolean;

@@ -205,7 +205,6 @@ export async function postponeEndedRegistration(
   return numUpdatedRows === 1n;
 }
 
-/** Deletes the registration of an access from the database. */
 export async function deleteEndedRegistration(db: Db, accessId: string): Promise<void> {
   await db
     .updateTable('upstream_access')

@@ -13,7 +13,6 @@ import { isPostgres, type Db } from './transaction.ts';
  * transaction that makes the grant, locks it: a change of the provider ends its grants, so none may be made of what it was before.
  */
 
-/** A provider that vouches for people. */
 export type VouchingProvider = ProviderRecord & {
   readonly organization: string;
   /** Whether its issuer is one of workloads of the organization, too. */
@@ -265,7 +264,6 @@ export async function findServerNames(
   return rows.map(({ name }) => name);
 }
 
-/** Whether an identity provider of the organization has this issuer. */
 export async function isProviderIssuer(
   db: Db,
   organizationId: string,

@@ -44,7 +44,6 @@ export function programPath({ fileName, sha256 }: ProgramFile): string {
   return `${downloadPath}${fileName}?v=${contentMark(sha256)}`;
 }
 
-/** The path of the bundle for one MCP server. */
 export function bundlePath(organization: string, server: string): string {
   return `${downloadPath}${organization}/${server}.mcpb`;
 }

@@ -1,4 +1,3 @@
-/** A value, or the promise of one. */
 export type Awaitable<Value> = Value | Promise<Value>;
 
 /**

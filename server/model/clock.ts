@@ -6,7 +6,6 @@ export interface Clock {
   now(): EpochSeconds;
 }
 
-/** The clock of this host. */
 export function systemClock(): Clock {
   return { now: () => Math.floor(Date.now() / 1000) };
 }

@@ -65,7 +65,6 @@ export function wantedName({ kind, name }: MemberName, hasApps: boolean): string
   return `${plain.slice(0, mostCharacters - hashCharacters - 1)}_${digest}`;
 }
 
-/** The members of a collection, in their order. */
 export type OrderedMembers = readonly { readonly id: string; readonly hasApps: boolean }[];
 
 /** Distinguishes entries of all kinds and members. */

@@ -1,4 +1,3 @@
-/** One record of a CSV file. */
 export interface CsvRecord {
   /** The line that it begins in, counted from 1. */
   readonly line: number;

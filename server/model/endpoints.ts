@@ -47,7 +47,6 @@ export interface Endpoint {
   /** The number of changes so far; set when the record was read for display or for a change. */
   readonly revision?: number;
   readonly createdAt: EpochSeconds;
-  /** When it was disabled. */
   readonly disabledAt?: EpochSeconds;
 }
 

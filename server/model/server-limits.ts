@@ -12,7 +12,6 @@ export interface ServerLimits {
   readonly callSeconds?: number;
 }
 
-/** The range of each limit. */
 export const limitBounds: Readonly<Record<keyof ServerLimits, readonly [number, number]>> = {
   callsPerMinute: [1, 1_000_000],
   concurrentCalls: [1, 1024],

@@ -132,7 +132,6 @@ export function groupsOfRules({ others, named }: AccessRules): ReadonlySet<strin
   return groupsOfAudiences([...Object.values(others), ...ofNames]);
 }
 
-/** The ids of the groups in audiences. */
 export function groupsOfAudiences(audiences: readonly Audience[]): ReadonlySet<string> {
   const ids = new Set<string>();
   for (const who of audiences) if (who !== 'everyone') for (const id of who) ids.add(id);
@@ -434,7 +433,6 @@ class ReadSource {
   readonly resources: ResourceRules<Audience>;
   readonly withheldResources: ResourceNames;
   readonly openResources: ResourceNames;
-  /** The groups that rules name. */
   readonly ruledGroups: ReadonlySet<string>;
   /** By list, and by what the list depends on of the caller. */
   readonly listStates = new LimitedMap<string, string>(mostCallers);

@@ -87,7 +87,6 @@ function answerTarget(
   return { clientId: id, clientName: name, isSelfRegistered, redirectUri, state };
 }
 
-/** What the tokens are for. */
 type RequestedResource =
   | Pick<AuthorizationRequest, 'serverPath'>
   | Pick<BundleRequest, 'serverPaths' | 'listsServers'>;

@@ -31,7 +31,6 @@ export interface TokenResponse {
   readonly issued_token_type?: string;
 }
 
-/** What a grant issues. */
 export interface Issued {
   readonly tokens: TokenResponse;
   /** Headers of the answer in addition to those of every answer. */

@@ -47,7 +47,6 @@ export function hostFault({ code, cause }: OutboundError): string {
   return hostWords[cause === undefined || isUnknownName(cause) ? 'unknown' : 'unresolved'];
 }
 
-/** Whether a problem of a field is that of a host. */
 export function isHostFault(problem: string): boolean {
   return Object.values(hostWords).some((words) => problem.includes(words));
 }

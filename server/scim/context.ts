@@ -11,7 +11,6 @@ import { domainOf } from '#model/email';
 import { ScimError } from './scim-error.ts';
 import type { Location } from './schemas.ts';
 
-/** What SCIM needs. */
 export type ScimPorts = EntryPorts &
   Pick<MemberSignInPorts, 'refusals'> & {
     /** How many members one list reads; default 20,000. */

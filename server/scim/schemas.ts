@@ -121,7 +121,6 @@ const ofGroup: readonly Attribute[] = [
   },
 ];
 
-/** A kind of resource. */
 export interface ResourceKind {
   readonly name: 'User' | 'Group';
   readonly endpoint: '/Users' | '/Groups';

@@ -54,7 +54,6 @@ const nameParts = [
   'honorificSuffix',
 ] as const;
 
-/** A user as it is sent. */
 function userResource(user: ScimUser, { location }: Pick<ScimRequest, 'location'>): Resource {
   return {
     schemas: [schemaIds.user],

@@ -43,7 +43,6 @@ export function definitionOf(kind: ListedKind, listed: unknown): Definition | un
   return { name, digest, text, annotations: annotationsText(described['annotations']) };
 }
 
-/** The definition of a tool. */
 export function toolDefinition(tool: unknown): Definition | undefined {
   return definitionOf('tool', tool);
 }

@@ -77,7 +77,6 @@ interface TextField extends FieldOptions {
   readonly focus?: boolean;
   /** Whether it may be left empty; `unmarked` does not say so on the page. */
   readonly optional?: boolean | 'unmarked';
-  /** More attributes. */
   readonly attributes?: Html;
 }
 
@@ -154,7 +153,6 @@ ${helpText(name, help)}
 </div>`;
 }
 
-/** The options of a `select` element. */
 export function selectOptions(options: readonly Choice[]): Html {
   return html`${options.map(({ value, text, isChosen }) => html`<option value="${value}"${isChosen && html` selected`}>${text}</option>`)}`;
 }

@@ -40,7 +40,6 @@ interface TypedCommand {
   readonly short: string;
 }
 
-/** The configuration of one assistant. */
 interface AssistantConfiguration {
   /** A part of ids in the page. */
   readonly id: string;
@@ -297,7 +296,6 @@ ${codeBlock({ text, name: `the configuration for ${assistant}`, label: `Configur
 </fieldset>`;
 }
 
-/** One step of starting an agent. */
 export interface AgentStep {
   readonly heading: string;
   /** What this section explains, in sentences. */

@@ -51,7 +51,6 @@ export function dashboardPath(organization: string): string {
 /** Where people sign in through an identity provider of their organization. */
 export const companySignInPath = '/sign-in/organization';
 
-/** The head of a page. */
 interface PageHead {
   /** For the browser's tab and history. */
   readonly title: string;
@@ -196,7 +195,6 @@ export interface Link {
   readonly href: string;
 }
 
-/** The heading of a page of the dashboard. */
 export function pageHeading({ heading, lead, badges = [], action }: Heading): Html {
   return html`<div class="heading">
 <div>
@@ -231,7 +229,6 @@ function headingOf(shown: Html | string, text: string): Html {
   return html`<h1 dir="auto"${isLongHeading(text) && html` class="long"`}>${shown}</h1>`;
 }
 
-/** A link of a navigation. */
 export interface Tab extends Link {
   /** Whether the link leads to this page, or to the one that this page belongs to. */
   readonly isHere: boolean;

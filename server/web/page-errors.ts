@@ -85,7 +85,6 @@ function afterSignIn(next: string) {
   return { text: 'Sign in again', href: `/sign-in?again=1&next=${encodeURIComponent(next)}` };
 }
 
-/** The page for an error. */
 export function pageErrorAnswer(error: unknown): ErrorPageAnswer {
   if (error instanceof AccountRefusal) {
     const { status, heading, text, next, headers = {} } = accountErrors[error.code];
@@ -292,7 +291,6 @@ const accountErrors: Readonly<Record<AccountRefusalCode, AccountErrorWords>> = {
   },
 };
 
-/** The contents of an error page. */
 interface ErrorPageAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;

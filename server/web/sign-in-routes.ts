@@ -333,7 +333,6 @@ export async function checkRecentProof(
   await checkSecondFactorFirst(session, people);
 }
 
-/** A waiting time in words. */
 export function waitInWords(seconds: number): string {
   if (seconds === 1) return 'a second';
   return seconds < 90 ? `${seconds} seconds` : `${Math.ceil(seconds / 60)} minutes`;

@@ -5,7 +5,6 @@ import { badge, type Badge, type Link } from './layout.ts';
 import { type Titled, titleMarkup } from './titles.ts';
 import { isoTime, timeIn } from './times.ts';
 
-/** One cell of a table. */
 export type Cell =
   /** The name of the row; the first cell of each row. */
   | {

@@ -88,7 +88,6 @@ function inPages({ signal, waiting }: SignInProgress): Parameters<AccountsServic
   };
 }
 
-/** The operations on the connections. */
 function connectionAnswers({
   accounts,
   signIns,

@@ -162,7 +162,6 @@ const clientId = z.string().trim().min(1).max(2048);
 const scopes = z.array(z.string().min(1).max(256)).max(64);
 const pastedText = z.string().min(1).max(65_536);
 
-/** The credential of a new connection. */
 export const credential = z.discriminatedUnion('as', [
   z.strictObject({ as: z.literal('person'), clientId: clientId.optional() }),
   z.strictObject({ as: z.literal('client'), clientId, clientSecret: secret, scopes }),

@@ -59,7 +59,6 @@ export function companySignIn(
     : (own.find(isInProgress) ?? own.find(({ phase }) => phase === 'failed'));
 }
 
-/** The sign-in in progress for a connection. */
 export function signInOf(
   { name }: Pick<ConnectionView, 'name'>,
   signIns: readonly SignInView[],

@@ -179,7 +179,6 @@ function urlForm(problem: Outcome | undefined): TemplateResult {
   </form>`;
 }
 
-/** The result, and the next step. */
 function addedView({ name: added, message }: Extract<Step, { at: 'done' }>): TemplateResult {
   return html`<div class="notice good" id="done" tabindex="-1">
       <p><strong>${added} is connected.</strong></p>

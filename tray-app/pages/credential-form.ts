@@ -116,7 +116,6 @@ function pastedFacts(pasted: ReadBack | undefined): TemplateResult {
   </div>`;
 }
 
-/** The fields of the method. */
 function credentialFields(found: Found, method: Method): TemplateResult | typeof nothing {
   const secret = (label: string, shape: string) =>
     html`<div class="field">

@@ -41,7 +41,6 @@ export function focusOn(selector: string): void {
   document.querySelector<HTMLElement>(selector)?.focus();
 }
 
-/** The form that was submitted. */
 export function submittedForm(event: SubmitEvent): HTMLFormElement {
   const form = event.currentTarget;
   if (form instanceof HTMLFormElement) return form;

@@ -19,7 +19,6 @@ const ownTables = new Set([
   'additive_migration',
 ]);
 
-/** A table that was copied. */
 export interface CopiedTable {
   readonly table: string;
   readonly rows: number;

@@ -34,7 +34,6 @@ import { isMergedList, MergedLists } from './merged-lists.ts';
 import { namesOf, type ShownEntry, type ShownNames } from './shown-names.ts';
 import { subscription } from './subscription.ts';
 
-/** All collections. */
 export class Collections {
   readonly #ports: CollectionPorts;
   readonly #lists: MemberLists;

@@ -29,7 +29,6 @@ const mostKeptBytes = 128 * 1024 * 1024;
 const bytesOfEntry = 2048;
 const unknownMethod = -32_601;
 
-/** One entry of a list. */
 export interface ListEntry {
   /** The member's own name; of a resource its URI, of a template its text. */
   readonly name: string;

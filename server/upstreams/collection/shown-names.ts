@@ -57,7 +57,6 @@ export class ShownNames {
 
 const known = new WeakMap<Collection, ShownNames>();
 
-/** The names of a collection as it was read. */
 export function namesOf(collection: Collection): ShownNames {
   let names = known.get(collection);
   if (!names) {

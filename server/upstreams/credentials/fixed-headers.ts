@@ -59,7 +59,6 @@ export function withHeader(
   );
 }
 
-/** The header without its previous value. */
 export function withoutPrevious({ name, sealed, hint, setAt }: FixedHeader): FixedHeader {
   return { name, sealed, hint, setAt };
 }

@@ -15,7 +15,6 @@ import {
 import type { SkillFolder } from './skill-folder.ts';
 import { isSkillUri } from './skill-uri.ts';
 
-/** What a method lists. */
 export interface ListKind {
   readonly member: string;
   /** The member that identifies an entry. */
@@ -90,7 +89,6 @@ function withCursor(body: Buffer, envelope: Envelope, cursor: string | undefined
 
 const maxEntries = 100;
 
-/** A page of a list of the skills. */
 interface SkillsPage {
   /** As JSON text. */
   readonly entries: readonly string[];

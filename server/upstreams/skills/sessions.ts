@@ -12,7 +12,6 @@ const maxSessions = 100_000;
 export interface SkillSession {
   /** Whether only we have the session, because the upstream has none. */
   readonly isOwn: boolean;
-  /** The URIs that it subscribed to. */
   readonly subscribed: Set<string>;
   /** The version of the lists that it was last notified of. */
   notifiedVersion: number;

@@ -4,7 +4,6 @@ import { createMcpHandler, McpServer, type McpHttpHandler } from '@modelcontextp
 import { SkillsExtension, type SkillCatalog } from '@modelcontextprotocol/server/ext/skills';
 import { fingerprintSkillFolder, readSkillFolder, type SkillProblem } from './read-skill-folder.ts';
 
-/** What changed in a folder of skills. */
 export interface SkillChange {
   /** Whether the lists of skills or resources changed. */
   readonly isListChanged: boolean;

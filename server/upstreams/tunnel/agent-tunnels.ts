@@ -146,7 +146,6 @@ export class AgentTunnels {
     return this.#agents.get(agentId)?.isOnline ?? false;
   }
 
-  /** Whether a tunnel of the agent here takes new calls. */
   takesCalls(agentId: string): boolean {
     return this.#agents.get(agentId)?.takesCalls ?? false;
   }

@@ -41,7 +41,6 @@ export class ActiveCalls {
 const maxWaitingPerCaller = 64;
 const maxWaiting = 1024;
 
-/** A call that waits for a free slot. */
 export interface WaitingCall<Slot> {
   readonly caller: string;
   /** The slot that it could take now; `undefined` when there is none. */

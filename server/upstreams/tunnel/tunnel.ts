@@ -253,7 +253,6 @@ export class Tunnel {
     this.#options.socket.close(code, reason);
   }
 
-  /** The connection broke. */
   connectionLost(): void {
     this.#close('the connection to the agent broke');
   }

@@ -84,7 +84,6 @@ export function accessRequestRoutes(guard: DashboardGuard): void {
   });
 }
 
-/** The path of the requests of an organization. */
 function requestsPath(organization: string): string {
   return dashboardPath(organization) + home;
 }

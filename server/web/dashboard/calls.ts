@@ -132,7 +132,6 @@ export function callerName({ person, credential }: CallRecord): string {
   return `${kind} ${words(credential.name || credential.id)}`;
 }
 
-/** How the end of a call looks. */
 export function endBadge({ end }: Pick<CallRecord, 'end'>): Badge {
   const tone =
     end === 'ok' ? 'good' : end === 'cancelled' ? 'plain' : end === 'unknown' ? 'care' : 'bad';

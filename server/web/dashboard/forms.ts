@@ -141,7 +141,6 @@ export function formFor(
   };
 }
 
-/** The value at the path of a field. */
 function valueAt(record: object, field: string): unknown {
   return field
     .split('.')

@@ -60,7 +60,6 @@ interface VisitedServer extends Titled {
 
 export type DashboardRequest = PageRequest;
 
-/** Shows a page. */
 export type PageHandler = Handler<[visit: DashboardVisit], DashboardOptions>;
 
 /** Carries out a form that one of our pages sent to this person. */

@@ -19,7 +19,6 @@ export function serverBadge({ status }: ServerHealth): Badge {
   return serverBadges[status];
 }
 
-/** The health of these servers, by id. */
 export async function healthOfAll(
   servers: readonly { readonly id: string }[],
   { serverHealth }: Pick<DashboardPorts, 'serverHealth'>,

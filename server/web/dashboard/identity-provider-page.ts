@@ -6,7 +6,6 @@ import { copyable, dataTable, type Fact, factList, type Table, timeCell } from '
 import { removalSection } from './provider-removal.ts';
 import { resultSection, type TestResult } from './single-sign-on.ts';
 
-/** The state of a provider as a badge. */
 export function badgeOf({ status }: Pick<ProviderView, 'status'>): Badge {
   switch (status) {
     case 'tested':

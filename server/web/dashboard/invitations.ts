@@ -53,7 +53,6 @@ export function invitationRoutes(guard: DashboardGuard): void {
 
 const homeOf = (organization: string) => `${dashboardPath(organization)}/people`;
 
-/** The page with the invitations of an organization. */
 export function invitationsPath(organization: string): string {
   return `${homeOf(organization)}/invitations`;
 }
@@ -112,7 +111,6 @@ const showInvitations: PageHandler = async (visit, request, reply, { ports }) =>
   return sendDashboardPage(reply, visit, invitationsPage, data, { crumbs });
 };
 
-/** The person an invitation is for, in words. */
 export function recipientWords({ email, note }: Pick<InvitationView, 'email' | 'note'>): string {
   return email ?? (note || 'Anyone with the link');
 }

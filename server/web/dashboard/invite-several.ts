@@ -142,7 +142,6 @@ async function sendPreview(
   });
 }
 
-/** What was entered, as hidden fields. */
 function keptFields(entered: Entered): readonly Html[] {
   return Object.entries(entered).flatMap(([name, value]) => {
     if (typeof value === 'string') return [hiddenField(name, value)];

@@ -183,7 +183,6 @@ function describeKey(
   };
 }
 
-/** The badges for a key's status. */
 function keyBadges({ status, ageDays, suspended }: KeyView): readonly Badge[] {
   if (status === 'revoked') return [{ text: 'Revoked', tone: 'plain' }];
   if (status === 'expired') return [{ text: 'Expired', tone: 'care' }];

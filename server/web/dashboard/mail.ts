@@ -154,7 +154,6 @@ function failureWords({ lastFailure, nextAttemptAt }: MailServerView): string | 
 }
 
 const kindWords = { invitation: 'Invitation', reminder: 'Reminder', notice: 'Notice' } as const;
-/** The state of a mail as a badge. */
 export const mailBadges: Readonly<Record<MailView['status'], Badge>> = {
   waiting: { text: 'Waiting', tone: 'care' },
   sent: { text: 'Sent', tone: 'good' },

@@ -151,7 +151,6 @@ interface OrganizationFormData {
   readonly errors: readonly FieldError[];
 }
 
-/** The form that creates an organization. */
 function organizationFormPage({ entered, errors }: OrganizationFormData, frame: Frame): Html {
   const title = errors.length > 0 ? 'Not created yet' : 'Create organization';
   const fields = html`${newForm.fields(entered, errors)}

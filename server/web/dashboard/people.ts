@@ -85,7 +85,6 @@ const showPeople =
     return sendDashboardPage(reply, visit, peoplePage, data, { crumbs: [{ text: 'People' }] });
   };
 
-/** The requested people. */
 interface PeoplePageData {
   readonly lead: string;
   readonly action: Link | undefined;
@@ -97,7 +96,6 @@ interface PeoplePageData {
   readonly next: string | undefined;
 }
 
-/** The people of an organization. */
 function peoplePage(data: PeoplePageData, frame: Frame): Html {
   const { lead, action, tabs, filter, people, next } = data;
   const content = html`${pageHeading({ heading: 'People', lead, action })}

@@ -27,7 +27,6 @@ import type {
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
 import { identityFacts, quoted, type TestResult, unknownState, wordsOf } from './single-sign-on.ts';
 
-/** Shows a provider with the result of a test. */
 type Show = (
   visit: DashboardVisit,
   request: DashboardRequest,

@@ -152,7 +152,6 @@ interface Shown {
   readonly status?: number;
 }
 
-/** Sends the settings of a server. */
 async function sendSettings(
   visit: DashboardVisit,
   reply: FastifyReply,

@@ -212,7 +212,6 @@ interface LinkPlace {
   readonly subject: NamedSubject;
 }
 
-/** A link to the setting that decides. */
 function settingLink(
   setting: DecidingSetting,
   { visit: { organization, may }, server, as, name, subject }: LinkPlace,

@@ -184,7 +184,6 @@ interface TryPageData {
     readonly href: string;
     readonly isHere: boolean;
   }[];
-  /** The selected tool. */
   readonly tool:
     | {
         readonly name: string;

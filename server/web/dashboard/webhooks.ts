@@ -277,7 +277,6 @@ function webhookCrumbs(organization: string) {
 export const webhooksPath = (organization: string) =>
   `${dashboardPath(organization)}/settings/webhooks`;
 
-/** The state of a webhook as a badge. */
 function webhookBadge({ status }: WebhookView): Badge {
   switch (status) {
     case 'delivering':

@@ -6,7 +6,6 @@ const ofOtherKinds = offeredKinds
   .join(', ');
 const tabs = ['claude-desktop', 'claude-code', 'cursor', 'vs-code', 'gemini-cli', 'plain'];
 
-/** The styles of the dashboard. */
 export const dashboardStyle = `
 .unseen { position: absolute; width: 1px; height: 1px; margin: -1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 .soft { color: var(--ink-soft); font-weight: 400; }
