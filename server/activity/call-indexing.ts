@@ -19,6 +19,7 @@ import {
 } from '#db/calls';
 import type { Db } from '#db/transaction';
 import type { CallRecord } from '#model/calls';
+import { RepeatedWork } from '#model/repeated-work';
 
 const lookEveryMs = 60_000;
 /** A quarter is indexed this long after its end: rows of it may still be written. */
@@ -41,19 +42,16 @@ export interface CallIndexingPorts {
  * Indexes recorded calls once their quarter of an hour is over, the newest ones first. Several nodes may do so at the same time. At the
  * start, it also looks for older ones that have no index yet. Calls that this process has written need not be read again.
  */
-export class CallIndexing {
+export class CallIndexing extends RepeatedWork {
   readonly #ports: CallIndexingPorts;
-  readonly #timer: NodeJS.Timeout;
   /** The quarters before this one are indexed. */
   #indexedTo = 0;
   readonly #noted = new NotedQuarters();
-  #isClosed = false;
-  #indexing: Promise<void> | undefined;
 
   constructor(ports: CallIndexingPorts) {
+    super(lookEveryMs, ports.failed);
     this.#ports = ports;
-    this.#timer = setInterval(() => void this.index(), lookEveryMs).unref();
-    void this.index();
+    void this.run();
   }
 
   /** Notes calls that this process has written, for the index. */
@@ -64,29 +62,14 @@ export class CallIndexing {
   }
 
   /** Indexes all quarters that are over. */
-  index(): Promise<void> {
+  protected override async work(): Promise<void> {
     const end = callQuarterOf(this.#ports.nowMs() - settledAfterMs);
-    if (end <= this.#indexedTo) return this.#indexing ?? Promise.resolve();
-    this.#indexing ??= this.#indexAll(end)
-      .catch((error: unknown) => this.#ports.failed(error))
-      .finally(() => {
-        this.#indexing = undefined;
-      });
-    return this.#indexing;
-  }
-
-  async close(): Promise<void> {
-    this.#isClosed = true;
-    clearInterval(this.#timer);
-    await this.#indexing;
-  }
-
-  async #indexAll(end: number): Promise<void> {
+    if (end <= this.#indexedTo) return;
     // A call that ends late takes its quarter out of the index. Calls do not run for more than a day.
     const least = this.#indexedTo === 0 ? 0 : this.#indexedTo - quartersAtOnce;
     let organization = await nextOrganizationWithCalls(this.#ports.db, '');
     let hasFailed = false;
-    while (organization && !this.#isClosed) {
+    while (organization && !this.isClosed) {
       try {
         await this.#indexOrganization(organization.id, least, end);
       } catch (error) {
@@ -96,7 +79,7 @@ export class CallIndexing {
       }
       organization = await nextOrganizationWithCalls(this.#ports.db, organization.id);
     }
-    if (this.#isClosed || hasFailed) return;
+    if (this.isClosed || hasFailed) return;
     this.#indexedTo = end;
     this.#noted.forgetBefore(end);
   }
@@ -104,7 +87,7 @@ export class CallIndexing {
   /** @param end exclusive */
   async #indexOrganization(organizationId: string, least: number, end: number): Promise<void> {
     const { db, nowMs } = this.#ports;
-    for (let high = end; high > least && !this.#isClosed; high -= quartersAtOnce) {
+    for (let high = end; high > least && !this.isClosed; high -= quartersAtOnce) {
       const newestMs = await newestCallBefore(db, organizationId, high * callQuarterMs);
       if (newestMs === undefined) return;
       high = callQuarterOf(newestMs) + 1;
@@ -117,7 +100,7 @@ export class CallIndexing {
       const mayUseNoted = !(await hasPseudonymRequests(db, organizationId));
       for (const one of claimed) {
         // Others may claim the remaining ones after a while.
-        if (this.#isClosed) return;
+        if (this.isClosed) return;
         const noted = this.#noted.take(one);
         await indexQuarter(db, one, mayUseNoted ? noted : undefined);
       }

@@ -5,6 +5,7 @@ import { deleteOldGaps } from '#db/call-gaps';
 import { deleteCallIndex, deleteOldCalls, nextOrganizationWithCalls } from '#db/calls';
 import type { Db } from '#db/transaction';
 import type { Clock } from '#model/clock';
+import { RepeatedWork } from '#model/repeated-work';
 
 const everyMs = 3_600_000;
 /** How many calls one transaction deletes. A larger one would block the writer of new calls for too long. */
@@ -32,41 +33,27 @@ export async function deleteContentsOf(
 }
 
 /** Deletes the old calls of each organization, at the start and every hour. Several nodes may do so at the same time. */
-export class CallRetention {
+export class CallRetention extends RepeatedWork {
   readonly #ports: CallRetentionPorts;
-  readonly #timer: NodeJS.Timeout;
-  #isClosed = false;
-  #deleting: Promise<void> | undefined;
 
   constructor(ports: CallRetentionPorts) {
+    super(everyMs, ports.failed);
     this.#ports = ports;
-    this.#timer = setInterval(() => void this.delete(), everyMs).unref();
-    void this.delete();
+    void this.run();
   }
 
   /** Deletes all calls that are old now, and all calls of organizations that no longer exist. */
-  delete(): Promise<void> {
-    this.#deleting ??= this.#deleteContents()
-      .then(() => this.#deleteAll())
-      .then(() => deleteOldGaps(this.#ports.db, this.#ports.clock.now()))
-      .catch((error: unknown) => this.#ports.failed(error))
-      .finally(() => {
-        this.#deleting = undefined;
-      });
-    return this.#deleting;
-  }
-
-  async close(): Promise<void> {
-    this.#isClosed = true;
-    clearInterval(this.#timer);
-    await this.#deleting;
+  protected override async work(): Promise<void> {
+    await this.#deleteContents();
+    await this.#deleteAll();
+    await deleteOldGaps(this.#ports.db, this.#ports.clock.now());
   }
 
   /** Arguments and results are kept for a time of their own. */
   async #deleteContents(): Promise<void> {
-    let target = this.#isClosed ? undefined : await nextStoringTarget(this.#ports.db, undefined);
-    while (target && !this.#isClosed) {
-      await deleteContentsOf(target, this.#ports, () => this.#isClosed);
+    let target = this.isClosed ? undefined : await nextStoringTarget(this.#ports.db, undefined);
+    while (target && !this.isClosed) {
+      await deleteContentsOf(target, this.#ports, () => this.isClosed);
       target = await nextStoringTarget(this.#ports.db, target);
     }
   }
@@ -74,19 +61,19 @@ export class CallRetention {
   async #deleteAll(): Promise<void> {
     const { db, clock } = this.#ports;
     let after = '';
-    while (!this.#isClosed) {
+    while (!this.isClosed) {
       const organization = await nextOrganizationWithCalls(db, after);
       if (!organization) return;
       const { id, retentionDays } = organization;
       await this.#deleteBefore(id, clock.now() - (retentionDays ?? 0) * 86_400);
-      if (retentionDays === undefined && !this.#isClosed) await deleteCallIndex(db, id);
+      if (retentionDays === undefined && !this.isClosed) await deleteCallIndex(db, id);
       after = id;
     }
   }
 
   async #deleteBefore(organizationId: string, before: number): Promise<void> {
     let deleted = batch;
-    while (deleted === batch && !this.#isClosed) {
+    while (deleted === batch && !this.isClosed) {
       const old = { organizationId, beforeMs: before * 1000, limit: batch };
       deleted = await deleteOldCalls(this.#ports.db, old);
       // SQLite answers within the same turn of the event loop, and calls must not wait for all steps.

@@ -7,6 +7,7 @@ import {
   replaceInCalls,
 } from '#db/call-pseudonyms';
 import type { Db } from '#db/transaction';
+import { RepeatedWork } from '#model/repeated-work';
 
 const lookEveryMs = 5000;
 /** How many calls one transaction goes through. */
@@ -43,39 +44,21 @@ export async function replacePerson(
 }
 
 /** Gives the requested pseudonyms to people. Several nodes may do so at the same time. */
-export class Pseudonyms {
+export class Pseudonyms extends RepeatedWork {
   readonly #ports: PseudonymPorts;
-  readonly #timer: NodeJS.Timeout;
-  #isClosed = false;
-  #working: Promise<void> | undefined;
 
   constructor(ports: PseudonymPorts) {
+    super(lookEveryMs, ports.failed);
     this.#ports = ports;
-    this.#timer = setInterval(() => void this.replace(), lookEveryMs).unref();
-    void this.replace();
+    void this.run();
   }
 
-  /** Does what is due. Never rejects. */
-  replace(): Promise<void> {
-    this.#working ??= this.#replaceAll()
-      .catch((error: unknown) => this.#ports.failed(error))
-      .finally(() => {
-        this.#working = undefined;
-      });
-    return this.#working;
-  }
-
-  async close(): Promise<void> {
-    this.#isClosed = true;
-    clearInterval(this.#timer);
-    await this.#working;
-  }
-
-  async #replaceAll(): Promise<void> {
+  /** Does what is due. */
+  protected override async work(): Promise<void> {
     const { db, nowMs } = this.#ports;
     for (const request of await duePseudonyms(db, nowMs())) {
-      if (this.#isClosed) return;
-      await replacePerson(db, request, () => this.#isClosed);
+      if (this.isClosed) return;
+      await replacePerson(db, request, () => this.isClosed);
     }
   }
 }

@@ -1,4 +1,5 @@
 import type { Clock } from '#model/clock';
+import { RepeatedWork } from '#model/repeated-work';
 import { removeOldAuditEvents } from '#db/audit';
 import type { Db } from '#db/transaction';
 
@@ -15,40 +16,22 @@ export interface AuditRetentionPorts {
 }
 
 /** Removes old events of the audit log, at the start and every hour. Several nodes take turns. */
-export class AuditRetention {
+export class AuditRetention extends RepeatedWork {
   readonly #ports: AuditRetentionPorts;
-  readonly #timer: NodeJS.Timeout;
-  #isClosed = false;
-  #removing: Promise<void> | undefined;
 
   constructor(ports: AuditRetentionPorts) {
+    super(everyMs, ports.failed);
     this.#ports = ports;
-    this.#timer = setInterval(() => void this.remove(), everyMs).unref();
-    void this.remove();
+    void this.run();
   }
 
   /** Removes all events that are old now. */
-  remove(): Promise<void> {
-    this.#removing ??= this.#removeAll()
-      .catch((error: unknown) => this.#ports.failed(error))
-      .finally(() => {
-        this.#removing = undefined;
-      });
-    return this.#removing;
-  }
-
-  async close(): Promise<void> {
-    this.#isClosed = true;
-    clearInterval(this.#timer);
-    await this.#removing;
-  }
-
-  async #removeAll(): Promise<void> {
+  protected override async work(): Promise<void> {
     const { db, clock, days } = this.#ports;
     const now = clock.now();
     const before = now - days * 86_400;
     let removed = batch;
-    while (removed === batch && !this.#isClosed) {
+    while (removed === batch && !this.isClosed) {
       removed = await removeOldAuditEvents(db, { before, limit: batch, now });
     }
   }

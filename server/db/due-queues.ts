@@ -1,5 +1,6 @@
 import type { Clock, EpochSeconds } from '#model/clock';
 import { LimitedMap } from '#model/limited-map';
+import { RepeatedWork } from '#model/repeated-work';
 
 /** A queue in the database with work to do in order, such as the events of one webhook. */
 export interface WaitingQueue {
@@ -33,10 +34,9 @@ const mostRemembered = 10_000;
  * It looks for work when any process has written to the database or something is due. What waits is in the database, not in
  * memory.
  */
-export class DueQueues {
+export class DueQueues extends RepeatedWork {
   readonly #ports: DueQueuesPorts;
   readonly #options: DueQueuesOptions;
-  readonly #timer: NodeJS.Timeout;
   readonly #ending = new AbortController();
   readonly #running = new Map<string, Promise<void>>();
   /** The turn in which each queue was last served, counted by `#turn`. */
@@ -46,29 +46,22 @@ export class DueQueues {
   readonly #rests = new LimitedMap<string, EpochSeconds>(mostRemembered);
   #changeToken: string | undefined;
   #dueAt: EpochSeconds = 0;
-  #looking: Promise<void> | undefined;
 
   constructor(ports: DueQueuesPorts, options: DueQueuesOptions) {
+    super(options.lookEveryMs, ports.failed);
     this.#ports = ports;
     this.#options = options;
-    this.#timer = setInterval(() => void this.look(), options.lookEveryMs).unref();
   }
 
-  /** Looks once and starts what is due; never rejects. */
-  look(): Promise<void> {
-    this.#looking ??= this.#look()
-      .catch((error: unknown) => this.#rest('', error))
-      .finally(() => {
-        this.#looking = undefined;
-      });
-    return this.#looking;
+  /** Looks once and starts what is due. */
+  protected override work(): Promise<void> {
+    return this.#look().catch((error: unknown) => this.#rest('', error));
   }
 
   /** Aborts the runs in progress. The next process does again what they have not completed. */
-  async close(): Promise<void> {
-    clearInterval(this.#timer);
+  override async close(): Promise<void> {
     this.#ending.abort();
-    await this.#looking;
+    await super.close();
     await Promise.all(this.#running.values());
   }
 
@@ -104,7 +97,7 @@ export class DueQueues {
         this.#running.delete(id);
         // Look again: for the rest of the queue, for what is new, and for queues that waited for a slot.
         this.#changeToken = undefined;
-        void this.look();
+        void this.run();
       });
     this.#running.set(id, run);
   }

@@ -68,7 +68,7 @@ export class MailDeliveries {
 
   /** Looks once and starts what is due; never rejects. */
   look(): Promise<void> {
-    return this.#queues.look();
+    return this.#queues.run();
   }
 
   /** Ends the connections. Mails in progress are sent again by the next process. */

@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import { z } from 'zod';
 import type { Db } from '#db/transaction';
 import { LimitedMap } from '#model/limited-map';
+import { RepeatedWork } from '#model/repeated-work';
 import type { AgentTunnels } from '#upstreams/tunnel/agent-tunnels';
 import { mergedPresence, type AgentPresence } from '#upstreams/tunnel/connected-agent';
 import { databaseSeconds, leaseMs } from './node-registry.ts';
@@ -51,9 +52,8 @@ export interface SharedPresenceOptions {
  * agents to the database, and reads what others have written. What a node wrote is valid while the node is alive, so agents need
  * no heartbeats of their own, and NATS is not required.
  */
-export class SharedPresence {
+export class SharedPresence extends RepeatedWork {
   readonly #options: SharedPresenceOptions;
-  readonly #timer: NodeJS.Timeout;
   readonly #organizations = new LimitedMap<string, number>(maxOrganizations);
   /** What this node has written, by agent. */
   #written = new Map<string, string>();
@@ -61,11 +61,10 @@ export class SharedPresence {
   #ownRevision = 0;
   #nodes = new Map<string, ReadNode>();
   #revision = 0;
-  #exchanging: Promise<void> | undefined;
 
   constructor(options: SharedPresenceOptions) {
+    super(exchangeEveryMs, options.failed);
     this.#options = options;
-    this.#timer = setInterval(() => void this.exchange(), exchangeEveryMs).unref();
   }
 
   /** The state of an agent, over all nodes. */
@@ -83,23 +82,8 @@ export class SharedPresence {
     return this.#organizations.get(organization) ?? 0;
   }
 
-  /** Writes and reads what has changed; a timer calls it. */
-  exchange(): Promise<void> {
-    this.#exchanging ??= this.#exchange()
-      .catch((error: unknown) => this.#options.failed(error))
-      .finally(() => {
-        this.#exchanging = undefined;
-      });
-    return this.#exchanging;
-  }
-
-  /** Stops the timer. The records of this node expire with its entry in the list of nodes. */
-  async close(): Promise<void> {
-    clearInterval(this.#timer);
-    await this.#exchanging;
-  }
-
-  async #exchange(): Promise<void> {
+  /** Writes and reads what has changed. After it is closed, the records of this node expire with its entry in the list of nodes. */
+  protected override async work(): Promise<void> {
     await this.#write();
     await this.#read();
   }

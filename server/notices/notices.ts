@@ -20,6 +20,7 @@ import {
 } from '#db/notices';
 import { transaction, type Db } from '#db/transaction';
 import type { Clock, EpochSeconds } from '#model/clock';
+import { RepeatedWork } from '#model/repeated-work';
 import { redact } from 'latchkey-mcp/safe-text';
 import type { MailSetup } from '#mail/mail-setup';
 
@@ -66,38 +67,20 @@ interface Announced extends FoundAttention {
  * Announces what needs attention: to webhooks that name it, as events of the audit log, and by e-mail to the members who chose so. Each thing is announced
  * once, by one of several processes: looks are claimed, and so is each announcement, in the transaction that queues it.
  */
-export class Notices {
+export class Notices extends RepeatedWork {
   readonly #ports: NoticesPorts;
-  readonly #timer: NodeJS.Timeout;
-  #isClosed = false;
-  #looking: Promise<void> | undefined;
 
   constructor(ports: NoticesPorts) {
+    super(checkEveryMs, ports.failed);
     this.#ports = ports;
-    this.#timer = setInterval(() => void this.look(), checkEveryMs).unref();
   }
 
-  /** Looks at the organizations that are due; never rejects. */
-  look(): Promise<void> {
-    this.#looking ??= this.#look()
-      .catch((error: unknown) => this.#ports.failed(error))
-      .finally(() => {
-        this.#looking = undefined;
-      });
-    return this.#looking;
-  }
-
-  async close(): Promise<void> {
-    clearInterval(this.#timer);
-    this.#isClosed = true;
-    await this.#looking;
-  }
-
-  async #look(): Promise<void> {
+  /** Looks at the organizations that are due. */
+  protected override async work(): Promise<void> {
     const { db, clock } = this.#ports;
     const due = await listDueLooks(db, clock.now(), mostLooks);
     for (const place of due) {
-      if (this.#isClosed) return;
+      if (this.isClosed) return;
       const now = clock.now();
       const nextAt = now + lookEverySeconds;
       if (!(await claimLook(db, place.id, { now, nextAt }))) continue;

@@ -62,7 +62,7 @@ export class WebhookDeliveries {
 
   /** Looks once and starts what is due; never rejects. */
   look(): Promise<void> {
-    return this.#queues.look();
+    return this.#queues.run();
   }
 
   /** Aborts the requests in progress. The next process sends their events again. */

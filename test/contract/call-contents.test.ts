@@ -174,7 +174,7 @@ await onEachDatabase('arguments and results', ({ open }) => {
     const [cleared] = places.slice(3);
     const hidden = cleared && (await findContents(db, { ...cleared, id: ids[2] ?? '' }));
     const retention = new CallRetention({ db, clock, failed });
-    await retention.delete();
+    await retention.run();
     await retention.close();
 
     const short = ids.map((id) => id.slice(0, 12));

@@ -118,7 +118,7 @@ await onEachDatabase('gaps of recorded calls', ({ open }) => {
 
     const failed = (error: unknown) => expect.fail(String(error));
     const retention = new CallRetention({ db, clock, failed });
-    await retention.delete();
+    await retention.run();
     await retention.close();
 
     expect(await organizations(db)).toEqual(['org_brief', 'org_usual', 'org_usual']);

@@ -69,7 +69,7 @@ async function findAll(db: Db, filter: CallFilter, but: Partial<CallSearch> = {}
 async function indexingOf(db: Db, told: (error: unknown) => void = failed): Promise<CallIndexing> {
   let nowMs = startMs - callQuarterMs;
   const indexing = new CallIndexing({ db, nowMs: () => nowMs, failed: told, commitMs: 0 });
-  await indexing.index();
+  await indexing.run();
   nowMs = startMs * 2;
   return indexing;
 }
@@ -192,7 +192,7 @@ await onEachDatabase('the index of recorded calls', ({ open }) => {
       await using stores = await open();
       const indexing = await indexingOf(stores.db);
       await write(stores.db, mixed, isNoted ? (writes) => indexing.wrote(writes) : undefined);
-      await indexing.index();
+      await indexing.run();
       await indexing.close();
       return await indexOf(stores.db);
     };
@@ -210,7 +210,7 @@ await onEachDatabase('the index of recorded calls', ({ open }) => {
     await write(db, [{ atMs: startMs, subject: 'written' }], (writes) => indexing.wrote(writes));
     await db.updateTable('call_record').set({ subject: 'changed' }).execute();
 
-    await indexing.index();
+    await indexing.run();
     await indexing.close();
 
     expect((await indexOf(db)).subjects.find(({ kind }) => kind === 'name')?.subject).toBe(
@@ -231,7 +231,7 @@ await onEachDatabase('the index of recorded calls', ({ open }) => {
     await write(db, [{ ...call, atMs: startMs + callQuarterMs, subject: 'noted later' }], wrote);
     await write(db, [{ ...call, atMs: startMs + callQuarterMs, subject: 'not noted' }]);
 
-    await indexing.index();
+    await indexing.run();
     await indexing.close();
 
     const all = ['not noted', 'noted later', 'of another process', 'noted'];
@@ -252,7 +252,7 @@ await onEachDatabase('the index of recorded calls', ({ open }) => {
     const request = { organizationId, personId: 'dana', pseudonym: '1' };
     await requestPseudonym(db, { ...request, requestedAtMs: startMs + 1000 });
 
-    await indexing.index();
+    await indexing.run();
     await indexing.close();
 
     const people = (await indexOf(db)).subjects.filter(({ kind }) => kind === 'person');
@@ -385,7 +385,7 @@ await onEachDatabase('the index of recorded calls', ({ open }) => {
     const cut = `pwd=abc ${'x'.repeat(190)}👍`;
     const calls = [cut, '\ud800'].map((subject) => ({ atMs: startMs, subject }));
     await write(db, calls, (writes) => indexing.wrote(writes));
-    await indexing.index();
+    await indexing.run();
     await indexing.close();
 
     expect(errors).toEqual([]);

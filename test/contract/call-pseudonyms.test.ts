@@ -43,7 +43,7 @@ async function withCalls(db: Db) {
   ];
   await recordCalls(db, startMs, calls);
   const indexing = new CallIndexing({ db, nowMs: () => requestedAtMs, failed, commitMs: 0 });
-  await indexing.index();
+  await indexing.run();
   await indexing.close();
 }
 
@@ -156,11 +156,11 @@ await onEachDatabase('pseudonyms in recorded calls', ({ open }) => {
     const working = new Pseudonyms({ db, nowMs: () => nowMs, failed });
     const due = async (ms: number) => {
       nowMs = requestedAtMs + ms;
-      await working.replace();
+      await working.run();
       return db.selectFrom('call_pseudonym').select('rounds').execute();
     };
     const named = () => toolsOf(db, { person: dana });
-    await working.replace();
+    await working.run();
     const before = await named();
     const rounds = [await due(0)];
     const late = { userId: dana, startedAtMs: requestedAtMs - 5000 };

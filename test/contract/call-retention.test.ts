@@ -47,7 +47,7 @@ await onEachDatabase('retention of calls', ({ open }) => {
 
     const before = await kept(db);
     const retention = new CallRetention({ db, clock, failed });
-    await retention.delete();
+    await retention.run();
     await retention.close();
 
     expect(before).toHaveLength(605);
@@ -74,7 +74,7 @@ await onEachDatabase('retention of calls', ({ open }) => {
     const before = await indexed();
 
     const retention = new CallRetention({ db, clock, failed });
-    await retention.delete();
+    await retention.run();
     await retention.close();
 
     expect(await kept(db)).toEqual([`zeta ${clock.now() - 10}`]);

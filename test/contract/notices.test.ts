@@ -40,7 +40,7 @@ await onEachDatabase('notices', ({ open }) => {
   /** Looks after a while. */
   const lookAfter = async (seconds: number) => {
     clock.advance(seconds);
-    await nodes[0]?.look();
+    await nodes[0]?.run();
   };
   const choose = (userId: string, kinds: readonly string[], frequency: 'now' | 'daily' = 'now') =>
     replaceNoticeChoice(database.db, org, userId, { kinds, frequency }, clock.now());
@@ -109,7 +109,7 @@ await onEachDatabase('notices', ({ open }) => {
     await expiring('key_a');
     node();
     node();
-    await Promise.all(nodes.map((one) => one.look()));
+    await Promise.all(nodes.map((one) => one.run()));
     await lookAfter(400);
     await lookAfter(400);
 

@@ -70,8 +70,8 @@ async function twoNodes() {
     one,
     two,
     async exchange() {
-      await one.presence.exchange();
-      await two.presence.exchange();
+      await one.presence.run();
+      await two.presence.run();
     },
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
   };
@@ -119,7 +119,7 @@ await suite('postgres', 'agents of all nodes', () => {
     await nodes.exchange();
     const before = two.presence.presenceOf('agt_a').isOnline;
     await sql`update node set seen_at = seen_at - 60 where name = 'one'`.execute(db);
-    await two.presence.exchange();
+    await two.presence.run();
 
     expect([before, two.presence.presenceOf('agt_a').isOnline]).toEqual([true, false]);
   });
@@ -134,7 +134,7 @@ await suite('postgres', 'agents of all nodes', () => {
       select ${one.registry.instance}, 'one', '1', 1, seen_at, 0 from node where name = 'two'`.execute(
       db,
     );
-    await two.presence.exchange();
+    await two.presence.run();
     const without = two.presence.presenceOf('agt_a').isOnline;
     await nodes.exchange();
     await nodes.exchange();

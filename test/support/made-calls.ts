@@ -60,6 +60,6 @@ export async function indexCalls(db: Db, nowMs: number): Promise<void> {
     throw error;
   };
   const indexing = new CallIndexing({ db, nowMs: () => nowMs, failed, commitMs: 0 });
-  await indexing.index();
+  await indexing.run();
   await indexing.close();
 }

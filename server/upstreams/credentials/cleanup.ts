@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { backOffs, pauseMs } from '#model/back-off';
 import type { Clock, EpochSeconds } from '#model/clock';
+import { RepeatedWork } from '#model/repeated-work';
 import { insertAuditEvent, type AuditEvent } from '#db/audit';
 import type { Db } from '#db/transaction';
 import {
@@ -62,25 +63,13 @@ interface PendingCleanup {
  *
  * RFC 7009, RFC 7592 §2.3
  */
-export class CredentialCleanup {
+export class CredentialCleanup extends RepeatedWork {
   readonly #options: CredentialCleanupOptions;
-  readonly #timer: NodeJS.Timeout;
   #rounds = 0;
-  #running: Promise<void> | undefined;
 
   constructor(options: CredentialCleanupOptions) {
+    super(intervalMs, options.onError);
     this.#options = options;
-    this.#timer = setInterval(() => void this.run(), intervalMs).unref();
-  }
-
-  /** Runs one round; never rejects. */
-  run(): Promise<void> {
-    this.#running ??= this.#round()
-      .catch((error: unknown) => this.#options.onError(error))
-      .finally(() => {
-        this.#running = undefined;
-      });
-    return this.#running;
   }
 
   /** Cleans up everything that has ended so far. Resolves after five seconds at the latest and continues in the background; never rejects. */
@@ -89,19 +78,14 @@ export class CredentialCleanup {
     const timeout = delay(waitMs, undefined, { signal: waiting.signal }).catch(() => undefined);
     const done = (async () => {
       // A round in progress may have started before the caller ended a connection.
-      await this.#running;
+      await this.running;
       await this.run();
     })();
     await Promise.race([done, timeout]);
     waiting.abort();
   }
 
-  async close(): Promise<void> {
-    clearInterval(this.#timer);
-    await this.#running;
-  }
-
-  async #round(): Promise<void> {
+  protected override async work(): Promise<void> {
     const { db, clock, takeServerTokens, onError } = this.#options;
     const due = await listEndedConnections(db, clock.now(), batch);
     const serverTokens = await takeServerTokens();

@@ -1,6 +1,7 @@
 import { clearOnline, noteCommands, setOnline } from '#db/agents';
 import type { Db } from '#db/transaction';
 import type { Clock, EpochSeconds } from '#model/clock';
+import { RepeatedWork } from '#model/repeated-work';
 import type { AgentTunnels } from './agent-tunnels.ts';
 import type { AgentPresence } from './connected-agent.ts';
 
@@ -21,9 +22,8 @@ export interface OnlineAgentsOptions {
  * Writes to the database which agents are connected to this process, and which of their servers are commands. The API and commands, which
  * run in other processes, read it.
  */
-export class OnlineAgents {
+export class OnlineAgents extends RepeatedWork {
   readonly #options: OnlineAgentsOptions;
-  readonly #timer: NodeJS.Timeout;
   /** The agents that this process has written, and until when they are online. */
   #written: { readonly ids: ReadonlySet<string>; readonly until: EpochSeconds } = {
     ids: new Set(),
@@ -32,35 +32,21 @@ export class OnlineAgents {
   /** The names of commands that this process has written, by agent. */
   #commands = new Map<string, string>();
   #revision: number | undefined;
-  #writing: Promise<void> = Promise.resolve();
-  #isWriting = false;
 
   constructor(options: OnlineAgentsOptions) {
+    super(lookEveryMs, options.failed);
     this.#options = options;
-    this.#timer = setInterval(() => void this.write(), lookEveryMs).unref();
-  }
-
-  /** Writes changes, and renews rows that will expire soon; a timer calls it. */
-  write(): Promise<void> {
-    if (this.#isWriting) return this.#writing;
-    this.#isWriting = true;
-    this.#writing = this.#write()
-      .catch((error: unknown) => this.#options.failed(error))
-      .finally(() => {
-        this.#isWriting = false;
-      });
-    return this.#writing;
   }
 
   /** The agents of this process are offline from now on. */
-  async close(): Promise<void> {
-    clearInterval(this.#timer);
-    await this.#writing;
+  override async close(): Promise<void> {
+    await super.close();
     const { ids, until } = this.#written;
     await clearOnline(this.#options.db, [...ids], until).catch(this.#options.failed);
   }
 
-  async #write(): Promise<void> {
+  /** Writes changes, and renews rows that will expire soon. */
+  protected override async work(): Promise<void> {
     const { db, clock, tunnels } = this.#options;
     const revision = tunnels.revision();
     const now = clock.now();

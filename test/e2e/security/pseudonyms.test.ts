@@ -152,7 +152,7 @@ test('130: pseudonym: afterwards the person is in no row, and is found by nothin
     nowMs: () => (app.server.clock.now() + 1) * 1000,
     failed: (error) => expect.fail(String(error)),
   });
-  await working.replace();
+  await working.run();
   await working.close();
 
   expect(before.text).toContain('second');

@@ -26,19 +26,19 @@ test('call index: an organization whose calls cannot be indexed keeps those of n
     failed: (error) => errors.push(error),
     commitMs: 0,
   });
-  await indexing.index();
+  await indexing.run();
   const indexed = async () =>
     (
       await db.selectFrom('call_quarter').select('organization_id').where('calls', '>', 0).execute()
     ).map((row) => row.organization_id);
 
   nowMs = startMs + 2 * callQuarterMs;
-  await indexing.index();
+  await indexing.run();
   const first = await indexed();
   await sql`drop trigger breaking`.execute(db);
   // The claim of the first attempt is valid for ten minutes.
   nowMs += 700_000;
-  await indexing.index();
+  await indexing.run();
   await indexing.close();
 
   expect([errors.length, first]).toEqual([1, ['org_later']]);

@@ -32,7 +32,7 @@ async function connecting() {
     const change = async (act: (ids: Set<string>) => void) => {
       act(connected);
       revision += 1;
-      await online.write();
+      await online.run();
     };
     return { online, change };
   };
@@ -66,7 +66,7 @@ test('online agents: one that stays connected stays online, and one of a killed 
 
   for (let seconds = 0; seconds < 80; seconds += 20) {
     admin.clock.advance(20);
-    await alive.online.write();
+    await alive.online.run();
   }
 
   expect(await admin.listed()).toEqual(['east']);
