@@ -53,15 +53,19 @@ export async function clientGrant(
   return token;
 }
 
-export type FetchClientTokenInput = {
+/** What is known before a client asks for a token. */
+type ClientKnown = {
+  challenge?: string | undefined;
+  previous?: Pick<FetchedToken, 'issuer' | 'published' | 'scope'> | undefined;
+  /** Whether to request the scopes of the challenge in addition to the previous ones. */
+  wider: boolean;
+};
+
+type FetchClientTokenInput = Partial<ClientKnown> & {
   /** The MCP server's URL, exactly as configured. */
   url: string;
   client: OAuthClient;
   credentials: OAuthSettings;
-  challenge?: string | undefined;
-  previous?: Pick<FetchedToken, 'issuer' | 'published' | 'scope'> | undefined;
-  /** Whether to request the scopes of the challenge in addition to the previous ones. */
-  wider?: boolean;
 };
 
 /**
@@ -76,6 +80,23 @@ export async function fetchClientToken(
   { url, client, credentials, challenge, previous, wider = false }: FetchClientTokenInput,
   { http, clock }: { http: HttpClient; clock: Clock },
 ): Promise<FetchedToken> {
+  const known = { challenge, previous, wider };
+  const { discovery, scopes } = await discoverForClient({ url, credentials }, known, http);
+  const granted = await clientCredentialsGrant({ client, scopes }, discovery, { http, clock });
+  return tokenOf(granted, discovery, clock.now());
+}
+
+/**
+ * The authorization server of a client that acts for itself, and the scopes to request. Unless the user configured the server, it
+ * is the same as last time.
+ *
+ * @throws {OAuthError} `issuer`, for example
+ */
+export async function discoverForClient(
+  { url, credentials }: { url: string; credentials: OAuthSettings },
+  { challenge, previous, wider }: ClientKnown,
+  http: HttpClient,
+): Promise<{ discovery: Discovery; scopes: readonly string[] | undefined }> {
   const discovery = await discover(
     {
       url,
@@ -86,17 +107,10 @@ export async function fetchClientToken(
     http,
   );
   refuseOtherIssuer(url, credentials, previous, discovery);
-  const scopes = clientScopes(credentials, { previous, wider }, discovery);
-  const granted = await clientCredentialsGrant({ client, scopes }, discovery, { http, clock });
-  return tokenOf(granted, discovery, clock.now());
+  return { discovery, scopes: clientScopes(credentials, { previous, wider }, discovery) };
 }
 
-/**
- * Unless the user configured the authorization server, it is the same as last time.
- *
- * @throws {OAuthError} `issuer`
- */
-export function refuseOtherIssuer(
+function refuseOtherIssuer(
   url: string,
   credentials: OAuthSettings,
   previous: Pick<FetchedToken, 'issuer'> | undefined,
@@ -108,7 +122,7 @@ export function refuseOtherIssuer(
 }
 
 /** The configured scopes; if the challenge requires more, those too and the ones of the previous token. */
-export function clientScopes(
+function clientScopes(
   { scopes }: OAuthSettings,
   { previous, wider }: { previous?: Pick<FetchedToken, 'scope'> | undefined; wider: boolean },
   { challengedScopes = [] }: Discovery,

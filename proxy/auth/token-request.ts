@@ -6,6 +6,7 @@ import { deviceParameters, type Device } from './device.ts';
 import type { AuthorizationServer, Discovery } from './discovery.ts';
 import { OAuthError } from './errors.ts';
 import { fetchJson, type JsonAnswer } from './fetch-json.ts';
+import type { TokenRecord } from './token-vault.ts';
 
 /** The response of a token endpoint. RFC 6749 §5.1 */
 export type GrantedToken = {
@@ -292,14 +293,10 @@ export async function revokeToken(
 }
 
 /** A token, and what a later renewal needs to know about its issuer. */
-export type FetchedToken = {
-  accessToken: string;
-  obtainedAt: EpochSeconds;
-  expiresAt?: EpochSeconds;
-  issuer: string;
-  published: boolean;
-  scope?: string;
-};
+export type FetchedToken = Pick<
+  TokenRecord,
+  'accessToken' | 'obtainedAt' | 'expiresAt' | 'issuer' | 'published' | 'scope'
+>;
 
 export function tokenOf(
   { accessToken, expiresInSeconds, scope }: GrantedToken,

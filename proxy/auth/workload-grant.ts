@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { ClientCredentials } from '#config/connection';
-import { discover } from './discovery.ts';
 import { OAuthError } from './errors.ts';
-import { clientScopes, refuseOtherIssuer } from './grants.ts';
+import { discoverForClient } from './grants.ts';
 import { jwtBearerGrant, tokenOf, type OAuthPorts } from './token-request.ts';
 import type { Known } from './token-source.ts';
 import type { Granted } from './token-vault.ts';
@@ -26,24 +25,14 @@ export type RefusedAssertions = Map<string, OAuthError>;
  */
 export async function workloadGrant(
   { url, credentials }: { url: string; credentials: ClientCredentials },
-  { challenge, previous, wider }: Known,
+  prior: Known,
   { http, clock, readAssertion, refused }: WorkloadPorts,
 ): Promise<Granted> {
   const assertion = await readAssertion(credentials.assertion ?? '');
   const mark = createHash('sha256').update(assertion).digest('base64url');
   const known = refused.get(mark);
   if (known) throw known;
-  const discovery = await discover(
-    {
-      url,
-      credentials,
-      ...(challenge !== undefined && { challenge }),
-      publishedBefore: previous?.published ?? false,
-    },
-    http,
-  );
-  refuseOtherIssuer(url, credentials, previous, discovery);
-  const scopes = clientScopes(credentials, { previous, wider }, discovery);
+  const { discovery, scopes } = await discoverForClient({ url, credentials }, prior, http);
   try {
     const granted = await jwtBearerGrant({ assertion, scopes }, discovery, { http, clock });
     return tokenOf(granted, discovery, clock.now());

@@ -14,10 +14,12 @@ export type Trouble = {
   error: unknown;
 };
 
-type ContactOptions = {
+export type ContactOptions = {
   upstream: Upstream;
   url: string;
+  /** The trouble that an error means; `undefined` if the server is not the cause. */
   troubleOf: (error: unknown) => Trouble['kind'] | undefined;
+  /** How a person signs in, where the connection requires it. */
   signInService?: PersonSignIn;
   presence?: Presence;
   /** Receives the server's messages other than the expected answer. */

@@ -1,12 +1,11 @@
-import type { Clock } from '#clock/clock';
-import type { Log } from '#log/log';
-import type { Deliver, Upstream } from '#transport/upstream';
+import type { Deliver } from '#transport/upstream';
 import { answerTo, modernVersion, textAt, type Message } from 'latchkey-mcp/raw-message';
 import { question, type RememberedAnswers } from './cached-answers.ts';
 import {
   accountRefusal,
   RefusedError,
   type Contact,
+  type ContactOptions,
   type Trouble,
   UnavailableError,
 } from './contact.ts';
@@ -36,22 +35,17 @@ export type AssistantView = {
 };
 
 /** What the answers to an assistant need while its server cannot be used. */
-export type OfflineParts = {
-  upstream: Upstream;
+export type OfflineParts = Pick<
+  ContactOptions,
+  'upstream' | 'url' | 'troubleOf' | 'signInService' | 'clock' | 'log'
+> & {
   contact: Contact;
   waiting: Waiting;
   memory: RememberedAnswers;
   notifier: AssistantNotifier;
   assistantView: AssistantView;
-  /** The server's name in the configuration, and its URL. */
+  /** The server's name in the configuration. */
   name: string;
-  url: string;
-  /** The trouble that an error means; `undefined` if the server is not the cause. */
-  troubleOf: (error: unknown) => Trouble['kind'] | undefined;
-  /** How a person signs in, where the connection requires it. */
-  signInService?: PersonSignIn;
-  clock: Clock;
-  log: Log;
 };
 
 /** How long a server may take before its cached answer is used. */
