@@ -50,19 +50,10 @@ export interface SignInChecks {
 }
 
 /** An upstream OpenID provider: authorization code with PKCE, state and nonce. OpenID Connect Core §3.1 */
-export interface IdentityProvider {
-  /** Identifies the provider of an organization; absent for the one of the installation. */
-  readonly id?: string | undefined;
-  readonly name: string;
-  readonly issuer: string;
-  /** This server's client id at the provider. */
-  readonly clientId: string;
-  readonly groupsClaim: string;
-  readonly scopes: readonly string[];
-  /** Whether the operator trusts addresses that the provider does not claim to have verified. */
-  readonly trustsEmail: boolean;
-  readonly checking: ProviderChecking;
-
+export interface IdentityProvider extends Omit<
+  OpenIdOptions,
+  'clientSecret' | 'redirectUri' | 'fetch'
+> {
   /** Reads the configuration and the keys of the provider again. Never rejects. */
   check(): Promise<ProviderCheck>;
 
@@ -111,8 +102,10 @@ const longestGroupName = 256;
 const mostMethods = 20;
 
 export interface OpenIdOptions {
+  /** Identifies the provider of an organization; absent for the one of the installation. */
   readonly id?: string | undefined;
   readonly issuer: string;
+  /** This server's client id at the provider. */
   readonly clientId: string;
   readonly clientSecret: string;
   readonly name: string;

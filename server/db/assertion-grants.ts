@@ -1,7 +1,6 @@
 import type { EpochSeconds } from '#model/clock';
-import type { Scope } from '#model/scopes';
 import { recordDevice, type NamedDevice } from './devices.ts';
-import { allowDevice, lockAsserted, signedOutOf } from './grants.ts';
+import { allowDevice, lockAsserted, signedOutOf, type Grant } from './grants.ts';
 import { transaction, type Db } from './transaction.ts';
 
 /*
@@ -13,16 +12,13 @@ import { transaction, type Db } from './transaction.ts';
  */
 
 /** A grant to make or renew. Whatever was issued through another provider becomes invalid. */
-export interface AssertedGrant {
+export interface AssertedGrant extends Pick<
+  Grant,
+  'userId' | 'clientId' | 'serverId' | 'scopes' | 'authenticated' | 'expiresAt'
+> {
   /** The id that it has if there is none yet: `grant_` and 16 base62 characters. */
   readonly id: string;
-  readonly userId: string;
-  readonly clientId: string;
-  readonly serverId: string;
   readonly providerId: string;
-  readonly scopes: readonly Scope[];
-  readonly authenticated: boolean;
-  readonly expiresAt: EpochSeconds;
   /** The computer that our proxy says it runs on. */
   readonly device?: NamedDevice | undefined;
   /** When the person signed in at the provider, if it says so. */

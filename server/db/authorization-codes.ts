@@ -1,6 +1,4 @@
 import type { EpochSeconds } from '#model/clock';
-import type { Scope } from '#model/scopes';
-import type { ToolSelection } from '#model/tool-rights';
 import { readScopes, readSelection, selectionText } from './columns.ts';
 import { insertGrant, insertRefreshToken, type Grant } from './grants.ts';
 import { transaction, type Db } from './transaction.ts';
@@ -10,24 +8,17 @@ import { transaction, type Db } from './transaction.ts';
  */
 
 /** An authorization code and what the person granted with it. */
-export interface AuthorizationCode {
+export interface AuthorizationCode extends Pick<
+  Grant,
+  'userId' | 'clientId' | 'serverId' | 'scopes' | 'tools' | 'assistant' | 'deviceId'
+> {
   readonly hash: string;
   /** The id of the grant that redeeming the code creates. */
   readonly grantId: string;
-  readonly userId: string;
-  readonly clientId: string;
-  readonly serverId: string;
-  readonly scopes: readonly Scope[];
-  /** What the grant will be limited to. */
-  readonly tools: ToolSelection;
   /** Exactly as requested, including the port. */
   readonly redirectUri: string;
   /** S256: base64url of the SHA-256 of the verifier. RFC 7636 §4.2 */
   readonly codeChallenge: string;
-  /** The assistant that our proxy said it works for. */
-  readonly assistant?: string | undefined;
-  /** The id of the computer that our proxy said it runs on. */
-  readonly deviceId?: string | undefined;
   readonly expiresAt: EpochSeconds;
   readonly spentAt: EpochSeconds | undefined;
 }

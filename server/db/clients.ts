@@ -66,24 +66,20 @@ export interface ListedOAuthClient extends OAuthClient {
 }
 
 /** A client to insert. Of its secret, only the hash and a hint are stored; a public client has none. */
-export interface NewOAuthClient {
-  readonly id: string;
-  readonly name: string;
-  readonly serverId: string | undefined;
+export interface NewOAuthClient extends Pick<
+  OAuthClient,
+  'id' | 'name' | 'serverId' | 'scopes' | 'redirectUris' | 'jwks' | 'createdAt'
+> {
   /** The organization of a client that belongs to none of its servers. */
   readonly organizationId?: string | undefined;
-  readonly scopes: readonly Scope[];
   /** Default: all. */
   readonly tools?: ToolSelection | undefined;
-  readonly redirectUris: readonly string[];
-  readonly jwks: string | undefined;
   /** Default: `false`; keys require it in any case. */
   readonly authenticationRequired?: boolean;
   readonly secretHash: string | undefined;
   readonly secretHint: string | undefined;
   /** The actor who created the client, as the audit log names it. A person answers for it from then on. */
   readonly createdBy?: string | undefined;
-  readonly createdAt: EpochSeconds;
 }
 
 /** The content of a client ID metadata document. */

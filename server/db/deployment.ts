@@ -2,6 +2,7 @@
 
 import type { EpochSeconds } from '#model/clock';
 import { lockGroups } from './groups.ts';
+import type { Schema } from './schema.ts';
 import { areGroupsOf } from './server-access.ts';
 import { advisoryLock, inParts, transaction, type Db } from './transaction.ts';
 
@@ -89,13 +90,7 @@ function toGroup({ id, name }: { id: string; name: string }) {
   return { id, name };
 }
 
-interface PublicationRow {
-  title: string;
-  description: string;
-  version: number;
-  published_at: EpochSeconds;
-  updated_at: EpochSeconds;
-}
+type PublicationRow = Omit<Schema['endpoint_publication'], 'endpoint_id'>;
 
 function readPublication(row: PublicationRow): Publication {
   const { title, description, version, published_at: publishedAt, updated_at: updatedAt } = row;

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { EpochSeconds } from '#model/clock';
+import type { Schema } from '#db/schema';
 import type { Db } from '#db/transaction';
 import { randomBase62 } from '#secrets/secrets';
 
@@ -129,15 +130,9 @@ export const databaseSeconds = sql<number>`extract(epoch from clock_timestamp())
 
 /** All nodes that were seen during the last hour, the newest first. */
 export async function listNodes(db: Db): Promise<readonly NodeRecord[]> {
-  const { rows } = await sql<{
-    instance: string;
-    name: string;
-    version: string;
-    started_at: number;
-    seen_at: number;
-    clock_skew_ms: number;
-    is_alive: boolean;
-  }>`select node.*, seen_at >= ${databaseSeconds} - ${leaseMs / 1000} as is_alive
+  const { rows } = await sql<
+    Schema['node'] & { is_alive: boolean }
+  >`select node.*, seen_at >= ${databaseSeconds} - ${leaseMs / 1000} as is_alive
     from node order by started_at desc, instance`.execute(db);
   return rows.map((row) => ({
     instance: row.instance,
