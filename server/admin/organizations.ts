@@ -176,7 +176,14 @@ const connectedSchema = z
     connections: z.int().describe('How many grants'),
   })
   .meta({ id: 'ConnectedApps' });
-const rules = { name: 'rule', label: 'Rules' };
+/** A rule that is on or off, as a box of the form. */
+function ruleBox(setting: z.ZodBoolean, label: string, help: string) {
+  const group = { name: 'rule', label: 'Rules' };
+  return setting
+    .optional()
+    .register(surfaces, { control: { kind: 'checkbox', group, label, help } });
+}
+
 const settingsViewSchema = z
   .object({
     ...settings,
@@ -203,46 +210,31 @@ export const settingsUpdate = organizationOperation({
   permission: 'organization.manage',
   input: z.strictObject({
     organization: fields.organization,
-    secondFactorRequired: settings.secondFactorRequired.optional().register(surfaces, {
-      control: {
-        kind: 'checkbox',
-        group: rules,
-        label: 'Require a second factor',
-        help: 'People who sign in with only a password cannot open the pages of this organization or consent to applications. Applications keep the access that people granted before.',
-      },
-    }),
-    singleSignOnRequired: settings.singleSignOnRequired.optional().register(surfaces, {
-      control: {
-        kind: 'checkbox',
-        group: rules,
-        label: 'Require single sign-on',
-        help: 'Members can sign in to this organization only through one of its identity providers, and personal tokens work here only for owners. Owners with two factors can always sign in. An owner must test the provider first. Applications keep the access that people granted before.',
-      },
-    }),
-    invitedScimGroups: settings.invitedScimGroups.optional().register(surfaces, {
-      control: {
-        kind: 'checkbox',
-        group: rules,
-        label: 'Apply directory groups to invited members',
-        help: 'People enter their own e-mail address when they accept an invitation, so it may be a colleague’s. If this is off, the groups that your directory sends by SCIM apply to them once they have signed in through an identity provider of this organization.',
-      },
-    }),
-    openClientsAllowed: settings.openClientsAllowed.optional().register(surfaces, {
-      control: {
-        kind: 'checkbox',
-        group: rules,
-        label: 'Let members connect self-registered apps',
-        help: 'An app registers itself by dynamic registration or by a metadata document on the web. When you turn this off, such apps stop working immediately; Latchkey’s own proxy and clients that an administrator created go on. When you turn it on again, what members allowed is valid again, unless it was revoked or expired.',
-      },
-    }),
-    latchkeyProxyAllowed: settings.latchkeyProxyAllowed.optional().register(surfaces, {
-      control: {
-        kind: 'checkbox',
-        group: rules,
-        label: 'Let members connect Latchkey’s own proxy',
-        help: 'Assistants that were set up with the latchkey command or a bundle use it. Its client ID proves nothing: any program on a member’s computer can call itself Latchkey. When you turn this off, the proxy stops working immediately and says that it is suspended. When you turn it on again, it works as before, without signing in again.',
-      },
-    }),
+    secondFactorRequired: ruleBox(
+      settings.secondFactorRequired,
+      'Require a second factor',
+      'People who sign in with only a password cannot open the pages of this organization or consent to applications. Applications keep the access that people granted before.',
+    ),
+    singleSignOnRequired: ruleBox(
+      settings.singleSignOnRequired,
+      'Require single sign-on',
+      'Members can sign in to this organization only through one of its identity providers, and personal tokens work here only for owners. Owners with two factors can always sign in. An owner must test the provider first. Applications keep the access that people granted before.',
+    ),
+    invitedScimGroups: ruleBox(
+      settings.invitedScimGroups,
+      'Apply directory groups to invited members',
+      'People enter their own e-mail address when they accept an invitation, so it may be a colleague’s. If this is off, the groups that your directory sends by SCIM apply to them once they have signed in through an identity provider of this organization.',
+    ),
+    openClientsAllowed: ruleBox(
+      settings.openClientsAllowed,
+      'Let members connect self-registered apps',
+      'An app registers itself by dynamic registration or by a metadata document on the web. When you turn this off, such apps stop working immediately; Latchkey’s own proxy and clients that an administrator created go on. When you turn it on again, what members allowed is valid again, unless it was revoked or expired.',
+    ),
+    latchkeyProxyAllowed: ruleBox(
+      settings.latchkeyProxyAllowed,
+      'Let members connect Latchkey’s own proxy',
+      'Assistants that were set up with the latchkey command or a bundle use it. Its client ID proves nothing: any program on a member’s computer can call itself Latchkey. When you turn this off, the proxy stops working immediately and says that it is suspended. When you turn it on again, it works as before, without signing in again.',
+    ),
     leaverResources: settings.leaverResources.optional().register(surfaces, {
       control: {
         kind: 'radio',
