@@ -1,7 +1,6 @@
 import { AdministrationRefusal } from '#admin/refusal';
 import { accessOf, ownConnectionEnd, ownConnectionRead } from '#admin/upstream-connections';
 import type { EpochSeconds } from '#model/clock';
-import { insertAuditEvent } from '#db/audit';
 import { findOrganization } from '#db/organizations';
 import type { UpstreamAccess } from '#db/upstream-access';
 import { findUpstreamConnection, replaceUpstreamConnection } from '#db/upstream-connections';
@@ -36,7 +35,7 @@ import type {
   FormHandler,
   PageHandler,
 } from './guard.ts';
-import { isOwnKey, ownKeyRoutes, sendOwnKey } from './own-key.ts';
+import { isOwnKey, noteConnection, ownKeyRoutes, sendOwnKey } from './own-key.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
 import { questionRoutes, type Question } from './questions.ts';
@@ -85,25 +84,6 @@ function connectingOf(access: UpstreamAccess, { person }: DashboardVisit) {
     userId: person.user.id,
     sessionToken: person.sessionToken,
   };
-}
-
-function note(
-  { organization, actor, person }: DashboardVisit,
-  { params }: DashboardRequest,
-  outcome: 'done' | 'refused',
-  ports: DashboardPorts,
-) {
-  const happened = {
-    actor: `user:${person.user.id}`,
-    organization,
-    action: 'connection.create',
-    target: `server:${organization}/${params['server'] ?? ''}`,
-    address: actor.address,
-    requestId: actor.requestId,
-  };
-  // Another site can make a browser repeat this endlessly, so refusals are counted.
-  if (outcome === 'refused') return ports.refusals.note(happened);
-  return insertAuditEvent(ports.db, { ...happened, at: ports.clock.now(), outcome });
 }
 
 const showAccount: PageHandler = async (visit, request, reply, { ports }) => {
@@ -185,11 +165,11 @@ const finishConnection: PageHandler = async (visit, request, reply, { base, port
       await client.revoke(tokens).catch(() => undefined);
       throw new UpstreamAccessError('refused', 'the access or the membership ended meanwhile');
     }
-    await note(visit, request, 'done', ports);
+    await noteConnection('connection.create', 'done', visit, request, ports);
     return back('?done=connected');
   } catch (error) {
     const problem = problemOf(error, request);
-    await note(visit, request, 'refused', ports);
+    await noteConnection('connection.create', 'refused', visit, request, ports);
     return back(`?problem=${problem}`);
   }
 };

@@ -144,7 +144,7 @@ const enterKey: FormHandler = async (visit, form, request, reply, options) => {
   const trial = await ports.tryKey(record, userId, entered);
   const proved = trial.outcome === 'proved' ? ports.clock.now() : undefined;
   if (trial.outcome === 'refused' || trial.outcome === 'failed') {
-    await note(visit, request, 'refused', ports);
+    await noteConnection('connection.enter-key', 'refused', visit, request, ports);
     return wrong(
       `${problemOf(trial)} ${before ? 'Your key before it is kept.' : 'It was not saved.'}`,
     );
@@ -157,10 +157,10 @@ const enterKey: FormHandler = async (visit, form, request, reply, options) => {
     ports,
   });
   if (!isStored) {
-    await note(visit, request, 'refused', ports);
+    await noteConnection('connection.enter-key', 'refused', visit, request, ports);
     return wrong('The server or your key was changed in the meantime. Try again.');
   }
-  await note(visit, request, 'done', ports);
+  await noteConnection('connection.enter-key', 'done', visit, request, ports);
   return seeOther(reply, `${page}?done=${trial.outcome}`);
 };
 
@@ -249,21 +249,22 @@ function problemOf(trial: Extract<KeyTrial, { outcome: 'refused' | 'failed' }>):
     : `The key could not be tried: ${trial.reason}`;
 }
 
-function note(
+/** Another site can make a browser repeat a sign-in endlessly, and a person a wrong key, so refusals are counted. */
+export function noteConnection(
+  action: 'connection.create' | 'connection.enter-key',
+  outcome: 'done' | 'refused',
   { organization, actor, person }: DashboardVisit,
   { params }: DashboardRequest,
-  outcome: 'done' | 'refused',
   ports: DashboardPorts,
 ) {
   const happened = {
     actor: `user:${person.user.id}`,
     organization,
-    action: 'connection.enter-key' as const,
+    action,
     target: `server:${organization}/${params['server'] ?? ''}`,
     address: actor.address,
     requestId: actor.requestId,
   };
-  // A person can repeat a refusal endlessly, so refusals are counted.
   if (outcome === 'refused') return ports.refusals.note(happened);
   return insertAuditEvent(ports.db, { ...happened, at: ports.clock.now(), outcome });
 }
