@@ -329,18 +329,11 @@ export function readReset(payload: Buffer): Reset {
   };
 }
 
-/** Holds back what is written to a connection until the end of the current turn of the event loop. */
-export interface WriteBatch {
-  /** Starts to hold back writes, until `release` or the end of this turn. */
-  readonly hold: () => void;
-  readonly release: () => void;
-}
-
 /**
  * Batches the writes of a connection. Small frames come in groups; written singly, each would cost a system call and
  * wake the peer.
  */
-export function batchWrites(connection: { cork(): void; uncork(): void }): WriteBatch {
+export function batchWrites(connection: { cork(): void; uncork(): void }) {
   let isHeld = false;
   const release = () => {
     if (!isHeld) return;
@@ -348,7 +341,8 @@ export function batchWrites(connection: { cork(): void; uncork(): void }): Write
     connection.uncork();
   };
   return {
-    hold() {
+    /** Starts to hold back writes, until `release` or the end of this turn. */
+    hold(): void {
       if (isHeld) return;
       isHeld = true;
       connection.cork();
@@ -357,6 +351,9 @@ export function batchWrites(connection: { cork(): void; uncork(): void }): Write
     release,
   };
 }
+
+/** Holds back what is written to a connection until the end of the current turn of the event loop. */
+export type WriteBatch = ReturnType<typeof batchWrites>;
 
 /** A longer frame is sent alone: copying it into a batch costs more than a message of its own. */
 const maxBatchedBytes = 16 * 1024;

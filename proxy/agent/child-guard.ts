@@ -4,15 +4,6 @@ import { createRequire } from 'node:module';
 import { Socket } from 'node:net';
 import type { Writable } from 'node:stream';
 
-/** Ends the children that remain when this process ends, however it ends. */
-export interface ChildGuard {
-  /** Call it when a child has started. On POSIX, the child leads a process group of its own. */
-  watch(pid: number): void;
-
-  /** Call it when the child has ended. */
-  forget(pid: number): void;
-}
-
 /** The command line that starts a guard with `node`, the path of Node. */
 export function guardWords(node: string): readonly [string, ...string[]] {
   return [node, '-e', `(${guardChildren.toString()})(process)`];
@@ -22,7 +13,7 @@ export function guardWords(node: string): readonly [string, ...string[]] {
  * Starts a small guard process with the first child. The guard has a session of its own, so that it survives this process. A
  * child that leaves its process group escapes the guard; on Windows, so do the processes that a child starts.
  */
-export function childGuard([command, ...words]: readonly [string, ...string[]]): ChildGuard {
+export function childGuard([command, ...words]: readonly [string, ...string[]]) {
   const watched = new Set<number>();
   let guard: ChildProcessByStdio<Writable, null, null> | undefined;
 
@@ -52,17 +43,22 @@ export function childGuard([command, ...words]: readonly [string, ...string[]]):
   }
 
   return {
-    watch(pid) {
+    /** Call it when a child has started. On POSIX, the child leads a process group of its own. */
+    watch(pid: number): void {
       if (guard) guard.stdin.write(`+${pid}\n`);
       watched.add(pid);
       guard ??= start();
     },
-    forget(pid) {
+    /** Call it when the child has ended. */
+    forget(pid: number): void {
       watched.delete(pid);
       guard?.stdin.write(`-${pid}\n`);
     },
   };
 }
+
+/** Ends the children that remain when this process ends, however it ends. */
+export type ChildGuard = ReturnType<typeof childGuard>;
 
 /** The parts of `process` that a guard uses. */
 type GuardProcess = {

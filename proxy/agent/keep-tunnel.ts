@@ -325,24 +325,20 @@ function lossOf({ code, reason }: TunnelEnd): TunnelError {
 }
 
 /** The agent's key, and whether it has changed. */
-export interface KeyInUse {
-  /** The current key, for a connection. @throws {TunnelError} */
-  read: () => Promise<string>;
-
-  /** Whether the key differs from that of the last connection. @throws {TunnelError} */
-  hasChanged: () => Promise<boolean>;
-}
-
-export function keyInUse(readKeySecret: () => Promise<string>): KeyInUse {
+export function keyInUse(readKeySecret: () => Promise<string>) {
   let usedSecret: string | undefined;
   return {
-    async read() {
+    /** The current key, for a connection. @throws {TunnelError} */
+    read: async (): Promise<string> => {
       usedSecret = await readKeySecret();
       return usedSecret;
     },
+    /** Whether the key differs from that of the last connection. @throws {TunnelError} */
     hasChanged: async () => (await readKeySecret()) !== usedSecret,
   };
 }
+
+export type KeyInUse = ReturnType<typeof keyInUse>;
 
 export type FollowKeyPorts = {
   key: KeyInUse;

@@ -90,30 +90,6 @@ export function plainAnswer(
   };
 }
 
-/** The messages of a server for one listener, as the events of a `text/event-stream`. */
-export interface AnswerStream {
-  /** Resolves at the first message or at the end. */
-  readonly begun: Promise<void>;
-
-  /**
-   * Queues a message without waiting. Drops notifications while the listener is far behind, and fails if anything else does not
-   * fit into the backlog. `false` if the stream has ended, or fails because of this message.
-   */
-  push(message: Message): boolean;
-
-  /** Ends the stream after the queued messages. */
-  end(): void;
-
-  /** Fails the stream after the queued messages. */
-  fail(error: LocalServerError): void;
-
-  /** Drops the queued messages, because the reader has disconnected. */
-  close(): void;
-
-  /** Can be read only once. */
-  events(): AsyncGenerator<Buffer>;
-}
-
 /** How much all streams of a child hold because callers have not read it yet. */
 export interface Backlog {
   bytes: number;
@@ -141,7 +117,7 @@ const maxBacklogBytes = 64 * 1024 * 1024;
 export function answerStream(
   backlog: Backlog = { bytes: 0 },
   unread: (request: Message) => void = () => undefined,
-): AnswerStream {
+) {
   // A linked list, because removing the first element of a long array moves all others.
   let first: Waiting | undefined;
   let last: Waiting | undefined;
@@ -164,8 +140,13 @@ export function answerStream(
     for (; left; left = left.next) if (left.request) unread(left.request);
   };
   return {
+    /** Resolves at the first message or at the end. */
     begun: begun.promise,
-    push(message) {
+    /**
+     * Queues a message without waiting. Drops notifications while the listener is far behind, and fails if anything else does not
+     * fit into the backlog. `false` if the stream has ended, or fails because of this message.
+     */
+    push(message: Message): boolean {
       const { bytes, kind } = message;
       const cost = bytes.length + messageBytes;
       const isFull = backlog.bytes > 0 && backlog.bytes + cost > maxBacklogBytes;
@@ -186,17 +167,21 @@ export function answerStream(
       wake();
       return true;
     },
-    end() {
+    /** Ends the stream after the queued messages. */
+    end(): void {
       hasEnded = true;
       wake();
     },
-    fail(error) {
+    /** Fails the stream after the queued messages. */
+    fail(error: LocalServerError): void {
       failure ??= error;
       hasEnded = true;
       wake();
     },
+    /** Drops the queued messages, because the reader has disconnected. */
     close,
-    async *events() {
+    /** Can be read only once. */
+    async *events(): AsyncGenerator<Buffer> {
       try {
         for (;;) {
           if (first) {
@@ -219,6 +204,9 @@ export function answerStream(
     },
   };
 }
+
+/** The messages of a server for one listener, as the events of a `text/event-stream`. */
+export type AnswerStream = ReturnType<typeof answerStream>;
 
 /**
  * `server` with only the tools that `rules` admit. Other tools are neither listed nor callable, and calls of them

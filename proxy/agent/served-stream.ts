@@ -46,18 +46,6 @@ export class StreamRefusal extends Error {
   }
 }
 
-/** A request of the server, and our answer. */
-export interface ServedStream {
-  /** Whether the answer is a stream that stays open until it is closed. */
-  readonly isListening: boolean;
-  gotData(payload: Buffer): void;
-  gotEnd(): void;
-  gotCredit(payload: Buffer): void;
-
-  /** Ends the stream without sending anything: the server cancelled it or is gone. */
-  cut(): void;
-}
-
 export type ServedStreamPorts = {
   id: number;
   /** Resolves when another frame can be sent. */
@@ -71,7 +59,8 @@ export type ServedStreamPorts = {
 /** Created once, because capturing its stack on every call would take as long as everything else at the end of a call. */
 const streamEnded = new DOMException('the stream has ended', 'AbortError');
 
-export function servedStream(opening: Opening, ports: ServedStreamPorts): ServedStream {
+/** A request of the server, and our answer. */
+export function servedStream(opening: Opening, ports: ServedStreamPorts) {
   const { id, send, responder, maxBodyBytes, onEnd } = ports;
   const window = sendWindow();
   const ending = new AbortController();
@@ -125,8 +114,9 @@ export function servedStream(opening: Opening, ports: ServedStreamPorts): Served
   }
 
   return {
+    /** Whether the answer is a stream that stays open until it is closed. */
     isListening: isListening(opening),
-    gotData(payload) {
+    gotData(payload: Buffer): void {
       if (isComplete || isEnded) return;
       bytes += payload.length;
       if (bytes > maxBodyBytes)
@@ -138,7 +128,7 @@ export function servedStream(opening: Opening, ports: ServedStreamPorts): Served
       void send(creditFrame(id, uncredited));
       uncredited = 0;
     },
-    gotEnd() {
+    gotEnd(): void {
       if (isComplete || isEnded) return;
       isComplete = true;
       answer().catch((error: unknown) => {
@@ -148,35 +138,28 @@ export function servedStream(opening: Opening, ports: ServedStreamPorts): Served
         throw error;
       });
     },
-    gotCredit(payload) {
+    gotCredit(payload: Buffer): void {
       window.allow(readCredit(payload) ?? 0);
     },
+    /** Ends the stream without sending anything: the server cancelled it or is gone. */
     cut: finish,
   };
 }
+
+export type ServedStream = ReturnType<typeof servedStream>;
 
 async function stopReading(body: TunnelAnswer['body']): Promise<void> {
   if (!(body instanceof Uint8Array)) await body[Symbol.asyncIterator]().return?.();
 }
 
 /** How many bytes the server still accepts on a stream. */
-export interface SendWindow {
-  /** Takes up to `most` bytes, as soon as at least one may be sent. Resolves to 0 after `end`. */
-  take(most: number): Promise<number>;
-
-  /** The server accepts this many more bytes. */
-  allow(bytes: number): void;
-
-  /** Ends the window: waiting and later calls of `take` resolve to 0. */
-  end(): void;
-}
-
-function sendWindow(): SendWindow {
+function sendWindow() {
   let left = windowBytes;
   let isEnded = false;
   let change = Promise.withResolvers<void>();
   return {
-    async take(most) {
+    /** Takes up to `most` bytes, as soon as at least one may be sent. Resolves to 0 after `end`. */
+    async take(most: number): Promise<number> {
       for (;;) {
         if (isEnded) return 0;
         if (left > 0) break;
@@ -187,13 +170,17 @@ function sendWindow(): SendWindow {
       left -= taken;
       return taken;
     },
-    allow(bytes) {
+    /** The server accepts this many more bytes. */
+    allow(bytes: number): void {
       left = Math.min(left + bytes, Number.MAX_SAFE_INTEGER);
       change.resolve();
     },
-    end() {
+    /** Ends the window: waiting and later calls of `take` resolve to 0. */
+    end(): void {
       isEnded = true;
       change.resolve();
     },
   };
 }
+
+export type SendWindow = ReturnType<typeof sendWindow>;

@@ -2,34 +2,6 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Clock, EpochSeconds } from '#clock/clock';
 
-/** What all processes of this host remember about the sign-ins of a connection. Contains no secrets. */
-export interface SignInMarks {
-  /** Whether a person has ever signed in here. Called at every start, so it only checks for a file. */
-  signedInBefore(): boolean;
-
-  rememberSignedIn(): Promise<void>;
-
-  /** Called at a sign-out: the connection is no longer listed as one with a sign-in. */
-  forgetListed(): Promise<void>;
-
-  /** Claims the right to open the browser unasked. `true` once in 24 hours, for the first process that asks. */
-  claimToday(): Promise<boolean>;
-
-  /** Claims the right to show a notice. `true` once in 24 hours, for the first process that asks. */
-  claimNotice(): Promise<boolean>;
-
-  /** Keeps scopes that a server required, for the next sign-in. */
-  wantScopes(scopes: readonly string[]): Promise<void>;
-
-  wantedScopes(): Promise<string[]>;
-
-  /** Stores the server's message that the MCP server behind it needs an account or a key of the person; `undefined` deletes it. */
-  noteMissingAccount(words: string | undefined): Promise<void>;
-
-  /** What `noteMissingAccount` stored, for an hour, because the person may connect the account in the meantime. */
-  missingAccount(): Promise<MissingAccount | undefined>;
-}
-
 /** The server's message, and when it came. */
 export type MissingAccount = { message: string; at: EpochSeconds };
 
@@ -47,7 +19,7 @@ export function fileMarks(
   clock: Clock,
   forgetful = false,
   listed = '',
-): SignInMarks {
+) {
   let signedIn = false;
   // URLs with the same file name share their marks; at worst, a person sees one fewer sign-in page.
   const name = encodeURIComponent(url).replaceAll('%', '_').slice(-180);
@@ -84,29 +56,36 @@ export function fileMarks(
   }
 
   return {
+    /** Whether a person has ever signed in here. Called at every start, so it only checks for a file. */
     signedInBefore: () => (signedIn ||= !forgetful && existsSync(at('signed-in'))),
-    async rememberSignedIn() {
+    async rememberSignedIn(): Promise<void> {
       signedIn = true;
       if (!forgetful) await write(at('signed-in'), listed, 'w');
       const { rm } = await files();
       await rm(at('scopes'), { force: true });
     },
-    async forgetListed() {
+    /** Called at a sign-out: the connection is no longer listed as one with a sign-in. */
+    async forgetListed(): Promise<void> {
       if (existsSync(at('signed-in'))) await write(at('signed-in'), '', 'w');
     },
+    /** Claims the right to open the browser unasked. `true` once in 24 hours, for the first process that asks. */
     claimToday: async () => claim('opened'),
+    /** Claims the right to show a notice. `true` once in 24 hours, for the first process that asks. */
     claimNotice: async () => claim('noticed'),
-    async wantScopes(scopes) {
+    /** Keeps scopes that a server required, for the next sign-in. */
+    async wantScopes(scopes: readonly string[]): Promise<void> {
       await write(at('scopes'), scopes.join(' '), 'w');
     },
     wantedScopes: async () => (await read(at('scopes'))).split(' ').filter(Boolean),
-    async noteMissingAccount(words) {
+    /** Stores the server's message that the MCP server behind it needs an account or a key of the person; `undefined` deletes it. */
+    async noteMissingAccount(words: string | undefined): Promise<void> {
       if (words !== undefined)
         return void (await write(at('account'), `${clock.now()} ${words}`, 'w'));
       const { rm } = await files();
       await rm(at('account'), { force: true });
     },
-    async missingAccount() {
+    /** What `noteMissingAccount` stored, for an hour, because the person may connect the account in the meantime. */
+    async missingAccount(): Promise<MissingAccount | undefined> {
       const [, seconds, message] = /^(\d+) (.+)$/s.exec(await read(at('account'))) ?? [];
       const notedAt = Number(seconds);
       if (message === undefined || notedAt + missingAccountSeconds <= clock.now()) return undefined;
@@ -114,6 +93,9 @@ export function fileMarks(
     },
   };
 }
+
+/** What all processes of this host remember about the sign-ins of a connection. Contains no secrets. */
+export type SignInMarks = ReturnType<typeof fileMarks>;
 
 /**
  * The URLs that a person is still signed in to and uses directly, without an entry in a configuration file.

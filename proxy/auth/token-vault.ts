@@ -114,34 +114,7 @@ export type Granted = TokenRecord & { refresh?: RefreshRecord };
  * The tokens of one connection in a secret store. The access token has its own entry, because starting the proxy requires
  * only that. Callers that change tokens hold the lock of the account.
  */
-export interface TokenVault {
-  readonly account: string;
-
-  access(): Promise<TokenRecord | undefined>;
-
-  /** The refresh token, if it is from this issuer. */
-  refresh(issuer: string): Promise<RefreshRecord | undefined>;
-
-  /** The tokens are on disk once this resolves, and must not be used before. */
-  save(granted: Granted): Promise<TokenRecord>;
-
-  /** Replaces the refresh token alone. It is on disk once this resolves, and must not be used before. */
-  rotate(issuer: string, next: RefreshRecord): Promise<void>;
-
-  /** Deletes the refresh token, unless another process has replaced it. */
-  dropRefresh(issuer: string, refreshToken: string): Promise<void>;
-
-  /** Marks the access token as expired, unless another process has replaced it. */
-  endAccess(accessToken: string, endedAt: EpochSeconds): Promise<void>;
-
-  /** Marks the access token as expired, and as one that no shared refresh token renews. */
-  leaveShared(endedAt: EpochSeconds): Promise<void>;
-
-  /** Returns `false` if there was nothing to delete. */
-  clear(): Promise<boolean>;
-}
-
-export function tokenVault(store: SecretStore, account: string): TokenVault {
+export function tokenVault(store: SecretStore, account: string) {
   const refreshAccount = (issuer: string) =>
     `refresh ${account.replace(/^access /, '')} ${issuer.slice(0, 100)}`;
   const access = async () => parseTokenRecord(await store.get(account));
@@ -151,8 +124,10 @@ export function tokenVault(store: SecretStore, account: string): TokenVault {
   return {
     account,
     access,
+    /** The refresh token, if it is from this issuer. */
     refresh,
-    async save({ refresh: next, ...token }) {
+    /** The tokens are on disk once this resolves, and must not be used before. */
+    async save({ refresh: next, ...token }: Granted): Promise<TokenRecord> {
       const before = await access();
       const keepAccess = async () => store.set(account, JSON.stringify(token));
       // Only the record of the access token names the issuer of the refresh token. So a record with another issuer is stored
@@ -166,25 +141,33 @@ export function tokenVault(store: SecretStore, account: string): TokenVault {
       if (before?.issuer === token.issuer) await keepAccess();
       return token;
     },
-    rotate: async (issuer, next) => store.set(refreshAccount(issuer), JSON.stringify(next)),
-    async dropRefresh(issuer, refreshToken) {
+    /** Replaces the refresh token alone. It is on disk once this resolves, and must not be used before. */
+    rotate: async (issuer: string, next: RefreshRecord) =>
+      store.set(refreshAccount(issuer), JSON.stringify(next)),
+    /** Deletes the refresh token, unless another process has replaced it. */
+    async dropRefresh(issuer: string, refreshToken: string): Promise<void> {
       const stored = await refresh(issuer);
       if (stored?.refreshToken === refreshToken) await store.remove(refreshAccount(issuer));
     },
-    async endAccess(accessToken, endedAt) {
+    /** Marks the access token as expired, unless another process has replaced it. */
+    async endAccess(accessToken: string, endedAt: EpochSeconds): Promise<void> {
       const stored = await access();
       if (stored?.accessToken === accessToken)
         await store.set(account, JSON.stringify({ ...stored, expiresAt: endedAt }));
     },
-    async leaveShared(endedAt) {
+    /** Marks the access token as expired, and as one that no shared refresh token renews. */
+    async leaveShared(endedAt: EpochSeconds): Promise<void> {
       const { renewedBy, ...stored } = (await access()) ?? {};
       if (renewedBy === undefined) return;
       await store.set(account, JSON.stringify({ ...stored, expiresAt: endedAt }));
     },
-    async clear() {
+    /** Returns `false` if there was nothing to delete. */
+    async clear(): Promise<boolean> {
       const token = await access();
       const refreshed = token ? await store.remove(refreshAccount(token.issuer)) : false;
       return (await store.remove(account)) || refreshed;
     },
   };
 }
+
+export type TokenVault = ReturnType<typeof tokenVault>;

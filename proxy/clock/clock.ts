@@ -33,24 +33,19 @@ export async function aborted(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Tells when the computer has slept, from two clocks of which one stops during sleep. */
-export interface WakeWatch {
-  /** Whether it has woken up since the last call, or within `seconds` before this one. */
-  wokeWithin(seconds: number): boolean;
-}
-
 /** Clocks are often adjusted by less than this. */
 const driftMs = 30_000;
 
 /**
- * `wallMs` goes on while the computer sleeps, `steadyMs` does not (on Windows it does, so that a sleep goes unnoticed
- * there). A clock that is set by hand looks like a sleep, which does no harm.
+ * Tells when the computer has slept, from two clocks: `wallMs` goes on while it sleeps, `steadyMs` does not (on Windows it does, so
+ * that a sleep goes unnoticed there). A clock that is set by hand looks like a sleep, which does no harm.
  */
-export function wakeWatch(wallMs: () => number, steadyMs: () => number): WakeWatch {
+export function wakeWatch(wallMs: () => number, steadyMs: () => number) {
   let apart = wallMs() - steadyMs();
   let wokeAtMs = -Infinity;
   return {
-    wokeWithin(seconds) {
+    /** Whether it has woken up since the last call, or within `seconds` before this one. */
+    wokeWithin(seconds: number): boolean {
       const now = wallMs() - steadyMs();
       if (Math.abs(now - apart) > driftMs) wokeAtMs = steadyMs();
       apart = now;

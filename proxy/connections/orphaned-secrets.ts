@@ -20,34 +20,26 @@ export type OrphanedSecret = { account: string; file: string };
 
 /**
  * Notes of accounts in the keychain that may hold a secret without a connection, while one is added, imported or removed. A
- * keychain cannot list its secrets, so these notes are how the next process finds what a crashed one left.
+ * keychain cannot list its secrets, so these notes are how the next process finds what a crashed one left. They are small files,
+ * which contain names of accounts and no secrets.
  */
-export interface OrphanedSecrets {
-  /** Writes notes. They are on disk once this resolves. */
-  note(secrets: readonly OrphanedSecret[]): Promise<void>;
-
-  /** Removes the notes of secrets that a connection now uses, or that were deleted. */
-  settled(secrets: readonly OrphanedSecret[]): Promise<void>;
-
-  all(): Promise<OrphanedSecret[]>;
-}
-
-/** Notes as small files, which contain names of accounts and no secrets. */
-export function orphanedSecrets({ stateDir }: Options, host: UserHost): OrphanedSecrets {
+export function orphanedSecrets({ stateDir }: Options, host: UserHost) {
   const directory = join(stateDir ?? defaultStateDirectory(host), 'loose');
   const at = (text: string) =>
     join(directory, createHash('sha256').update(text).digest('hex').slice(0, 32));
   const textOf = ({ account, file }: OrphanedSecret) => JSON.stringify({ account, file });
   return {
-    async note(secrets) {
+    /** Writes notes. They are on disk once this resolves. */
+    async note(secrets: readonly OrphanedSecret[]): Promise<void> {
       await mkdir(directory, { recursive: true, mode: 0o700 });
       for (const text of secrets.map(textOf))
         await writeFile(at(text), text, { mode: 0o600, flush: true });
     },
-    async settled(secrets) {
+    /** Removes the notes of secrets that a connection now uses, or that were deleted. */
+    async settled(secrets: readonly OrphanedSecret[]): Promise<void> {
       for (const text of secrets.map(textOf)) await rm(at(text), { force: true });
     },
-    async all() {
+    async all(): Promise<OrphanedSecret[]> {
       const names = await readdir(directory).catch((): string[] => []);
       const texts = names.map(async (name) => readFile(join(directory, name), 'utf8'));
       const read = await Promise.all(texts.map(async (text) => text.catch(() => '')));

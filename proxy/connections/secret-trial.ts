@@ -17,37 +17,27 @@ import { credentialAccount, type ConnectionSecrets } from './stored-secrets.ts';
  * until a call with the new one succeeds. After a crash, the accounts show how far the rotation came: if the second one is
  * empty or holds the same secret, nothing is on trial.
  */
-export interface SecretTrial {
-  isOn(): Promise<boolean>;
-
-  /** Makes `next` the secret in use. After two rotations in a row, the kept secret is still the last one that worked. */
-  begin(next: string): Promise<void>;
-
-  /** The new secret has worked: deletes the old one. */
-  proven(): Promise<void>;
-
-  /** Puts the old secret back; `false` if there is none. */
-  undo(): Promise<boolean>;
-}
-
-export function secretTrial(account: string, store: SecretStore): SecretTrial {
+export function secretTrial(account: string, store: SecretStore) {
   const prior = priorAccount(account);
   const both = async () => [await store.get(account), await store.get(prior)] as const;
   const isTrial = (current: string | undefined, before: string | undefined) =>
     before !== undefined && secretIn(before) !== secretIn(current);
   return {
-    async isOn() {
+    async isOn(): Promise<boolean> {
       return isTrial(...(await both()));
     },
-    async begin(next) {
+    /** Makes `next` the secret in use. After two rotations in a row, the kept secret is still the last one that worked. */
+    async begin(next: string): Promise<void> {
       const [current, before] = await both();
       if (current !== undefined && !isTrial(current, before)) await store.set(prior, current);
       await store.set(account, next);
     },
-    async proven() {
+    /** The new secret has worked: deletes the old one. */
+    async proven(): Promise<void> {
       await store.remove(prior);
     },
-    async undo() {
+    /** Puts the old secret back; `false` if there is none. */
+    async undo(): Promise<boolean> {
       const [current, before] = await both();
       if (before === undefined) return false;
       if (isTrial(current, before)) await store.set(account, before);
@@ -69,24 +59,8 @@ function secretIn(value: string | undefined): string | undefined {
   return value;
 }
 
-/** Facts about a stored secret, in small files that contain nothing secret. */
-export interface SecretMarks {
-  storedAt(): Promise<EpochSeconds | undefined>;
-
-  /** Records when the secret was stored or, if that is unknown, first seen. */
-  stored(at: EpochSeconds): Promise<void>;
-
-  /** When the trial began, in milliseconds since 1970; `undefined` when there is none. */
-  trialAtMs(): Promise<number | undefined>;
-
-  trial(atMs: number): Promise<void>;
-
-  /** The trial is over. */
-  settled(): Promise<void>;
-}
-
-/** The marks of the secret in `account` of the keychain. */
-export function secretMarks(account: string, { stateDir }: Options, host: UserHost): SecretMarks {
+/** Facts about the secret in `account` of the keychain, in small files that contain nothing secret. */
+export function secretMarks(account: string, { stateDir }: Options, host: UserHost) {
   const directory = join(stateDir ?? defaultStateDirectory(host), 'keys');
   const name = createHash('sha256').update(account).digest('hex').slice(0, 32);
   const at = (mark: string) => join(directory, `${name}.${mark}`);
@@ -103,9 +77,12 @@ export function secretMarks(account: string, { stateDir }: Options, host: UserHo
 
   return {
     storedAt: async () => read('stored'),
-    stored: async (when) => write('stored', when),
+    /** Records when the secret was stored or, if that is unknown, first seen. */
+    stored: async (when: EpochSeconds) => write('stored', when),
+    /** When the trial began, in milliseconds since 1970; `undefined` when there is none. */
     trialAtMs: async () => read('trial'),
-    trial: async (when) => write('trial', when),
+    trial: async (when: number) => write('trial', when),
+    /** The trial is over. */
     settled: async () => rm(at('trial'), { force: true }),
   };
 }

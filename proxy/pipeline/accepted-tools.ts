@@ -144,21 +144,9 @@ interface SeenTools {
   readonly doubtful: ReadonlySet<string>;
 }
 
-/** Detects which tools of a server differ from the accepted ones. */
-interface ToolWatch {
-  /** Records a list of tools. Never rejects. */
-  see(listing: readonly ListedTool[]): Promise<SeenTools>;
-
-  /** Whether a tool differed from the accepted one when this or another process last saw it, or cannot be compared. */
-  isChanged(name: string): Promise<boolean>;
-
-  /** Whether this is the first call for this tool. */
-  isNew(name: string): boolean;
-}
-
 /**
- * If the accepted tools could not be read, a `strict` watch treats every tool as changed. If they cannot be written, only this
- * process knows them.
+ * Detects which tools of a server differ from the accepted ones. If the accepted tools could not be read, a `strict` watch treats
+ * every tool as changed. If they cannot be written, only this process knows them.
  */
 export function toolWatch({
   store,
@@ -170,7 +158,7 @@ export function toolWatch({
   strict: boolean;
   clock: Clock;
   log: Log;
-}): ToolWatch {
+}) {
   const reported = new Set<string>();
   let last: AcceptedTools | undefined;
   let isFull = false;
@@ -209,17 +197,20 @@ export function toolWatch({
   }
 
   return {
-    see(listing) {
+    /** Records a list of tools. Never rejects. */
+    see(listing: readonly ListedTool[]): Promise<SeenTools> {
       const next = turn.then(() => seen(listing));
       turn = next;
       return next;
     },
-    async isChanged(name) {
+    /** Whether a tool differed from the accepted one when this or another process last saw it, or cannot be compared. */
+    async isChanged(name: string): Promise<boolean> {
       const tools = await stored();
       if (!tools) return strict;
       return isChanged(tools, name) || (tools.size >= maxKnownTools && !tools.has(name));
     },
-    isNew(name) {
+    /** Whether this is the first call for this tool. */
+    isNew(name: string): boolean {
       if (reported.has(name)) return false;
       if (reported.size < maxReported) reported.add(name);
       return true;

@@ -265,14 +265,7 @@ type KeepTryingPorts = Pick<ContactOptions, 'signInService' | 'clock' | 'log' | 
 const stableSeconds = 60;
 
 /** Tries to reach a server, with growing pauses, until the trouble ends. */
-interface KeepTrying {
-  /** Starts trying, unless it has started. */
-  begin(): Promise<void>;
-  /** The server was reached. */
-  succeeded(): void;
-}
-
-function keepTrying(ports: KeepTryingPorts): KeepTrying {
+function keepTrying(ports: KeepTryingPorts) {
   const { trouble, reach, nudged, signInService, life, clock, log, random } = ports;
   let trying = false;
   let attempts = 0;
@@ -320,8 +313,15 @@ function keepTrying(ports: KeepTryingPorts): KeepTrying {
     if (!page || !(await page.done)) await nudged(signal);
   }
 
-  return { begin, succeeded: () => void (backAt = clock.now()) };
+  return {
+    /** Starts trying, unless it has started. */
+    begin,
+    /** The server was reached. */
+    succeeded: () => void (backAt = clock.now()),
+  };
 }
+
+type KeepTrying = ReturnType<typeof keepTrying>;
 
 type FirstAnswerPorts = Pick<ContactOptions, 'upstream' | 'deliver' | 'clock'> & {
   /** The page at which a person is signing in; the time that this takes does not count. */

@@ -3,18 +3,10 @@ import type { Writable } from 'node:stream';
 /** A line over the limit: its beginning and end, to find the id of the request. */
 export type LongLine = { head: Buffer; tail: Buffer };
 
-/** Splits chunks of bytes into lines, without line endings. Blank lines are dropped. */
-interface LineCutter {
-  /** The lines that end in `chunk`. */
-  take(chunk: Buffer): (Buffer | LongLine)[];
-
-  /** The last line, after the last chunk; `undefined` if it is empty. */
-  rest(): Buffer | LongLine | undefined;
-}
-
 const edgeBytes = 4_096;
 
-export function lineCutter(maxBytes: number): LineCutter {
+/** Splits chunks of bytes into lines, without line endings. Blank lines are dropped. */
+export function lineCutter(maxBytes: number) {
   let held: Buffer[] = [];
   let heldBytes = 0;
   let head: Buffer | undefined;
@@ -40,7 +32,8 @@ export function lineCutter(maxBytes: number): LineCutter {
   }
 
   return {
-    take(chunk) {
+    /** The lines that end in `chunk`. */
+    take(chunk: Buffer): (Buffer | LongLine)[] {
       const lines: (Buffer | LongLine)[] = [];
       let start = 0;
       for (let at = chunk.indexOf(0x0a); at >= 0; at = chunk.indexOf(0x0a, start)) {
@@ -52,6 +45,7 @@ export function lineCutter(maxBytes: number): LineCutter {
       if (start < chunk.length) hold(chunk.subarray(start));
       return lines;
     },
+    /** The last line, after the last chunk; `undefined` if it is empty. */
     rest,
   };
 }
@@ -90,18 +84,6 @@ export function identify({ head, tail }: LongLine): string | undefined {
   return front ? (front[1] ?? requestTail.exec(tail.toString('latin1'))?.[1]) : undefined;
 }
 
-/** Writes whole lines, no faster than they are read. */
-interface LineWriter {
-  /** Resolves when another line can be written, or when the reader has disconnected. */
-  write(line: Buffer): Promise<void>;
-
-  /** Writes the lines that `write` has collected. */
-  flush(): void;
-
-  /** Aborts when the reader has disconnected. */
-  readonly gone: AbortSignal;
-}
-
 const resolved = Promise.resolve();
 
 const lineFeed = Buffer.from('\n');
@@ -110,10 +92,10 @@ const lineFeed = Buffer.from('\n');
 const batchBytes = 64 * 1024;
 
 /**
- * Lines of one turn of the event loop are written together, because each write is a system call, which would be the
- * largest cost of many simultaneous answers.
+ * Writes whole lines, no faster than they are read. Lines of one turn of the event loop are written together, because each write is a
+ * system call, which would be the largest cost of many simultaneous answers.
  */
-export function lineWriter(output: Writable): LineWriter {
+export function lineWriter(output: Writable) {
   const reader = new AbortController();
   output.on('error', () => reader.abort());
   output.on('close', () => reader.abort());
@@ -167,8 +149,11 @@ export function lineWriter(output: Writable): LineWriter {
   }
 
   return {
+    /** Aborts when the reader has disconnected. */
     gone: reader.signal,
+    /** Writes the lines that `write` has collected. */
     flush,
-    write: (line) => (drained ? takeWhenDrained(line) : (take(line) ?? resolved)),
+    /** Resolves when another line can be written, or when the reader has disconnected. */
+    write: (line: Buffer) => (drained ? takeWhenDrained(line) : (take(line) ?? resolved)),
   };
 }

@@ -15,24 +15,7 @@ const stallMs = 30_000;
  * the open requests may be waiting, and cancellations, after nothing has finished for half a minute. Other messages that
  * are read before these are refused.
  */
-export interface Backlog {
-  /** Counts a message of `bytes` until the function that it returns is called. */
-  add(bytes: number): () => void;
-
-  /** Records the server's requests, and those that it cancels. */
-  received(message: Message): void;
-
-  /** The assistant has answered the request of that id. */
-  answered(id: string): void;
-
-  /** Whether the limit is reached, so that another message is refused. */
-  isFull(): boolean;
-
-  /** Resolves when more may be read, or `signal` aborts. */
-  whenReadable(signal: AbortSignal): Promise<void>;
-}
-
-export function backlog(clock: Clock): Backlog {
+export function backlog(clock: Clock) {
   const requests = new Set<string>();
   let messages = 0;
   let bytes = 0;
@@ -50,7 +33,8 @@ export function backlog(clock: Clock): Backlog {
   }
 
   return {
-    add(length) {
+    /** Counts a message of `bytes` until the function that it returns is called. */
+    add(length: number): () => void {
       messages += 1;
       bytes += length;
       return () => {
@@ -60,15 +44,19 @@ export function backlog(clock: Clock): Backlog {
         if (!isFull()) wake();
       };
     },
-    received(message) {
+    /** Records the server's requests, and those that it cancels. */
+    received(message: Message): void {
       if (message.kind === 'request') requests.add(idKey(message.id ?? 'null'));
       else if (message.method === 'notifications/cancelled')
         requests.delete(idKey(textAt(message, 'params', 'requestId') ?? 'null'));
       if (requests.size > 0) wake();
     },
-    answered: (id) => void requests.delete(idKey(id)),
+    /** The assistant has answered the request of that id. */
+    answered: (id: string) => void requests.delete(idKey(id)),
+    /** Whether the limit is reached, so that another message is refused. */
     isFull,
-    async whenReadable(signal) {
+    /** Resolves when more may be read, or `signal` aborts. */
+    async whenReadable(signal: AbortSignal): Promise<void> {
       while (isFull() && requests.size === 0 && finished !== stalledAt && !signal.aborted) {
         const before = finished;
         await change(signal);

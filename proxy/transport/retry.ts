@@ -136,14 +136,6 @@ export async function retryBrokenAnswer(
   }
 }
 
-/** Which requests are safe to repeat. */
-interface RepeatableRequests {
-  has(request: Message): boolean;
-
-  /** Records the annotations of the tools in an answer to `tools/list`. */
-  learn(request: Message, answer: Message): void;
-}
-
 /** These read, or set a value that a repetition sets again. */
 const methods = new Set([
   'initialize',
@@ -168,19 +160,20 @@ const methods = new Set([
 const mostTools = 10_000;
 
 /**
- * A tool call is repeated only if the server's last list says that the tool only reads (`readOnlyHint`) or that a second call has
- * no further effect (`idempotentHint`).
+ * Which requests are safe to repeat. A tool call is repeated only if the server's last list says that the tool only reads
+ * (`readOnlyHint`) or that a second call has no further effect (`idempotentHint`).
  *
  * MCP 2025-11-25 tools, annotations
  */
-export function repeatableRequests(): RepeatableRequests {
+export function repeatableRequests() {
   const tools = new Set<string>();
   return {
-    has(request) {
+    has(request: Message): boolean {
       if (request.method !== 'tools/call') return methods.has(request.method ?? '');
       return tools.has(stringAt(request, 'params', 'name') ?? '');
     },
-    learn(request, answer) {
+    /** Records the annotations of the tools in an answer to `tools/list`. */
+    learn(request: Message, answer: Message): void {
       const listed = textAt(answer, 'result', 'tools');
       if (listed === undefined) return;
       if (stringAt(request, 'params', 'cursor') === undefined) tools.clear();
@@ -246,21 +239,15 @@ export function retryAfterSeconds(
 }
 
 /** An event that recurs, and its waiters. */
-export interface RecurringEvent {
-  happened(): void;
-
-  /** Resolves at the next event, or when `signal` aborts. Never rejects. */
-  next(signal: AbortSignal): Promise<void>;
-}
-
-export function recurringEvent(): RecurringEvent {
+export function recurringEvent() {
   const waiting = new Set<() => void>();
   return {
-    happened() {
+    happened(): void {
       for (const wake of waiting) wake();
     },
-    next: (signal) =>
-      new Promise((resolve) => {
+    /** Resolves at the next event, or when `signal` aborts. Never rejects. */
+    next: (signal: AbortSignal) =>
+      new Promise<void>((resolve) => {
         if (signal.aborted) return resolve();
         const wake = () => {
           waiting.delete(wake);
@@ -272,3 +259,5 @@ export function recurringEvent(): RecurringEvent {
       }),
   };
 }
+
+export type RecurringEvent = ReturnType<typeof recurringEvent>;
