@@ -18,17 +18,11 @@ export interface DesktopWindow {
 }
 
 /** The windows that are open: one of each name. */
-export interface AppWindows {
-  /** Shows the window; that of a key is about one connection at a time. */
-  readonly open: (name: WindowName, connection?: string) => void;
-  /** Sends the overview to all of them. */
-  readonly send: (overview: Overview) => void;
-}
-
-export function appWindows(make: (name: WindowName) => DesktopWindow): AppWindows {
+export function appWindows(make: (name: WindowName) => DesktopWindow) {
   const all = new Map<WindowName, DesktopWindow>();
   return {
-    open(name, connection) {
+    /** Shows the window; that of a key is about one connection at a time. */
+    open: (name: WindowName, connection?: string): void => {
       const url = pageUrl(name, connection);
       const known = all.get(name);
       if (known) {
@@ -42,7 +36,8 @@ export function appWindows(make: (name: WindowName) => DesktopWindow): AppWindow
       window.on('closed', () => all.delete(name));
       void window.loadURL(url);
     },
-    send(overview) {
+    /** Sends the overview to all of them. */
+    send: (overview: Overview): void => {
       for (const { webContents } of all.values()) webContents.send(channels.changed, overview);
     },
   };

@@ -26,15 +26,7 @@ export type LiveOverviewPorts = {
 const retryMs = 5_000;
 
 /** What the tray and the windows show, kept up to date while the app runs. */
-export interface LiveOverview {
-  now(): Overview;
-  /** Announces a change that the app itself has made: a sign-in, a setting. */
-  touch(): void;
-  /** Follows the accounts service until `signal` aborts. A failure is shown, and the service is tried again. */
-  follow(signal: AbortSignal): Promise<void>;
-}
-
-export function liveOverview(ports: LiveOverviewPorts): LiveOverview {
+export function liveOverview(ports: LiveOverviewPorts) {
   const { accounts, signIns, startsAtLogin, menuFailure, changed, notify, report, sleep } = ports;
   let known = false;
   let connections: Overview['connections'] = [];
@@ -69,8 +61,10 @@ export function liveOverview(ports: LiveOverviewPorts): LiveOverview {
 
   return {
     now,
+    /** Announces a change that the app itself has made: a sign-in, a setting. */
     touch: () => changed(now()),
-    async follow(signal) {
+    /** Follows the accounts service until `signal` aborts. A failure is shown, and the service is tried again. */
+    async follow(signal: AbortSignal): Promise<void> {
       while (!signal.aborted) {
         try {
           await followOnce(signal);

@@ -16,22 +16,6 @@ export type SignInProgress = {
   waiting: (page: string, browserOpened: boolean) => void;
 };
 
-/** The sign-ins that this app has started: at most one for each connection, each visible and cancellable. */
-export interface SignIns {
-  views(): SignInView[];
-  /**
-   * Runs `work`, which waits for the user; a second one for the same name joins the first. If `work` rejects, the outcome is a
-   * failure.
-   */
-  begin(name: string, work: (progress: SignInProgress) => Promise<Outcome>): Promise<Outcome>;
-  /** `false` if none was in progress. */
-  cancel(name: string): boolean;
-  /** The page that waits for the user. It is a secret: only they may open it. */
-  address(name: string): string | undefined;
-  /** Removes a sign-in that has ended. */
-  forget(name: string): void;
-}
-
 type SignIn = {
   view: SignInView;
   controller: AbortController;
@@ -39,7 +23,8 @@ type SignIn = {
   ending: Promise<Outcome>;
 };
 
-export function openSignIns({ now, changed, report }: SignInsPorts): SignIns {
+/** The sign-ins that this app has started: at most one for each connection, each visible and cancellable. */
+export function openSignIns({ now, changed, report }: SignInsPorts) {
   const all = new Map<string, SignIn>();
 
   function note(signIn: SignIn, news: Partial<SignInView>): void {
@@ -68,7 +53,14 @@ export function openSignIns({ now, changed, report }: SignInsPorts): SignIns {
 
   return {
     views: () => [...all.values()].map(({ view }) => view),
-    async begin(name, work) {
+    /**
+     * Runs `work`, which waits for the user; a second one for the same name joins the first. If `work` rejects, the outcome is a
+     * failure.
+     */
+    async begin(
+      name: string,
+      work: (progress: SignInProgress) => Promise<Outcome>,
+    ): Promise<Outcome> {
       const current = all.get(name);
       if (current && isInProgress(current.view)) return current.ending;
       const view: SignInView = {
@@ -91,16 +83,21 @@ export function openSignIns({ now, changed, report }: SignInsPorts): SignIns {
       run(signIn, work).then(ending.resolve, ending.reject);
       return ending.promise;
     },
-    cancel(name) {
+    /** `false` if none was in progress. */
+    cancel(name: string): boolean {
       const signIn = all.get(name);
       if (!signIn || !isInProgress(signIn.view)) return false;
       signIn.controller.abort();
       return true;
     },
-    address: (name) => all.get(name)?.address,
-    forget(name) {
+    /** The page that waits for the user. It is a secret: only they may open it. */
+    address: (name: string) => all.get(name)?.address,
+    /** Removes a sign-in that has ended. */
+    forget(name: string): void {
       const signIn = all.get(name);
       if (signIn && !isInProgress(signIn.view)) all.delete(name);
     },
   };
 }
+
+export type SignIns = ReturnType<typeof openSignIns>;
