@@ -35,31 +35,25 @@ const parameters = { log2Cost: 16, blockSize: 8, parallelization: 2 };
 const saltBytes = 16;
 const keyBytes = 32;
 
-export interface PasswordHashing {
-  /** `$scrypt$ln=16,r=8,p=2$salt$key`, salt and key in base64 without padding. `whose` defaults to the operator. */
-  hash(password: string, whose?: HashedFor): Promise<string>;
-
-  /** Whether the password matches. Without a hash (`undefined`) it takes as long and returns false. */
-  verify(password: string, encoded: string | undefined, whose: HashedFor): Promise<boolean>;
-}
-
 /**
  * Hashes passwords with scrypt, two at a time, so that many sign-ins queue up instead of exhausting memory. OWASP
  * Password Storage Cheat Sheet, PHC string format
  *
  * @throws {AccountRefusal} `busy` when too many are queued
  */
-export function passwordHashing({ log2Cost = parameters.log2Cost } = {}): PasswordHashing {
+export function passwordHashing({ log2Cost = parameters.log2Cost } = {}) {
   const own = { ...parameters, log2Cost };
   const unknownPerson = encode(own, randomBytes(saltBytes), randomBytes(keyBytes));
   const queue = new HashingQueue();
   return {
-    hash: (password, whose = { known: 'operator' }) =>
+    /** `$scrypt$ln=16,r=8,p=2$salt$key`, salt and key in base64 without padding. `whose` defaults to the operator. */
+    hash: (password: string, whose: HashedFor = { known: 'operator' }) =>
       queue.run(whose, async () => {
         const salt = randomBytes(saltBytes);
         return encode(own, salt, await derive(password, salt, own));
       }),
-    verify: (password, encoded, whose) =>
+    /** Whether the password matches. Without a hash (`undefined`) it takes as long and returns false. */
+    verify: (password: string, encoded: string | undefined, whose: HashedFor) =>
       queue.run(whose, async () => {
         const { salt, key, ...cost } = decode(encoded ?? unknownPerson);
         const isEqual = timingSafeEqual(await derive(password, salt, cost), key);
@@ -67,6 +61,8 @@ export function passwordHashing({ log2Cost = parameters.log2Cost } = {}): Passwo
       }),
   };
 }
+
+export type PasswordHashing = ReturnType<typeof passwordHashing>;
 
 type Cost = typeof parameters;
 

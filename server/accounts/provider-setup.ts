@@ -16,28 +16,6 @@ import { guardedFetch } from '#outbound/guarded-fetch';
 import type { Sealing } from '#secrets/master-key';
 import { type IdentityProvider, openIdProvider } from './openid-provider.ts';
 
-/** What identity providers of organizations need in addition to the database. */
-export interface ProviderSetup {
-  /** What is wrong with an issuer's URL, to follow the name of the field. `undefined` if providers there can be asked. */
-  problemOf(issuer: string): Promise<string | undefined>;
-
-  sealSecret(providerId: string, clientSecret: string): string;
-
-  /** The client of a provider. Its configuration and keys are read at most once an hour. */
-  clientOf(provider: ProviderRecord): IdentityProvider;
-
-  /** The redirect URI to register at a provider; `undefined` in a command that does not know the public URL. */
-  redirectUriOf(providerId: string): string | undefined;
-
-  /** Where a provider can announce logouts; `undefined` in a command that does not know the public URL. */
-  logoutUriOf(providerId: string): string | undefined;
-
-  /** Whether the DNS record of a domain proves it now. Never rejects. */
-  checkDomain(
-    domain: Pick<OrganizationDomain, 'domain' | 'verificationToken'>,
-  ): Promise<DomainCheck>;
-}
-
 /** `absent`: the domain answers without the record. `unreachable`: its name servers do not answer, which proves nothing. */
 export type DomainCheck = 'found' | 'absent' | 'unreachable';
 
@@ -62,6 +40,7 @@ export function domainRecord({
   return { name: `_latchkey.${domain}`, value: `latchkey-domain=${verificationToken}` };
 }
 
+/** What identity providers of organizations need in addition to the database. */
 export function providerSetup({
   base,
   sealing,
@@ -75,7 +54,7 @@ export function providerSetup({
   guard: OutboundGuard;
   resolveTxt: ResolveTxt;
   clock: Clock;
-}): ProviderSetup {
+}) {
   const fetch = guardedFetch({ ...limits, ...guard });
   const clients = new LimitedMap<string, { client: IdentityProvider; until: EpochSeconds }>(
     mostClients,
@@ -83,12 +62,15 @@ export function providerSetup({
   const redirectUriOf = (providerId: string) =>
     base === undefined ? undefined : `${base}/sign-in/provider/${providerId}/callback`;
   return {
+    /** The redirect URI to register at a provider; `undefined` in a command that does not know the public URL. */
     redirectUriOf,
 
-    logoutUriOf: (providerId) =>
+    /** Where a provider can announce logouts; `undefined` in a command that does not know the public URL. */
+    logoutUriOf: (providerId: string) =>
       base === undefined ? undefined : `${base}${logoutPathOf(providerId)}`,
 
-    async problemOf(issuer) {
+    /** What is wrong with an issuer's URL, to follow the name of the field. `undefined` if providers there can be asked. */
+    async problemOf(issuer: string): Promise<string | undefined> {
       const problem = issuerProblem(issuer, guard.allowedHosts);
       if (problem !== undefined) return problem;
       try {
@@ -105,9 +87,11 @@ export function providerSetup({
       return undefined;
     },
 
-    sealSecret: (providerId, secret) => sealing.seal(secretPurpose(providerId), secret),
+    sealSecret: (providerId: string, secret: string) =>
+      sealing.seal(secretPurpose(providerId), secret),
 
-    clientOf(provider) {
+    /** The client of a provider. Its configuration and keys are read at most once an hour. */
+    clientOf(provider: ProviderRecord): IdentityProvider {
       const { id, issuer, name, clientId, sealedSecret, scopes, groupsClaim } = provider;
       const { checkAgain, sessionCheckMinutes, grantCheckHours } = provider;
       const checking = { checkAgain, sessionCheckMinutes, grantCheckHours };
@@ -126,7 +110,10 @@ export function providerSetup({
       return client;
     },
 
-    async checkDomain(domain) {
+    /** Whether the DNS record of a domain proves it now. Never rejects. */
+    async checkDomain(
+      domain: Pick<OrganizationDomain, 'domain' | 'verificationToken'>,
+    ): Promise<DomainCheck> {
       const { name, value } = domainRecord(domain);
       try {
         const records = await resolveTxt(name);
@@ -138,6 +125,8 @@ export function providerSetup({
     },
   };
 }
+
+export type ProviderSetup = ReturnType<typeof providerSetup>;
 
 /** The path at which a provider announces logouts; that of the installation without an id. */
 export function logoutPathOf(providerId?: string): string {

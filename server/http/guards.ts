@@ -115,28 +115,22 @@ export function requestLine(
   });
 }
 
-/** Answers bytes that are not an HTTP request. */
-export interface UnreadableRequests {
-  /** Called for every error of the parser. */
-  readonly answer: (error: Error & { readonly code?: string }, socket: Duplex) => void;
-  /** Keeps track of the unanswered requests of each connection. */
-  readonly watch: (server: Server) => void;
-}
-
 /**
  * Answers what is not an HTTP request in the form of every other error, and closes the connection, because it is
  * unknown where the next request would begin. Sends nothing if a response has begun or an earlier one is due, since
  * it would be mistaken for that. RFC 9112 §2.2
  */
-export function unreadableRequests(log: Logger): UnreadableRequests {
+export function unreadableRequests(log: Logger) {
   const latest = new WeakMap<Duplex, ServerResponse>();
   return {
-    watch: (server) =>
+    /** Keeps track of the unanswered requests of each connection. */
+    watch: (server: Server) =>
       void server.prependListener('request', ({ socket }, response) => {
         latest.set(socket, response);
       }),
 
-    answer(error, socket) {
+    /** Called for every error of the parser. */
+    answer(error: Error & { readonly code?: string }, socket: Duplex): void {
       if (error.code === 'ECONNRESET' || socket.destroyed) return;
       const status = statusOf(error.code);
       const id = randomUUID();
@@ -146,6 +140,9 @@ export function unreadableRequests(log: Logger): UnreadableRequests {
     },
   };
 }
+
+/** Answers bytes that are not an HTTP request. */
+export type UnreadableRequests = ReturnType<typeof unreadableRequests>;
 
 /** Whether no response is due or under way, for an earlier request or for the one whose body failed. */
 function isUnanswered(response: ServerResponse | undefined, socket: Duplex): boolean {

@@ -30,29 +30,6 @@ export function mailPurpose(mailId: string): string {
 /** The mail server of an organization as it is used: with its password in plain text. */
 export type UsableMailServer = MailServerSettings & { readonly password: string | undefined };
 
-/** What the operations on mail need in addition to the database. */
-export interface MailSetup {
-  /** What is wrong with the host of a mail server, as a predicate; `undefined` if it may be used. */
-  problemOf(
-    server: Pick<MailServerSettings, 'host' | 'port' | 'security'>,
-  ): Promise<{ readonly field: 'host' | 'security'; readonly problem: string } | undefined>;
-  sealPassword(organizationId: string, password: string): string;
-  /** A mail that can be stored. Its content is encrypted. */
-  sealMail(
-    mail: Pick<NewMail, 'recipient' | 'invitationId'>,
-    content: Exclude<MailContent, { kind: 'test' }>,
-  ): NewMail;
-  /** Sends a test message now, and returns what the server did, as a predicate. Never rejects. */
-  test(
-    server: MailServerSettings,
-    to: {
-      readonly organizationId: string;
-      readonly organization: string;
-      readonly address: string;
-    },
-  ): Promise<{ readonly isSent: boolean; readonly words: string }>;
-}
-
 /** The mail server with its password. */
 export function usableServer<Server extends MailServerSettings>(
   server: Server,
@@ -73,9 +50,13 @@ interface MailSetupParts {
   readonly base: string | undefined;
 }
 
-export function mailSetup({ sealing, guard, clock, base = '' }: MailSetupParts): MailSetup {
+/** What the operations on mail need in addition to the database. */
+export function mailSetup({ sealing, guard, clock, base = '' }: MailSetupParts) {
   return {
-    async problemOf(server) {
+    /** What is wrong with the host of a mail server, as a predicate; `undefined` if it may be used. */
+    async problemOf(
+      server: Pick<MailServerSettings, 'host' | 'port' | 'security'>,
+    ): Promise<{ readonly field: 'host' | 'security'; readonly problem: string } | undefined> {
       const security = mailSecurityProblem(server, guard.allowedHosts);
       if (security !== undefined) return { field: 'security', problem: security };
       try {
@@ -87,16 +68,32 @@ export function mailSetup({ sealing, guard, clock, base = '' }: MailSetupParts):
       return undefined;
     },
 
-    sealPassword: (organizationId, password) =>
+    sealPassword: (organizationId: string, password: string) =>
       sealing.seal(mailPasswordPurpose(organizationId), password),
 
-    sealMail(mail, content) {
+    /** A mail that can be stored. Its content is encrypted. */
+    sealMail(
+      mail: Pick<NewMail, 'recipient' | 'invitationId'>,
+      content: Exclude<MailContent, { kind: 'test' }>,
+    ): NewMail {
       const id = `mail_${randomUUID().replaceAll('-', '')}`;
       const sealedContent = sealing.seal(mailPurpose(id), JSON.stringify(content));
       return { id, kind: content.kind, ...mail, sealedContent };
     },
 
-    async test(server, { organizationId, organization, address }) {
+    /** Sends a test message now, and returns what the server did, as a predicate. Never rejects. */
+    async test(
+      server: MailServerSettings,
+      {
+        organizationId,
+        organization,
+        address,
+      }: {
+        readonly organizationId: string;
+        readonly organization: string;
+        readonly address: string;
+      },
+    ): Promise<{ readonly isSent: boolean; readonly words: string }> {
       const { from } = server;
       try {
         const usable = usableServer(server, organizationId, sealing);
@@ -119,6 +116,8 @@ export function mailSetup({ sealing, guard, clock, base = '' }: MailSetupParts):
     },
   };
 }
+
+export type MailSetup = ReturnType<typeof mailSetup>;
 
 /** The name that this server greets mail servers with: its host, or the domain of the sender. RFC 5321 §4.1.1.1 */
 export function greetingName(base: string, from: string): string {

@@ -30,17 +30,6 @@ export function keySource({
   return keysUrl === undefined ? { type: 'issuer', issuer } : { type: 'url', url: keysUrl };
 }
 
-/** The public keys of other issuers. */
-export interface IssuerKeys {
-  /** Returns the key of a token's header, for `jwtVerify`. Rejects with `OutboundError` when the keys cannot be read. */
-  keyOf(source: KeySource): JWTVerifyGetKey;
-
-  /**
-   * An object that identifies the cached keys, from which `keyOf` returns one without waiting. `undefined` if it has to read them first.
-   */
-  current(source: KeySource): object | undefined;
-}
-
 const limits = { timeoutMs: 5000, maxBytes: 256 * 1024 };
 const mostSources = 1000;
 const mostKeys = 100;
@@ -74,7 +63,7 @@ export function issuerKeys({
 }: {
   readonly guard: OutboundGuard;
   readonly clock: Clock;
-}): IssuerKeys {
+}) {
   const sources = new LimitedMap<string, Known>(mostSources);
 
   const fetchKeys = async (source: RemoteSource): Promise<ReadKeys> => {
@@ -114,12 +103,16 @@ export function issuerKeys({
   const ageOf = ({ readAt }: ReadKeys) => clock.now() - readAt;
 
   return {
-    current(source) {
+    /**
+     * An object that identifies the cached keys, from which `keyOf` returns one without waiting. `undefined` if it has to read them first.
+     */
+    current(source: KeySource): object | undefined {
       const keys = sources.get(JSON.stringify(source))?.keys;
       return keys && ageOf(keys) < keyLifeSeconds ? keys : undefined;
     },
 
-    keyOf(source) {
+    /** Returns the key of a token's header, for `jwtVerify`. Rejects with `OutboundError` when the keys cannot be read. */
+    keyOf(source: KeySource): JWTVerifyGetKey {
       if (source.type === 'inline') return keySet(JSON.parse(source.jwks));
       const name = JSON.stringify(source);
       const known = sources.get(name) ?? {};
@@ -139,6 +132,9 @@ export function issuerKeys({
     },
   };
 }
+
+/** The public keys of other issuers. */
+export type IssuerKeys = ReturnType<typeof issuerKeys>;
 
 async function fetchJson(text: string, guard: OutboundGuard): Promise<unknown> {
   const url = URL.canParse(text) ? new URL(text) : undefined;

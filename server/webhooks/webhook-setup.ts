@@ -21,17 +21,6 @@ import {
 export const receiverLimits = { timeoutMs: 10_000, maxBytes: 16 * 1024, discardsBody: true };
 
 /** What the operations on webhooks need in addition to the database. */
-export interface WebhookSetup {
-  /** What is wrong with a webhook's URL, to follow the name of the field: `has an unknown host`. `undefined` if it is valid. */
-  problemOf(url: string): Promise<string | undefined>;
-
-  /** Generates a secret: in plain text, and encrypted for this webhook. */
-  newSecret(webhookId: string): { readonly secret: string; readonly sealedSecret: string };
-
-  /** Sends an event of the type `webhook.test` immediately and returns the result. Never rejects. */
-  test(webhook: Webhook, organization: string): Promise<SendOutcome>;
-}
-
 export function webhookSetup({
   sealing,
   guard,
@@ -40,11 +29,12 @@ export function webhookSetup({
   sealing: Sealing;
   guard: OutboundGuard;
   clock: Clock;
-}): WebhookSetup {
+}) {
   const { allowedHosts } = guard;
   const ask = guardedFetch({ ...receiverLimits, ...guard });
   return {
-    async problemOf(url) {
+    /** What is wrong with a webhook's URL, to follow the name of the field: `has an unknown host`. `undefined` if it is valid. */
+    async problemOf(url: string): Promise<string | undefined> {
       const problem = webhookUrlProblem(url, allowedHosts);
       if (problem !== undefined) return problem;
       try {
@@ -58,12 +48,14 @@ export function webhookSetup({
       return undefined;
     },
 
-    newSecret(webhookId) {
+    /** Generates a secret: in plain text, and encrypted for this webhook. */
+    newSecret(webhookId: string): { readonly secret: string; readonly sealedSecret: string } {
       const secret = newWebhookSecret();
       return { secret, sealedSecret: sealing.seal(webhookSecretPurpose(webhookId), secret) };
     },
 
-    async test(webhook, organization) {
+    /** Sends an event of the type `webhook.test` immediately and returns the result. Never rejects. */
+    async test(webhook: Webhook, organization: string): Promise<SendOutcome> {
       const now = clock.now();
       const body = {
         type: 'webhook.test',
@@ -76,6 +68,8 @@ export function webhookSetup({
     },
   };
 }
+
+export type WebhookSetup = ReturnType<typeof webhookSetup>;
 
 /** The syntax for selecting actions: `key.create`, or `key.` for all actions that start with it. */
 export const wantedActionPattern = /^[a-z][a-z-]*(?:\.[a-z-]+)*\.?$/;

@@ -14,42 +14,10 @@ import type { Sealing } from '#secrets/master-key';
 import { registrationPurpose, secretPurpose, UpstreamAccessError } from './access.ts';
 import { type ServerMetadata } from '#model/authorization-server';
 import { accessFetch, redirectUriOf, upstreamClientDocument } from './authorization-client.ts';
-import { discover, type DiscoveryRequest, type DiscoveryResult } from './discovery.ts';
+import { discover, type DiscoveryRequest } from './discovery.ts';
 import { headerPurpose, openedHeaders, type HeaderPlace } from './fixed-headers.ts';
 
 /** Sets up the access to an upstream. Operations use this; it stores nothing. */
-export interface UpstreamSetup {
-  /** Whether the URL itself already names a host that this server may not call. */
-  isForbidden(url: URL): boolean;
-
-  /** @throws {UpstreamAccessError} `unusable`, `unreachable`, `forbidden` */
-  discover(request: DiscoveryRequest, vouchedHosts: readonly string[]): Promise<DiscoveryResult>;
-
-  /** Gets a client id without an administrator. @throws {UpstreamAccessError} the same */
-  register(
-    request: RegistrationRequest,
-    vouchedHosts: readonly string[],
-  ): Promise<RegisteredClient>;
-
-  sealSecret(access: Pick<UpstreamAccess, 'targetId' | 'id'>, clientSecret: string): string;
-
-  sealRegistration(
-    access: Pick<UpstreamAccess, 'targetId' | 'clientId'>,
-    accessToken: string,
-  ): string;
-
-  sealHeader(place: HeaderPlace, value: string): string;
-
-  /** What the agent says that this server of it is, such as `stdio`; `undefined` if it is not connected, or in a command. */
-  kindAtAgent(agentId: string, server: string): string | undefined;
-
-  /** Returns the current values of an upstream's fixed headers. */
-  openHeaders(
-    at: Omit<HeaderPlace, 'name'>,
-    headers: readonly FixedHeader[],
-  ): Readonly<Record<string, string>>;
-}
-
 export function upstreamSetup({
   base,
   sealing,
@@ -62,25 +30,41 @@ export function upstreamSetup({
   guard: OutboundGuard;
   /** The servers that a connected agent offers. */
   serversOf?: (agentId: string) => readonly { readonly name: string; readonly kind: string }[];
-}): UpstreamSetup {
+}) {
   return {
-    isForbidden: (url) => isPlainlyForbidden(url, guard),
-    discover: (request, vouchedHosts) => discover(request, accessFetch(guard, vouchedHosts)),
-    async register(request, vouchedHosts) {
+    /** Whether the URL itself already names a host that this server may not call. */
+    isForbidden: (url: URL) => isPlainlyForbidden(url, guard),
+    /** @throws {UpstreamAccessError} `unusable`, `unreachable`, `forbidden` */
+    discover: (request: DiscoveryRequest, vouchedHosts: readonly string[]) =>
+      discover(request, accessFetch(guard, vouchedHosts)),
+    /** Gets a client id without an administrator. @throws {UpstreamAccessError} the same */
+    async register(
+      request: RegistrationRequest,
+      vouchedHosts: readonly string[],
+    ): Promise<RegisteredClient> {
       if (base === undefined) {
         const message = 'the redirect URI is unknown: enter a client ID, or set --base-url';
         throw new UpstreamAccessError('unusable', message);
       }
       return registerClient(request, { base, fetch: accessFetch(guard, vouchedHosts) });
     },
-    sealSecret: (access, clientSecret) => sealing.seal(secretPurpose(access), clientSecret),
-    sealRegistration: (access, accessToken) =>
-      sealing.seal(registrationPurpose(access), accessToken),
-    sealHeader: (place, value) => sealing.seal(headerPurpose(place), value),
-    kindAtAgent: (agentId, server) => serversOf(agentId).find(({ name }) => name === server)?.kind,
-    openHeaders: (at, headers) => openedHeaders(headers, at, sealing),
+    sealSecret: (access: Pick<UpstreamAccess, 'targetId' | 'id'>, clientSecret: string) =>
+      sealing.seal(secretPurpose(access), clientSecret),
+    sealRegistration: (
+      access: Pick<UpstreamAccess, 'targetId' | 'clientId'>,
+      accessToken: string,
+    ) => sealing.seal(registrationPurpose(access), accessToken),
+    sealHeader: (place: HeaderPlace, value: string) => sealing.seal(headerPurpose(place), value),
+    /** What the agent says that this server of it is, such as `stdio`; `undefined` if it is not connected, or in a command. */
+    kindAtAgent: (agentId: string, server: string) =>
+      serversOf(agentId).find(({ name }) => name === server)?.kind,
+    /** Returns the current values of an upstream's fixed headers. */
+    openHeaders: (at: Omit<HeaderPlace, 'name'>, headers: readonly FixedHeader[]) =>
+      openedHeaders(headers, at, sealing),
   };
 }
+
+export type UpstreamSetup = ReturnType<typeof upstreamSetup>;
 
 /** Our client at an authorization server. */
 export interface RegisteredClient {

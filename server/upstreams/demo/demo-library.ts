@@ -73,13 +73,6 @@ const queryTool = {
   annotations: readOnly,
 };
 
-/** The demo MCP server: speaks both protocol eras, has no sessions. */
-export interface DemoLibrary {
-  readonly upstream: Upstream;
-  fetch(request: Request): Promise<Response>;
-  close(): Promise<void>;
-}
-
 interface Library {
   catalogue: LibraryCatalogue;
   queries: QueryProcess;
@@ -90,13 +83,7 @@ interface Library {
  * Opens the sample lending library of `latchkey-server start --demo`. Its database is created in
  * `dataDir` at the first request; `nodePath` is the Node executable that runs callers' queries.
  */
-export function openDemoLibrary({
-  dataDir,
-  nodePath,
-}: {
-  dataDir: string;
-  nodePath: string;
-}): DemoLibrary {
+export function openDemoLibrary({ dataDir, nodePath }: { dataDir: string; nodePath: string }) {
   let opened: Promise<Library> | undefined;
   const open = async (): Promise<Library> => {
     const skills = await SkillsExtension.load(
@@ -119,7 +106,7 @@ export function openDemoLibrary({
   return {
     upstream: inProcessUpstream(fetch),
     fetch,
-    async close() {
+    async close(): Promise<void> {
       await handler.close();
       const openedLibrary = await opened;
       openedLibrary?.queries.close();
@@ -127,6 +114,9 @@ export function openDemoLibrary({
     },
   };
 }
+
+/** The demo MCP server: speaks both protocol eras, has no sessions. */
+export type DemoLibrary = ReturnType<typeof openDemoLibrary>;
 
 /** Returns an MCP server in this process as an upstream, which is called without a socket. */
 function inProcessUpstream(fetch: (request: Request) => Promise<Response>): Upstream {
