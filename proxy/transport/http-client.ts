@@ -24,25 +24,6 @@ export type HttpRequest = {
   within?: Network;
 };
 
-/**
- * Sends a request and resolves to the response, whose body is a stream. Redirects are not followed, because a credential for
- * one host must not reach another.
- *
- * @throws {HttpError}
- */
-export interface HttpClient {
-  request(request: HttpRequest): Promise<IncomingMessage>;
-
-  /**
-   * The network of the server of `url`, from its host if that is an address, otherwise from the last connection. `undefined`
-   * before that. Behind a proxy the address is unknown and counts as `public`, which has the fewest rights.
-   */
-  networkOf(url: URL): Promise<Network | undefined>;
-
-  /** Ends idle and open connections. */
-  close(): void;
-}
-
 type Platform = Route['platform'];
 
 /** Shorter than the limit of load balancers, so that a request rarely uses a connection that is closing. */
@@ -60,10 +41,16 @@ export function httpClient(
   settings: () => NetworkSettings,
   slept: () => boolean = () => false,
   resolve?: AddressLookup,
-): HttpClient {
+) {
   const routes = new Routes(settings, resolve);
   return {
-    async request(asked) {
+    /**
+     * Sends a request and resolves to the response, whose body is a stream. Redirects are not followed, because a credential for
+     * one host must not reach another.
+     *
+     * @throws {HttpError}
+     */
+    async request(asked: HttpRequest): Promise<IncomingMessage> {
       if (slept()) routes.dropIdle();
       const { url, within } = asked;
       try {
@@ -78,7 +65,11 @@ export function httpClient(
         return exchange(asked, await routes.find(url, within));
       }
     },
-    async networkOf(url) {
+    /**
+     * The network of the server of `url`, from its host if that is an address, otherwise from the last connection. `undefined`
+     * before that. Behind a proxy the address is unknown and counts as `public`, which has the fewest rights.
+     */
+    async networkOf(url: URL): Promise<Network | undefined> {
       const { networkOfAddress, networkOfHost } = await import('./networks.ts');
       const named = networkOfHost(url.hostname);
       if (named !== undefined) return named;
@@ -86,9 +77,12 @@ export function httpClient(
       if (proxied) return 'public';
       return address === undefined ? undefined : networkOfAddress(address);
     },
+    /** Ends idle and open connections. */
     close: () => routes.close(),
   };
 }
+
+export type HttpClient = ReturnType<typeof httpClient>;
 
 /** How requests reach their servers, and the agents that keep the connections. */
 class Routes {

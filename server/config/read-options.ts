@@ -5,18 +5,6 @@ import { variableOf } from './option.ts';
 import { type Option } from '#model/option';
 import { UsageError } from './usage-error.ts';
 
-export interface Input {
-  readonly positionals: readonly string[];
-  /** The value of an option: from the command line, otherwise from its environment variable, otherwise its default. */
-  text(name: string): string | undefined;
-  /** The same for an option that is required or has a default. */
-  must(name: string): string;
-  list(name: string): readonly string[];
-  flag(name: string): boolean;
-  /** Whether the option or its variable was set. */
-  isGiven(name: string): boolean;
-}
-
 /**
  * Parses a command's arguments. Missing options are read from the environment; for repeatable options the variable's
  * values are separated by commas or whitespace.
@@ -28,7 +16,7 @@ export function readOptions(
   argv: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
   help?: string,
-): Input {
+) {
   const { values, positionals } = parse(options, argv, help);
   const optionOf = (name: string): Option => {
     const option = options.find((candidate) => candidate.name === name);
@@ -51,13 +39,18 @@ export function readOptions(
   if (missing) throw new UsageError(`--${missing.name} ${missing.value ?? ''} is missing`, help);
   return {
     positionals,
-    text: (name) => given(name)[0],
-    must: (name) => given(name)[0] ?? '',
+    /** The value of an option: from the command line, otherwise from its environment variable, otherwise its default. */
+    text: (name: string) => given(name)[0],
+    /** The same for an option that is required or has a default. */
+    must: (name: string) => given(name)[0] ?? '',
     list: given,
-    isGiven: (name) => chosen(name) !== undefined,
-    flag: (name) => ['true', '1', 'yes'].includes(given(name)[0] ?? 'false'),
+    /** Whether the option or its variable was set. */
+    isGiven: (name: string) => chosen(name) !== undefined,
+    flag: (name: string) => ['true', '1', 'yes'].includes(given(name)[0] ?? 'false'),
   };
 }
+
+export type Input = ReturnType<typeof readOptions>;
 
 /**
  * Variables of the environment that resemble that of an option, and are none: nothing reads them. Other variables with our prefix

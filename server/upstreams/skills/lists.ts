@@ -89,24 +89,13 @@ function withCursor(body: Buffer, envelope: Envelope, cursor: string | undefined
 
 const maxEntries = 100;
 
-interface SkillsPage {
-  /** As JSON text. */
-  readonly entries: readonly string[];
-  /** The keys of all entries of the list. */
-  readonly keys: ReadonlySet<string>;
-  /** The cursor of the next page; `undefined` on the last. */
-  readonly next: string | undefined;
-  /** The page as a response, with a cursor to what follows. */
-  message(cursor?: string): Buffer;
-}
-
 /**
  * Cuts the page after a cursor out of `all`, sorted by key, so that no entry is skipped or repeated when others are added
  * or removed meanwhile. A list that the skills page themselves is left as it is.
  *
  * @throws {GatewayRefusal} `bad_params` for a cursor that is not ours
  */
-function skillsPage(all: ResponseMessage, kind: ListKind, cursor: string | undefined): SkillsPage {
+function skillsPage(all: ResponseMessage, kind: ListKind, cursor: string | undefined) {
   const listed = entriesOf(all, kind);
   const keys = new Set(listed.keys());
   const after = kind.isPaged || cursor === undefined ? '' : keyOfCursor(cursor);
@@ -118,10 +107,14 @@ function skillsPage(all: ResponseMessage, kind: ListKind, cursor: string | undef
   const hasMore = page.length < following.length && last !== undefined;
   const entries = page.map(([, entry]) => entry);
   return {
+    /** As JSON text. */
     entries,
+    /** The keys of all entries of the list. */
     keys,
+    /** The cursor of the next page; `undefined` on the last. */
     next: kind.isPaged ? nextCursorOf(all) : hasMore ? cursorAfter(last) : undefined,
-    message: (next) => pageMessage(all, entries, kind, next),
+    /** The page as a response, with a cursor to what follows. */
+    message: (next?: string) => pageMessage(all, entries, kind, next),
   };
 }
 
