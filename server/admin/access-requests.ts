@@ -26,6 +26,7 @@ import {
   organizationOperation,
   type Operation,
   personOf,
+  type WithDb,
 } from './operation.ts';
 import { pageOf } from './paging.ts';
 import { ofServer, serverPath, serverTarget } from './paths.ts';
@@ -181,7 +182,7 @@ export const requestWithdraw = organizationOperation({
 async function ownNewest(
   { id }: Organization,
   { server, userId }: { readonly server: string; readonly userId: string },
-  { db }: Pick<AdministrationPorts, 'db'>,
+  { db }: WithDb,
 ): Promise<AccessRequest> {
   const own = await newestRequestsOf(db, id, userId);
   const found = [...own.values()].find((request) => request.server === server);
@@ -233,11 +234,7 @@ export const requestRead = organizationOperation({
 });
 
 /** @throws {AdministrationRefusal} `not_found` */
-async function ownRequest(
-  organizationId: string,
-  id: string,
-  { db }: Pick<AdministrationPorts, 'db'>,
-) {
+async function ownRequest(organizationId: string, id: string, { db }: WithDb) {
   const request = await findAccessRequest(db, organizationId, id);
   if (request) return request;
   throw notFound('request');

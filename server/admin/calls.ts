@@ -23,10 +23,10 @@ import { fields, wholeNumber, words } from './fields.ts';
 import { gapViewSchema, missingCalls } from './missing-calls.ts';
 import {
   type Actor,
-  type AdministrationPorts,
   mayDo,
   organizationOperation,
   type Operation,
+  type WithDbAndClock,
 } from './operation.ts';
 import { AdministrationRefusal, notFound } from './refusal.ts';
 
@@ -199,7 +199,7 @@ export async function callsAt(
 export async function isKnownAddress(
   address: string,
   organizationId: string,
-  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
+  { db, clock }: WithDbAndClock,
 ): Promise<boolean | undefined> {
   const filter = await selectedPerson(address, db);
   if (filter.person !== undefined && (await findMember(db, organizationId, filter.person))) {

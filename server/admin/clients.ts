@@ -13,10 +13,10 @@ import { findTrustRule } from '#db/trust-rules';
 import { allScopes, ordinaryScopes } from '#model/scopes';
 import {
   actorName,
-  type AdministrationPorts,
   organizationOperation,
   personalOperation,
   type Operation,
+  type WithDb,
 } from './operation.ts';
 import { notFound, AdministrationRefusal, invalidField } from './refusal.ts';
 import { type IsShown, namesShownOf, type NameReader } from './shown-names.ts';
@@ -108,7 +108,7 @@ function shownOfClients(
   reader: NameReader,
   organization: string,
   clients: readonly ListedOAuthClient[],
-  ports: Pick<AdministrationPorts, 'db'>,
+  ports: WithDb,
 ): Promise<(server: string) => IsShown> {
   const chosen = clients.filter(({ tools }) => tools.type === 'chosen');
   return namesShownOf(reader, organization, chosen.map(serverNameOf), ports);
@@ -127,7 +127,7 @@ function authenticationOf({ jwks, trusts }: ListedOAuthClient): ClientView['auth
 export async function ownClient(
   organization: string,
   clientId: string,
-  { db }: Pick<AdministrationPorts, 'db'>,
+  { db }: WithDb,
 ): Promise<OAuthClient & ListedOAuthClient> {
   const client = await findClient(db, clientId);
   if (client?.organization !== organization) throw notFound('client');

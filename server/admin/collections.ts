@@ -16,7 +16,7 @@ import type { ServerRecord } from '#model/endpoints';
 import { primitiveKinds } from '#model/tool-rights';
 import { newTargetId, randomBase62 } from '#secrets/secrets';
 import { fields } from './fields.ts';
-import { type AdministrationPorts, type Operation, organizationOperation } from './operation.ts';
+import { type Operation, organizationOperation, type WithDb } from './operation.ts';
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
 import { ownServer, serverTarget } from './paths.ts';
 import { AdministrationRefusal, invalidField, notFound } from './refusal.ts';
@@ -92,7 +92,7 @@ export type CollectionView = z.output<typeof collectionViewSchema>;
 /** Finds a collection of an organization. @throws {AdministrationRefusal} `not_found` */
 async function ownCollection(
   { organization, collection }: At,
-  ports: Pick<AdministrationPorts, 'db'>,
+  ports: WithDb,
 ): Promise<ServerRecord> {
   const server = await ownServer(organization, collection, ports).catch(() => undefined);
   if (server?.target.upstream.kind === 'collection') return server;
@@ -107,7 +107,7 @@ async function ownCollection(
 async function memberNamed(
   organization: string,
   name: string,
-  ports: Pick<AdministrationPorts, 'db'>,
+  ports: WithDb,
 ): Promise<ServerRecord> {
   const server = await ownServer(organization, name, ports).catch(() => undefined);
   if (!server) throw invalidField('server', `${name} is not a server of this organization`);
@@ -116,11 +116,7 @@ async function memberNamed(
 }
 
 /** A collection for a reader, with the names that they are shown of its members. */
-async function viewOf(
-  at: At,
-  reader: NameReader,
-  ports: Pick<AdministrationPorts, 'db'>,
-): Promise<CollectionView> {
+async function viewOf(at: At, reader: NameReader, ports: WithDb): Promise<CollectionView> {
   const collection = await ownCollection(at, ports);
   const [members, entries] = [
     await listMembers(ports.db, collection.id),

@@ -30,7 +30,12 @@ import {
 import type { ServerRecord } from '#model/endpoints';
 import { fields, surfaces, words } from './fields.ts';
 import { ofGroup } from './groups.ts';
-import { type AdministrationPorts, type Operation, organizationOperation } from './operation.ts';
+import {
+  type AdministrationPorts,
+  type Operation,
+  organizationOperation,
+  type WithDb,
+} from './operation.ts';
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
 import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
 import { AdministrationRefusal, invalidField, notFound } from './refusal.ts';
@@ -319,7 +324,7 @@ export const deploymentFile = organizationOperation({
 async function installedFor(
   { id }: { readonly id: string },
   groupIds: readonly string[],
-  { db }: Pick<AdministrationPorts, 'db'>,
+  { db }: WithDb,
 ): Promise<DeploymentPlan['servers']> {
   if (!(await areGroupsOf(db, id, groupIds))) throw unknownGroup();
   return listInstalled(db, id, groupIds);

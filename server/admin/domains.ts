@@ -19,10 +19,11 @@ import { randomBase62 } from '#secrets/secrets';
 import { command, listCommand, type Command } from './command.ts';
 import { fields, surfaces } from './fields.ts';
 import {
-  type AdministrationPorts,
   operator,
   organizationOperation,
   type Operation,
+  type WithDb,
+  type WithDbAndClock,
 } from './operation.ts';
 import { organizationArgument, organizationIn, textArgument } from './positionals.ts';
 import { AdministrationRefusal, notFound } from './refusal.ts';
@@ -63,7 +64,7 @@ function toDomainView(domain: OrganizationDomain): DomainView {
 async function ownDomain(
   { id }: Organization,
   domain: string,
-  { db }: Pick<AdministrationPorts, 'db'>,
+  { db }: WithDb,
 ): Promise<OrganizationDomain> {
   const found = await findDomain(db, id, domain);
   if (!found) throw notFound('domain');
@@ -204,7 +205,7 @@ async function proved(
   { domain }: OrganizationDomain,
   by: 'dns' | 'operator',
   organization: Organization,
-  ports: Pick<AdministrationPorts, 'db' | 'clock'>,
+  ports: WithDbAndClock,
 ): Promise<DomainView> {
   const proof = { by, at: ports.clock.now() };
   const outcome = await setDomainProof(ports.db, organization.id, domain, proof);

@@ -6,7 +6,7 @@ import { findGrant, listGrants, revokeGrant, setGrantTools, type ListedGrant } f
 import { allScopes } from '#model/scopes';
 import { AdministrationRefusal, notFound } from './refusal.ts';
 import { fields, surfaces } from './fields.ts';
-import { type AdministrationPorts, organizationOperation, type Operation } from './operation.ts';
+import { organizationOperation, type Operation, type WithDbAndClock } from './operation.ts';
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
 import { command, listCommand, type Command } from './command.ts';
 import { organizationArgument, textArgument } from './positionals.ts';
@@ -93,7 +93,7 @@ export const grantRead = organizationOperation({
 async function grantView(
   organizationId: string,
   grantId: string,
-  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
+  { db, clock }: WithDbAndClock,
 ): Promise<z.output<typeof grantViewSchema>> {
   const query = { organizationId, grantId, now: clock.now(), limit: 1, offset: 0 };
   const [grant] = (await listGrants(db, query)).items;

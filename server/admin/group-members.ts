@@ -2,7 +2,7 @@ import { listGroupMembers } from '#db/groups';
 import { listInvitations, membersAmong } from '#db/invitations';
 import { emailKey } from '#model/email';
 import { isRight, readAddress } from './invitation-list.ts';
-import type { AdministrationPorts } from './operation.ts';
+import type { WithDbAndClock } from './operation.ts';
 
 /** Someone who is to join a group, by the address that was typed. */
 export type Candidate =
@@ -21,7 +21,7 @@ export interface Rejected {
 export async function findCandidates(
   addresses: readonly string[],
   { organizationId, groupId }: { readonly organizationId: string; readonly groupId: string },
-  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
+  { db, clock }: WithDbAndClock,
 ): Promise<readonly Candidate[]> {
   const read = addresses.map((typed) => ({ typed, address: readAddress(typed) }));
   const keyed = new Map(

@@ -1,7 +1,7 @@
 import { nearest } from 'latchkey-mcp/suggest';
 import { z } from 'zod';
 
-import { type AdministrationPorts, organizationOperation, type Operation } from './operation.ts';
+import { organizationOperation, type Operation, type WithDb } from './operation.ts';
 import { notFound, AdministrationRefusal } from './refusal.ts';
 import { fields, surfaces, words } from './fields.ts';
 import {
@@ -60,10 +60,7 @@ const groupViewSchema = z
 /** `members` is the number of members; `servers` are the names of the servers limited to the group. */
 export type GroupView = z.output<typeof groupViewSchema>;
 
-async function listGroupViews(
-  organizationId: string,
-  { db }: Pick<AdministrationPorts, 'db'>,
-): Promise<GroupView[]> {
+async function listGroupViews(organizationId: string, { db }: WithDb): Promise<GroupView[]> {
   const list = await listGroups(db, organizationId);
   const ruled = await listRuledByGroup(db, organizationId);
   return list.map(({ id, name, memberCount, servers, createdAt }) => ({
@@ -82,7 +79,7 @@ async function listGroupViews(
 async function ownGroup(
   organizationId: string,
   groupId: string,
-  ports: Pick<AdministrationPorts, 'db'>,
+  ports: WithDb,
 ): Promise<GroupView> {
   const groups = await listGroupViews(organizationId, ports);
   const group = groups.find(({ id }) => id === groupId);
@@ -212,7 +209,7 @@ function restrictedText({ server, kind, name }: Restricted): string {
 async function taken(
   name: string,
   organizationId: string,
-  { db }: Pick<AdministrationPorts, 'db'>,
+  { db }: WithDb,
 ): Promise<AdministrationRefusal> {
   const groups = await listGroups(db, organizationId);
   const twin = groups.find((one) => isSameName(one.name, name));
@@ -260,7 +257,7 @@ export const groupRemoveMember = organizationOperation({
 async function notRemoved(
   { groupId, name, userId }: { readonly groupId: string; readonly name: string; userId: string },
   organizationId: string,
-  { db }: Pick<AdministrationPorts, 'db'>,
+  { db }: WithDb,
 ): Promise<AdministrationRefusal> {
   const member = await findMember(db, organizationId, userId);
   if (!member) return notFound('person');

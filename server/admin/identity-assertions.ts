@@ -14,7 +14,7 @@ import {
   providerViewSchema,
   toProviderView,
 } from './identity-providers.ts';
-import { type AdministrationPorts, organizationOperation, type Operation } from './operation.ts';
+import { organizationOperation, type Operation, type WithDb } from './operation.ts';
 import { ownServer } from './paths.ts';
 import { organizationArgument, textArgument } from './positionals.ts';
 import { AdministrationRefusal, invalidField } from './refusal.ts';
@@ -165,11 +165,7 @@ export const providerUpdateAssertions = organizationOperation({
 });
 
 /** @throws {AdministrationRefusal} `invalid` if the client does not exist, is revoked or belongs to another organization */
-async function checkClient(
-  clientId: string,
-  organization: string,
-  { db }: Pick<AdministrationPorts, 'db'>,
-): Promise<void> {
+async function checkClient(clientId: string, organization: string, { db }: WithDb): Promise<void> {
   if (clientId.startsWith('https://') && URL.canParse(clientId)) return;
   const client = await findClient(db, clientId);
   const isForeign = client?.organization !== undefined && client.organization !== organization;
@@ -181,7 +177,7 @@ async function checkClient(
 async function serverIds(
   names: readonly string[],
   organization: string,
-  ports: Pick<AdministrationPorts, 'db'>,
+  ports: WithDb,
 ): Promise<string[]> {
   const ids: string[] = [];
   for (const name of new Set(names)) {

@@ -43,6 +43,7 @@ import {
   type AdministrationPorts,
   organizationOperation,
   type Operation,
+  type WithDb,
 } from './operation.ts';
 import { checkRecent } from './people.ts';
 import { AdministrationRefusal, invalidField, notFound } from './refusal.ts';
@@ -151,7 +152,7 @@ export async function toProviderView(
 export async function ownProvider(
   { id }: Pick<Organization, 'id'>,
   providerId: string,
-  { db }: Pick<AdministrationPorts, 'db'>,
+  { db }: WithDb,
 ): Promise<ProviderRecord> {
   const found = (await listProviders(db, id)).find((provider) => provider.id === providerId);
   if (!found) throw notFound('identity provider');
@@ -334,7 +335,7 @@ async function checkTrust(
     joiningGroups = [],
   }: { emailTrusted?: boolean | undefined; joiningGroups?: readonly string[] | undefined },
   { id }: Organization,
-  { db }: Pick<AdministrationPorts, 'db'>,
+  { db }: WithDb,
 ): Promise<void> {
   if (emailTrusted && isSharedIssuer(new URL(issuer))) {
     const why = 'cannot be set for an issuer where people of other organizations sign in too';
@@ -440,7 +441,7 @@ export const providerRemove = organizationOperation({
 async function checkNotNeeded(
   id: string,
   organization: Organization,
-  { db }: Pick<AdministrationPorts, 'db'>,
+  { db }: WithDb,
 ): Promise<void> {
   const rules = await findSettings(db, organization.name);
   if (!rules?.singleSignOnRequired) return;

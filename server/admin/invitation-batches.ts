@@ -26,9 +26,9 @@ import {
 import {
   type Actor,
   actorName,
-  type AdministrationPorts,
   organizationOperation,
   type Operation,
+  type WithDbAndClock,
 } from './operation.ts';
 import { checkOwnerChange, roleControl } from './people.ts';
 import { AdministrationRefusal, invalidField, notFound } from './refusal.ts';
@@ -167,7 +167,7 @@ async function auditEach(
   invitations: readonly { readonly id: string }[],
   action: 'invitation.create' | 'invitation.renew',
   { organization, actor }: { readonly organization: string; readonly actor: Actor },
-  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
+  { db, clock }: WithDbAndClock,
 ): Promise<void> {
   for (const { id } of invitations) {
     await insertAuditEvent(db, {

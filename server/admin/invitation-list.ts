@@ -3,7 +3,7 @@ import { listGroups } from '#db/groups';
 import { type CsvRecord, csvSeparator, readCsv } from '#model/csv';
 import { emailKey, isEmail } from '#model/email';
 import { isRole, roles, type Role } from '#model/roles';
-import { type AdministrationPorts, mayDo } from './operation.ts';
+import { type AdministrationPorts, mayDo, type WithDbAndClock } from './operation.ts';
 import { AdministrationRefusal, type FieldError, invalidField } from './refusal.ts';
 
 /*
@@ -47,7 +47,7 @@ export async function readInvitationList(
   text: string,
   defaults: ListDefaults,
   { organizationId, by }: { readonly organizationId: string; readonly by: Role },
-  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
+  { db, clock }: WithDbAndClock,
 ): Promise<{ readonly people: readonly ListedPerson[]; readonly ignored: readonly string[] }> {
   const { entries, problems, ignored } = entriesOf(text);
   const groups = await listGroups(db, organizationId);
@@ -80,7 +80,7 @@ export async function readInvitationList(
 export async function skipper(
   listed: readonly { readonly email: string }[],
   organizationId: string,
-  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
+  { db, clock }: WithDbAndClock,
 ) {
   const keys = listed.map(({ email }) => emailKey(email));
   const members = await membersAmong(db, organizationId, keys);

@@ -24,6 +24,7 @@ import {
   type AdministrationPorts,
   organizationOperation,
   type Operation,
+  type WithDbAndClock,
 } from './operation.ts';
 import { pageFields, pageOf } from './paging.ts';
 import { checkOwnerChange, roleControl } from './people.ts';
@@ -161,7 +162,7 @@ export const invitationRead = organizationOperation({
 async function ownInvitation(
   organizationId: string,
   id: string,
-  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
+  { db, clock }: WithDbAndClock,
 ): Promise<InvitationView> {
   const now = clock.now();
   const all = await listInvitations(db, organizationId, now, 'all');
@@ -243,7 +244,7 @@ const whyNotInvited = {
 async function checkNew(
   { email }: { readonly email?: string | undefined },
   { id }: Pick<Organization, 'id'>,
-  ports: Pick<AdministrationPorts, 'db' | 'clock'>,
+  ports: WithDbAndClock,
 ): Promise<void> {
   if (email === undefined) return;
   const skippedBecause = await skipper([{ email }], id, ports);

@@ -29,6 +29,8 @@ import {
   organizationOperation,
   type AdministrationPorts,
   type Operation,
+  type WithDb,
+  type WithDbAndClock,
 } from './operation.ts';
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
 import { agentPath, ofAgent, ownAgent, ownServer, serverPath } from './paths.ts';
@@ -99,11 +101,7 @@ export function toKeyView(key: NamedApiKey, now: EpochSeconds, isShown?: IsShown
 }
 
 /** Finds a key of an organization. @throws {AdministrationRefusal} `not_found` */
-async function ownKey(
-  organization: string,
-  keyId: string,
-  { db }: Pick<AdministrationPorts, 'db'>,
-): Promise<NamedApiKey> {
+async function ownKey(organization: string, keyId: string, { db }: WithDb): Promise<NamedApiKey> {
   const key = await findKey(db, keyId);
   if (key?.organization === organization) return key;
   throw notFound('key');
@@ -112,7 +110,7 @@ async function ownKey(
 async function keyView(
   organization: string,
   keyId: string,
-  ports: Pick<AdministrationPorts, 'db' | 'clock'>,
+  ports: WithDbAndClock,
 ): Promise<KeyView> {
   return toKeyView(await ownKey(organization, keyId, ports), ports.clock.now());
 }

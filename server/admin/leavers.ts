@@ -4,12 +4,7 @@ import { handOver, listOwnerless, type OwnerlessResource } from '#db/leavers';
 import { findMember } from '#db/people';
 import { command, listCommand, type Command } from './command.ts';
 import { fields } from './fields.ts';
-import {
-  type AdministrationPorts,
-  mayDo,
-  organizationOperation,
-  type Operation,
-} from './operation.ts';
+import { mayDo, organizationOperation, type Operation, type WithDb } from './operation.ts';
 import {
   organizationArgument,
   organizationIn,
@@ -104,7 +99,7 @@ function kindOf(id: string): (typeof kinds)[number] | undefined {
 export async function checkMayOwn(
   organizationId: string,
   userId: string,
-  { db }: Pick<AdministrationPorts, 'db'>,
+  { db }: WithDb,
 ): Promise<void> {
   const member = await findMember(db, organizationId, userId);
   if (!member) throw notFound('person');

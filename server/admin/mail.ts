@@ -25,6 +25,8 @@ import {
   type AdministrationPorts,
   organizationOperation,
   type Operation,
+  type WithDb,
+  type WithDbAndClock,
 } from './operation.ts';
 import { pageOf } from './paging.ts';
 import { AdministrationRefusal, invalidField, notFound } from './refusal.ts';
@@ -62,7 +64,7 @@ export type MailServerView = z.output<typeof mailServerViewSchema>;
 
 async function toServerView(
   server: MailServer,
-  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
+  { db, clock }: WithDbAndClock,
 ): Promise<MailServerView> {
   const { lastFailure, nextAttemptAt, attempts } = server;
   return {
@@ -82,10 +84,7 @@ async function toServerView(
 }
 
 /** @throws {AdministrationRefusal} `not_found` */
-async function ownServer(
-  { id, name }: Organization,
-  { db }: Pick<AdministrationPorts, 'db'>,
-): Promise<MailServer> {
+async function ownServer({ id, name }: Organization, { db }: WithDb): Promise<MailServer> {
   const server = await findMailServer(db, id);
   if (server) return server;
   throw new AdministrationRefusal('not_found', `${name} has no mail server yet`);
@@ -309,11 +308,7 @@ export const mailTest = organizationOperation({
 });
 
 /** A person gets the test themselves, so that no one can use the server to write to others. */
-async function testAddress(
-  to: string | undefined,
-  actor: Actor,
-  { db }: Pick<AdministrationPorts, 'db'>,
-): Promise<string> {
+async function testAddress(to: string | undefined, actor: Actor, { db }: WithDb): Promise<string> {
   if (actor.type === 'operator') {
     if (to === undefined) throw invalidField('to', 'is missing');
     return to;
@@ -395,7 +390,7 @@ export const mailRetry = organizationOperation({
 export async function enqueueMails(
   { id }: Organization,
   mails: readonly NewMail[],
-  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
+  { db, clock }: WithDbAndClock,
 ): Promise<void> {
   if (!(await findMailServer(db, id))) {
     const why = 'no mail server is set up: set one up under Settings, or send the links yourself';

@@ -20,9 +20,9 @@ import { fields, surfaces } from './fields.ts';
 import {
   mayDo,
   type Actor,
-  type AdministrationPorts,
   organizationOperation,
   type Operation,
+  type WithDb,
 } from './operation.ts';
 import { organizationArgument, personArgument } from './positionals.ts';
 import { AdministrationRefusal, invalidField, notFound } from './refusal.ts';
@@ -62,7 +62,7 @@ async function readerOf(
   userId: string | undefined,
   actor: Actor,
   { id }: Organization,
-  { db }: Pick<AdministrationPorts, 'db'>,
+  { db }: WithDb,
 ) {
   const own = actor.type === 'person' ? actor.userId : undefined;
   if (userId === undefined && own === undefined) throw invalidField('userId', 'is missing');
@@ -82,7 +82,7 @@ async function toView(
   { id: userId, email, role }: Awaited<ReturnType<typeof readerOf>>,
   choice: NoticeChoice | undefined,
   { id }: Organization,
-  { db }: Pick<AdministrationPorts, 'db'>,
+  { db }: WithDb,
 ): Promise<NoticesView> {
   const seen = attentionKindsOf(role);
   const chosen: readonly string[] = choice?.kinds ?? [];

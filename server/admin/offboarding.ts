@@ -32,10 +32,11 @@ import { checkMayOwn } from './leavers.ts';
 import {
   type Actor,
   actorName,
-  type AdministrationPorts,
   mayDo,
   organizationOperation,
   type Operation,
+  type WithDb,
+  type WithDbAndClock,
 } from './operation.ts';
 import {
   checkOwnerChange,
@@ -144,7 +145,7 @@ export const personLeaving = organizationOperation({
 async function leavingOf(
   { id: userId, email }: z.output<typeof personViewSchema>,
   { id, name }: Organization,
-  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
+  { db, clock }: WithDbAndClock,
 ) {
   const now = clock.now();
   const suspends = (await findSettings(db, name))?.leaverResources !== 'keep';
@@ -233,7 +234,7 @@ async function checkTakers(
   organizationId: string,
   leaver: string,
   fates: Fates,
-  ports: Pick<AdministrationPorts, 'db'>,
+  ports: WithDb,
 ): Promise<void> {
   const takers = new Set([...fates.values()].filter((to) => !withoutTaker.has(to)));
   if (takers.has(leaver)) {
@@ -293,7 +294,7 @@ const revokers = { key: revokeKey, client: revokeClient, agent: revokeAgent } as
 export function takersInsteadOf(
   userId: string,
   { id }: Pick<Organization, 'id'>,
-  { db }: Pick<AdministrationPorts, 'db'>,
+  { db }: WithDb,
 ): Promise<{ readonly id: string; readonly email: string }[]> {
   const able = roles.filter((role) => mayDo(role, 'key.manage'));
   return listTakers(db, id, able, userId);

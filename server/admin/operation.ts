@@ -222,6 +222,10 @@ export interface AdministrationPorts {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** What helpers of operations need most often. */
+export type WithDb = Pick<AdministrationPorts, 'db'>;
+export type WithDbAndClock = Pick<AdministrationPorts, 'db' | 'clock'>;
+
 const maxTargetLength = 200;
 
 /**
@@ -291,10 +295,7 @@ export async function perform<Input extends z.ZodObject, Output extends z.ZodObj
  *
  * @throws {AdministrationRefusal} `signed_out`
  */
-async function requireActive(
-  actor: Actor,
-  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
-): Promise<void> {
+async function requireActive(actor: Actor, { db, clock }: WithDbAndClock): Promise<void> {
   if (actor.type === 'operator') return;
   const { type, id } = actor.credential;
   const lock = type === 'token' ? lockPersonalToken : lockSession;
@@ -335,7 +336,7 @@ async function entitled(
     isForAuditors = false,
   }: { readonly permission: Permission; readonly isForAuditors?: boolean },
   { actor, place }: { actor: Actor; place: Place | undefined },
-  ports: Pick<AdministrationPorts, 'db'>,
+  ports: WithDb,
 ): Promise<Place> {
   if (!place) throw notFound('organization');
   if (actor.type === 'person')
@@ -360,7 +361,7 @@ async function entitled(
 export async function checkEntry(
   person: Extract<Actor, { type: 'person' }>,
   { organization, role }: { readonly organization: string; readonly role: Role },
-  { db }: Pick<AdministrationPorts, 'db'>,
+  { db }: WithDb,
 ): Promise<void> {
   const rules = await findSettings(db, organization);
   const missing = rules && missingProof(person, role, rules);
@@ -385,11 +386,7 @@ function wholeAccountOnly(): AdministrationRefusal {
 }
 
 /** The organization and the actor's role, if the actor belongs to it now. */
-async function placeOf(
-  name: string,
-  actor: Actor,
-  { db }: Pick<AdministrationPorts, 'db'>,
-): Promise<Place | undefined> {
+async function placeOf(name: string, actor: Actor, { db }: WithDb): Promise<Place | undefined> {
   if (actor.type === 'operator') {
     const organization = await findOrganization(db, name);
     return organization && { organization, role: 'owner' };
@@ -409,7 +406,7 @@ async function placeOf(
  */
 export async function openMemberships(
   actor: Extract<Actor, { type: 'person' }>,
-  { db }: Pick<AdministrationPorts, 'db'>,
+  { db }: WithDb,
 ): Promise<Membership[]> {
   const all = await listOpenMemberships(db, actor);
   const { type, id } = actor.credential;
@@ -421,7 +418,7 @@ export async function openMemberships(
 /** The organizations that a person may enter as they are signed in, or with their token, and their role there. */
 export async function enterableOrganizations(
   actor: Extract<Actor, { type: 'person' }>,
-  { db }: Pick<AdministrationPorts, 'db'>,
+  { db }: WithDb,
 ): Promise<ReadonlyMap<string, Role>> {
   const roleOf = new Map<string, Role>();
   for (const { organization, role } of await openMemberships(actor, { db })) {

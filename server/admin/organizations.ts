@@ -19,8 +19,9 @@ import {
   openMemberships,
   organizationOperation,
   personalOperation,
-  type AdministrationPorts,
   type Operation,
+  type WithDb,
+  type WithDbAndClock,
 } from './operation.ts';
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
 import { countConnectedApps, findSettings, updateSettings } from '#db/settings';
@@ -317,10 +318,7 @@ export const settingsUpdate = organizationOperation({
  *
  * @throws {AdministrationRefusal} `conflict`
  */
-async function checkMayRequire(
-  { id, name }: Organization,
-  { db }: Pick<AdministrationPorts, 'db'>,
-): Promise<void> {
+async function checkMayRequire({ id, name }: Organization, { db }: WithDb): Promise<void> {
   if ((await findSettings(db, name))?.singleSignOnRequired) return;
   if (!(await listProviders(db, id)).some(isUsable)) {
     const why = 'no owner has tested an identity provider: test one on the page Sign-in first';
@@ -332,10 +330,7 @@ async function checkMayRequire(
   throw new AdministrationRefusal('conflict', why);
 }
 
-async function settingsOf(
-  { id, name }: Organization,
-  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
-) {
+async function settingsOf({ id, name }: Organization, { db, clock }: WithDbAndClock) {
   const found = await findSettings(db, name);
   if (!found) throw new Error(`the organization ${name} was removed in the meantime`);
   return { ...found, connected: await countConnectedApps(db, id, clock.now()) };

@@ -15,6 +15,7 @@ import {
   openMemberships,
   personalOperation,
   type Operation,
+  type WithDb,
 } from './operation.ts';
 import { textArgument } from './positionals.ts';
 import { AdministrationRefusal, invalidField, notFound } from './refusal.ts';
@@ -30,7 +31,7 @@ const mostHosts = 200;
  *
  * @throws {AdministrationRefusal} `not_found` for everyone else, who must not learn of the list; `forbidden`
  */
-async function checkOperator(actor: Actor, { db }: Pick<AdministrationPorts, 'db'>): Promise<void> {
+async function checkOperator(actor: Actor, { db }: WithDb): Promise<void> {
   if (actor.type === 'operator') return;
   if (!(await ownsEveryOrganization(db, actor.userId))) throw notFound('page');
   const memberships = await openMemberships(actor, { db });

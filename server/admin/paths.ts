@@ -2,7 +2,7 @@ import { findAgentByName, type Agent } from '#db/agents';
 import { findServer } from '#db/servers';
 import { type ServerRecord } from '#model/endpoints';
 import { fields } from './fields.ts';
-import type { AdministrationPorts } from './operation.ts';
+import type { WithDb } from './operation.ts';
 import { notFound } from './refusal.ts';
 
 /** The input fields that name an agent, and its path in the API. */
@@ -10,11 +10,7 @@ export const ofAgent = { organization: fields.organization, agent: fields.agent 
 export const agentPath = '/organizations/{organization}/agents/{agent}';
 
 /** Finds an agent of an organization. @throws {AdministrationRefusal} `not_found` */
-export async function ownAgent(
-  organization: string,
-  name: string,
-  { db }: Pick<AdministrationPorts, 'db'>,
-): Promise<Agent> {
+export async function ownAgent(organization: string, name: string, { db }: WithDb): Promise<Agent> {
   const agent = await findAgentByName(db, organization, name);
   if (agent) return agent;
   throw notFound('agent');
@@ -31,7 +27,7 @@ export function serverTarget({ organization, server }: Record<keyof typeof ofSer
 export async function ownServer(
   organization: string,
   name: string,
-  { db }: Pick<AdministrationPorts, 'db'>,
+  { db }: WithDb,
 ): Promise<ServerRecord> {
   const server = await findServer(db, organization, name);
   if (server) return server;

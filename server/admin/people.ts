@@ -16,11 +16,11 @@ import { roles, type Role } from '#model/roles';
 import { emailKey } from '#model/email';
 import {
   type Actor,
-  type AdministrationPorts,
   mayDo,
   openMemberships,
   organizationOperation,
   type Operation,
+  type WithDb,
 } from './operation.ts';
 import { AdministrationRefusal, notFound } from './refusal.ts';
 import { fields, words, surfaces, type FieldControl } from './fields.ts';
@@ -73,7 +73,7 @@ export function toPersonView(member: Member): z.output<typeof personViewSchema> 
 export async function ownMember(
   organizationId: string,
   userId: string,
-  { db }: Pick<AdministrationPorts, 'db'>,
+  { db }: WithDb,
 ): Promise<Member> {
   const member = await findMember(db, organizationId, userId);
   if (member) return member;
@@ -97,11 +97,7 @@ export function checkOwnerChange(by: Role, ...affected: readonly Role[]): void {
  *
  * @throws {AdministrationRefusal} `forbidden`, `conflict`
  */
-async function checkWholeAccount(
-  userId: string,
-  actor: Actor,
-  { db }: Pick<AdministrationPorts, 'db'>,
-): Promise<void> {
+async function checkWholeAccount(userId: string, actor: Actor, { db }: WithDb): Promise<void> {
   if (actor.type === 'operator') return;
   if (actor.userId === userId) {
     throw new AdministrationRefusal('conflict', 'change your own account on your account page');

@@ -18,9 +18,9 @@ import { fields, readDays, surfaces } from './fields.ts';
 import {
   type Actor,
   actorName,
-  type AdministrationPorts,
   organizationOperation,
   type Operation,
+  type WithDbAndClock,
 } from './operation.ts';
 import { checkRecent } from './people.ts';
 import { organizationArgument, organizationIn, textArgument } from './positionals.ts';
@@ -155,7 +155,7 @@ async function makeToken(
     othersExpireInDays,
   }: { expiresInDays?: number | undefined; othersExpireInDays?: number | undefined },
   actor: Actor,
-  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
+  { db, clock }: WithDbAndClock,
 ) {
   const now = clock.now();
   checkRecent(actor, now);

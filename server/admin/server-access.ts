@@ -14,7 +14,7 @@ import {
 import { administer, type Command } from './command.ts';
 import { surfaces } from './fields.ts';
 import { findGroups, ofGroup } from './groups.ts';
-import { organizationOperation, type AdministrationPorts, type Operation } from './operation.ts';
+import { organizationOperation, type Operation, type WithDb } from './operation.ts';
 import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
 import { namedServer } from './positionals.ts';
 import { affectedCell, printMade } from './print.ts';
@@ -40,7 +40,7 @@ const accessViewSchema = z
   .meta({ id: 'ServerGroups' });
 
 /** @throws {AdministrationRefusal} `not_found` */
-async function accessOf(id: string, server: string, { db }: Pick<AdministrationPorts, 'db'>) {
+async function accessOf(id: string, server: string, { db }: WithDb) {
   const found = await findServerAccess(db, id);
   if (!found) throw notFound('server');
   const { access, groups, isRequestable } = found;

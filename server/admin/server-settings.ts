@@ -15,7 +15,7 @@ import {
 } from '#model/server-limits';
 import { bytesOfSize, sizeOfBytes, typedSize } from '#model/byte-size';
 import { surfaces, words } from './fields.ts';
-import type { AdministrationPorts } from './operation.ts';
+import type { WithDb, WithDbAndClock } from './operation.ts';
 import { ownServer, serverTarget } from './paths.ts';
 import { AdministrationRefusal, checkedInput } from './refusal.ts';
 
@@ -225,7 +225,7 @@ const mostTries = 20;
 export async function changeServer(
   at: { readonly organization: string; readonly server: string },
   change: (now: ServerRecord) => Awaitable<ServerChange>,
-  ports: Pick<AdministrationPorts, 'db'>,
+  ports: WithDb,
 ): Promise<ServerRecord> {
   for (let tries = 0; tries < mostTries; tries++) {
     const now = await ownServer(at.organization, at.server, ports);
@@ -325,7 +325,7 @@ export async function changeServerSettings(
   given: object,
   isExpected: (version: string) => boolean,
   by: SettingsCaller,
-  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
+  { db, clock }: WithDbAndClock,
 ): Promise<ServerRecord | undefined> {
   const data = checkedInput(changeSchema, given);
   const stale = new Error('another version');

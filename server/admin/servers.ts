@@ -15,7 +15,12 @@ import {
   upstreamViewSchema,
 } from '#model/upstream-kinds';
 import { fields, surfaces } from './fields.ts';
-import { type Actor, type AdministrationPorts, organizationOperation } from './operation.ts';
+import {
+  type Actor,
+  type AdministrationPorts,
+  organizationOperation,
+  type WithDb,
+} from './operation.ts';
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
 import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
 import { AdministrationRefusal, invalidField } from './refusal.ts';
@@ -102,7 +107,7 @@ export function readableServer<View extends ServerView>(
 /** The names of the agents that serve these servers, by id. */
 async function agentNamesOf(
   servers: readonly Pick<ServerRecord, 'target'>[],
-  { db }: Pick<AdministrationPorts, 'db'>,
+  { db }: WithDb,
 ): Promise<ReadonlyMap<string, string>> {
   const ids = servers.flatMap(({ target: { upstream } }) =>
     'agentId' in upstream ? [upstream.agentId] : [],

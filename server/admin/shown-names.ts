@@ -3,7 +3,7 @@ import { findServer } from '#db/servers';
 import type { Primitive } from '#db/tool-rules';
 import type { ServerRecord } from '#model/endpoints';
 import type { Role } from '#model/roles';
-import { type Actor, type AdministrationPorts, mayDo } from './operation.ts';
+import { type Actor, mayDo, type WithDb } from './operation.ts';
 
 // Names of tools, prompts and resources that a reader is shown. What people who do not manage servers may not use does not exist for
 // them: what is hidden, waits for review, or is open to the groups of others.
@@ -24,7 +24,7 @@ export function seesAllNames({ role }: Pick<NameReader, 'role'>): boolean {
 export async function namesShownTo(
   reader: NameReader,
   server: ServerRecord,
-  { db }: Pick<AdministrationPorts, 'db'>,
+  { db }: WithDb,
 ): Promise<IsShown> {
   if (seesAllNames(reader)) return () => true;
   const { actor } = reader;
@@ -37,7 +37,7 @@ export async function namesShownOf(
   reader: NameReader,
   organization: string,
   servers: readonly string[],
-  { db }: Pick<AdministrationPorts, 'db'>,
+  { db }: WithDb,
 ): Promise<(server: string | null | undefined) => IsShown> {
   if (seesAllNames(reader)) return () => () => true;
   const shown = new Map<string, IsShown>();

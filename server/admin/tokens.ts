@@ -12,9 +12,9 @@ import { findUser } from '#db/people';
 import {
   type Actor,
   actorName,
-  type AdministrationPorts,
   personalOperation,
   type Operation,
+  type WithDb,
 } from './operation.ts';
 import { AdministrationRefusal, notFound } from './refusal.ts';
 import { expiry, expiryChoices, fields, readDays, surfaces } from './fields.ts';
@@ -151,11 +151,7 @@ export const tokenRevoke = personalOperation({
 });
 
 /** The owner of the tokens: the actor, or the person that the operator names. */
-async function ownerOf(
-  userId: string | undefined,
-  actor: Actor,
-  { db }: Pick<AdministrationPorts, 'db'>,
-): Promise<string> {
+async function ownerOf(userId: string | undefined, actor: Actor, { db }: WithDb): Promise<string> {
   const wanted = actor.type === 'person' ? (userId ?? actor.userId) : (userId ?? '');
   if (actor.type === 'person' && wanted !== actor.userId) throw notFound('person');
   if (!(await findUser(db, wanted))) throw notFound('person');

@@ -26,6 +26,8 @@ import {
   auditTarget,
   organizationOperation,
   type Operation,
+  type WithDb,
+  type WithDbAndClock,
 } from './operation.ts';
 import { ofServer, ownServer, serverPath } from './paths.ts';
 import { AdministrationRefusal, invalidField, notFound, problemOf } from './refusal.ts';
@@ -92,7 +94,7 @@ const rulesView = z.object({ items: z.array(ruleView) }).meta({ id: 'ToolRules' 
 /** Returns a function that shows audiences with the current names of groups. */
 export async function audienceViews(
   organizationId: string,
-  { db }: Pick<AdministrationPorts, 'db'>,
+  { db }: WithDb,
 ): Promise<(audience: Audience) => AudienceView> {
   const names = new Map((await listGroups(db, organizationId)).map(({ id, name }) => [id, name]));
   return (audience) => {
@@ -184,7 +186,7 @@ export async function noteEach(
   server: string,
   all: readonly Audited[],
   { organization, actor }: Place,
-  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
+  { db, clock }: WithDbAndClock,
 ): Promise<void> {
   if (all.length < 2) return;
   const at = { organization: organization.name, server };
@@ -198,7 +200,7 @@ async function noteDone(
   action: AuditAction,
   target: string,
   { organization, actor }: Place,
-  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
+  { db, clock }: WithDbAndClock,
 ): Promise<void> {
   await insertAuditEvent(db, {
     at: clock.now(),

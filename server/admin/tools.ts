@@ -22,6 +22,8 @@ import {
   mayDo,
   organizationOperation,
   type Operation,
+  type WithDb,
+  type WithDbAndClock,
 } from './operation.ts';
 import { ofServer, ownServer } from './paths.ts';
 import { AdministrationRefusal, notFound } from './refusal.ts';
@@ -192,7 +194,7 @@ export const toolList = organizationOperation({
 async function explainedAs(
   as: string,
   server: ServerRecord,
-  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
+  { db, clock }: WithDbAndClock,
 ): Promise<ExplainedRights> {
   const subject = await subjectOf(as, db);
   const found = subject && (await explainRights(db, server, subject, clock.now()));
@@ -222,7 +224,7 @@ interface Shown {
 async function toolViews(
   server: ServerRecord,
   { view, explained }: Shown,
-  { db }: Pick<AdministrationPorts, 'db'>,
+  { db }: WithDb,
 ): Promise<ToolView[]> {
   const { target } = server;
   const { rules = noToolRules, hiddenTools, offered } = target;

@@ -12,7 +12,7 @@ import { headerFields, textWithout } from '#model/fixed-headers';
 import { helpUrlProblem, templateProblem } from '#model/person-keys';
 import { takesCredentials } from '#model/upstream-kinds';
 import { surfaces, words as line, type FieldChoice, type FieldControl } from './fields.ts';
-import { type AdministrationPorts, organizationOperation } from './operation.ts';
+import { organizationOperation, type WithDb } from './operation.ts';
 import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
 import {
   answeredAhead,
@@ -64,7 +64,7 @@ export type AccessView = z.output<typeof accessViewSchema>;
 async function toAccessView(
   organization: string,
   name: string,
-  ports: Pick<AdministrationPorts, 'db'>,
+  ports: WithDb,
 ): Promise<AccessView> {
   const { target } = await ownServer(organization, name, ports);
   const { id: targetId, upstream, personKey } = target;

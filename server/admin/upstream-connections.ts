@@ -12,12 +12,7 @@ import type { ServerRecord, Target } from '#model/endpoints';
 import { keyPlace, type PersonKeyRule } from '#model/person-keys';
 import { takesCredentials } from '#model/upstream-kinds';
 import { fields } from './fields.ts';
-import {
-  type Actor,
-  type AdministrationPorts,
-  organizationOperation,
-  personOf,
-} from './operation.ts';
+import { type Actor, organizationOperation, personOf, type WithDb } from './operation.ts';
 import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
 import { notFound } from './refusal.ts';
 
@@ -158,7 +153,7 @@ export const ownConnectionEnd = organizationOperation({
 async function ownConnectionView(
   record: ServerRecord,
   actor: Actor,
-  ports: Pick<AdministrationPorts, 'db'>,
+  ports: WithDb,
 ): Promise<OwnConnectionView> {
   const mine = personOf(actor);
   const { organization, name: server, target } = record;
@@ -186,7 +181,7 @@ async function ownKeyView(
   { name, target }: ServerRecord,
   { label, helpUrl, header }: PersonKeyRule,
   owner: string,
-  { db }: Pick<AdministrationPorts, 'db'>,
+  { db }: WithDb,
 ): Promise<OwnConnectionView> {
   const found = await findPersonKey(db, { targetId: target.id, userId: owner });
   const mine = found?.place === keyPlace(target.upstream) ? found : undefined;
@@ -222,7 +217,7 @@ async function shownPlace({ upstream }: Target, db: Db): Promise<string> {
 export async function accessOf(
   organization: string,
   name: string,
-  ports: Pick<AdministrationPorts, 'db'>,
+  ports: WithDb,
 ): Promise<UpstreamAccess | undefined> {
   const { upstream } = (await ownServer(organization, name, ports)).target;
   if (!takesCredentials(upstream) || upstream.accessId === undefined) return undefined;

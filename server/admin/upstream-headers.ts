@@ -17,6 +17,7 @@ import {
   actorName,
   type AdministrationPorts,
   organizationOperation,
+  type WithDbAndClock,
 } from './operation.ts';
 import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
 import { AdministrationRefusal, notFound } from './refusal.ts';
@@ -186,7 +187,7 @@ async function changeHeaders(
     readonly server: string;
     readonly revision?: number | undefined;
   },
-  ports: Pick<AdministrationPorts, 'db' | 'clock'>,
+  ports: WithDbAndClock,
   change: (now: ServerRecord) => UpstreamKind,
 ): Promise<HeadersView> {
   const changed = await changeServer(
@@ -306,7 +307,7 @@ export function upstreamWith(
 export async function noteHeaders(
   { set = [], removed = [] }: { set?: readonly string[]; removed?: readonly string[] },
   { server, actor }: { server: ServerRecord; actor: Actor },
-  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
+  { db, clock }: WithDbAndClock,
 ): Promise<void> {
   const { organization, name } = server;
   const happened = [

@@ -16,10 +16,10 @@ import {
 import { replacePasswordHash } from '#db/authenticators';
 import {
   type Actor,
-  type AdministrationPorts,
   organizationOperation,
   personalOperation,
   type Operation,
+  type WithDb,
 } from './operation.ts';
 import { AdministrationRefusal, notFound } from './refusal.ts';
 import { fields } from './fields.ts';
@@ -103,7 +103,7 @@ function checkOperator(actor: Actor): void {
 }
 
 /** @throws {AdministrationRefusal} `not_found` */
-async function ownUser(userId: string, { db }: Pick<AdministrationPorts, 'db'>) {
+async function ownUser(userId: string, { db }: WithDb) {
   const user = await findUser(db, userId);
   if (user) return { id: user.id, email: user.email };
   throw notFound('person');

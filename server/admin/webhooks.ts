@@ -10,7 +10,12 @@ import {
 } from '#db/webhooks';
 import type { Organization } from '#db/organizations';
 import type { EpochSeconds } from '#model/clock';
-import { type AdministrationPorts, organizationOperation, type Operation } from './operation.ts';
+import {
+  type AdministrationPorts,
+  organizationOperation,
+  type Operation,
+  type WithDb,
+} from './operation.ts';
 import { notFound, AdministrationRefusal, invalidField } from './refusal.ts';
 import { fields, surfaces } from './fields.ts';
 import { randomBase62 } from '#secrets/secrets';
@@ -84,7 +89,7 @@ function toWebhookView(webhook: Webhook, now: EpochSeconds): WebhookView {
 async function ownWebhook(
   { id }: Organization,
   webhookId: string,
-  { db }: Pick<AdministrationPorts, 'db'>,
+  { db }: WithDb,
 ): Promise<Webhook> {
   const webhook = await findWebhook(db, id, webhookId);
   if (webhook) return webhook;

@@ -25,6 +25,7 @@ import {
   type AdministrationPorts,
   organizationOperation,
   type Operation,
+  type WithDb,
 } from './operation.ts';
 import { ownServer } from './paths.ts';
 import { organizationArgument, organizationOrServerArgument, textArgument } from './positionals.ts';
@@ -394,11 +395,7 @@ async function checkUrls(
 }
 
 /** @throws {AdministrationRefusal} `invalid` for the issuer of an identity provider: it says who people are, not workloads */
-async function checkIssuer(
-  issuer: string,
-  organizationId: string,
-  { db }: Pick<AdministrationPorts, 'db'>,
-): Promise<void> {
+async function checkIssuer(issuer: string, organizationId: string, { db }: WithDb): Promise<void> {
   if (!(await isProviderIssuer(db, organizationId, issuer))) return;
   throw invalidField('issuer', 'is the issuer of an identity provider of this organization');
 }

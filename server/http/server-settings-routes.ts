@@ -1,6 +1,6 @@
 import { takeRawBodies } from './body.ts';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { AdministrationPorts } from '#admin/operation';
+import type { WithDbAndClock } from '#admin/operation';
 import { changeServerSettings, serverSettings } from '#admin/server-settings';
 import { ownServer } from '#admin/paths';
 import { AdministrationRefusal } from '#admin/refusal';
@@ -34,7 +34,7 @@ interface Place {
 
 export interface ServerSettingsOptions extends AdmitPorts {
   readonly base: string;
-  readonly administration: Pick<AdministrationPorts, 'db' | 'clock'>;
+  readonly administration: WithDbAndClock;
   readonly refusals: RefusalLog;
   readonly used: (use: CredentialUse, usedAt: number) => void;
   readonly isAllowedOrigin: (origin: string | undefined) => boolean;
