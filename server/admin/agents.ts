@@ -15,7 +15,7 @@ import { createKey } from './create-credentials.ts';
 import type { EpochSeconds } from '#model/clock';
 import { randomBase62 } from '#secrets/secrets';
 import { command, listCommand, type Command } from './command.ts';
-import { fields, surfaces } from './fields.ts';
+import { fields, surfaces, nameControl, slugAttributes } from './fields.ts';
 import { agentKeyCreate, agentKeyRevoke, keyViewSchema, toKeyView } from './keys.ts';
 import { actorName, organizationOperation, type Operation } from './operation.ts';
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
@@ -103,18 +103,10 @@ export const agentCreate = organizationOperation({
   input: z.strictObject({
     ...inOrganization,
     name: fields.slug.clone().register(surfaces, {
-      control: {
-        kind: 'text',
-        label: 'Name',
-        subject: 'The name',
-        help: 'For example the place where it runs: head-office. Lower-case letters, digits and hyphens.',
-        attributes: {
-          spellcheck: 'false',
-          autocapitalize: 'none',
-          autocomplete: 'off',
-          maxlength: '63',
-        },
-      },
+      control: nameControl(
+        'For example the place where it runs: head-office. Lower-case letters, digits and hyphens.',
+        slugAttributes,
+      ),
     }),
   }),
   output: agentViewSchema

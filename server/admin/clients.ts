@@ -20,7 +20,7 @@ import {
 } from './operation.ts';
 import { notFound, AdministrationRefusal, invalidField } from './refusal.ts';
 import { type IsShown, namesShownOf, type NameReader } from './shown-names.ts';
-import { fields, readScope, surfaces, type FormChoice } from './fields.ts';
+import { fields, readScope, surfaces, type FormChoice, nameControl } from './fields.ts';
 import { jwksField, jwksOf, readJwks } from './client-keys.ts';
 import { createProvedClient } from './create-credentials.ts';
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
@@ -139,13 +139,7 @@ export async function ownClient(
 export const codeAttributes = { class: 'code-like', spellcheck: 'false', autocapitalize: 'none' };
 /** The fields that a form has for a new client as for one that is changed. */
 export const clientName = fields.name.clone().register(surfaces, {
-  control: {
-    kind: 'text',
-    label: 'Name',
-    subject: 'The name',
-    help: 'People see it when the application asks for their consent.',
-    attributes: { autocomplete: 'off', maxlength: '200' },
-  },
+  control: nameControl('People see it when the application asks for their consent.'),
 });
 export const clientScopes = fields.scopes.clone().register(surfaces, {
   control: {

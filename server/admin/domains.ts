@@ -17,7 +17,7 @@ import { findOrganizationName, type Organization } from '#db/organizations';
 import { isDomain } from '#model/email';
 import { randomBase62 } from '#secrets/secrets';
 import { command, listCommand, type Command } from './command.ts';
-import { fields, surfaces } from './fields.ts';
+import { fields, surfaces, identifier } from './fields.ts';
 import {
   operator,
   organizationOperation,
@@ -85,12 +85,7 @@ const domainField = z
       label: 'Domain',
       subject: 'The domain',
       help: 'What follows the @ of your addresses. Example: example.com',
-      attributes: {
-        maxlength: '255',
-        autocomplete: 'off',
-        spellcheck: 'false',
-        autocapitalize: 'none',
-      },
+      attributes: { ...identifier, maxlength: '255' },
     },
   });
 /** A domain that was added before; any other text is not found. */

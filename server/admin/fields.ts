@@ -106,6 +106,19 @@ export const surfaces = z.registry<{
   readonly control?: FieldControl;
 }>();
 
+/** The attributes of a control for a name or an id that is no text in a language. */
+export const identifier = { spellcheck: 'false', autocapitalize: 'none', autocomplete: 'off' };
+/** Those of a control for a slug. */
+export const slugAttributes = { ...identifier, maxlength: '63' };
+
+/** The control for the name of a new thing. */
+export function nameControl(
+  help: string,
+  attributes: Readonly<Record<string, string>> = { autocomplete: 'off', maxlength: '200' },
+): FieldControl {
+  return { kind: 'text', label: 'Name', subject: 'The name', help, attributes };
+}
+
 const slug = z.string().regex(slugPattern, slugRule);
 
 /** A line of text that a person typed, in any script, with at most `most` characters. */

@@ -4,19 +4,13 @@ import { z } from 'zod';
 import { readRoleGroup } from '#accounts/organization-providers';
 import { readNamedSecret } from '#config/named-file';
 import { checkAgainModes, checkIntervals } from '#model/provider-checks';
-import { fields, surfaces, wholeNumber, words, yesOrNo } from './fields.ts';
+import { fields, surfaces, wholeNumber, words, yesOrNo, nameControl } from './fields.ts';
 
 const trust = { name: 'trust', label: 'Trust' };
 
 export const nameField = fields.name.clone().register(surfaces, {
   option: { value: 'NAME', doc: 'the name on the button, for example Acme ID' },
-  control: {
-    kind: 'text',
-    label: 'Name',
-    subject: 'The name',
-    help: 'People see it when they sign in. Example: Acme ID',
-    attributes: { maxlength: '200', autocomplete: 'off' },
-  },
+  control: nameControl('People see it when they sign in. Example: Acme ID'),
 });
 export const clientIdField = words(500)
   .min(1)

@@ -22,7 +22,15 @@ import {
   serverArgument,
   type Positional,
 } from './positionals.ts';
-import { expiry, expiryChoices, fields, readDays, readScope, surfaces } from './fields.ts';
+import {
+  expiry,
+  expiryChoices,
+  fields,
+  readDays,
+  readScope,
+  surfaces,
+  nameControl,
+} from './fields.ts';
 import {
   actorName,
   mayDo,
@@ -183,13 +191,7 @@ export const keyCreate = organizationOperation({
     server: fields.server,
     name: fields.name.describe('Who or what uses the key').register(surfaces, {
       option: { value: 'NAME' },
-      control: {
-        kind: 'text',
-        label: 'Name',
-        subject: 'The name',
-        help: 'Who or what uses it. Example: Nightly report',
-        attributes: { autocomplete: 'off', maxlength: '200' },
-      },
+      control: nameControl('Who or what uses it. Example: Nightly report'),
     }),
     scopes: fields.scopes
       .optional()

@@ -13,7 +13,15 @@ import { hasOwnerWithSecondFactor, insertUser, findUser } from '#db/people';
 import { listProviders } from '#db/identity-providers';
 import { isUsable } from './identity-providers.ts';
 import { AdministrationRefusal } from './refusal.ts';
-import { fields, surfaces, wholeNumber, words, yesOrNo } from './fields.ts';
+import {
+  fields,
+  surfaces,
+  wholeNumber,
+  words,
+  yesOrNo,
+  nameControl,
+  slugAttributes,
+} from './fields.ts';
 import {
   enterableOrganizations,
   openMemberships,
@@ -72,18 +80,10 @@ export const organizationCreate = personalOperation({
   route: { method: 'POST', path: '/organizations', made: '/organizations/{name}' },
   input: z.strictObject({
     name: fields.slug.clone().register(surfaces, {
-      control: {
-        kind: 'text',
-        label: 'Name',
-        subject: 'The name',
-        help: 'Used in URLs; cannot be changed. Lower-case letters, digits and hyphens. Example: acme',
-        attributes: {
-          spellcheck: 'false',
-          autocapitalize: 'none',
-          autocomplete: 'off',
-          maxlength: '63',
-        },
-      },
+      control: nameControl(
+        'Used in URLs; cannot be changed. Lower-case letters, digits and hyphens. Example: acme',
+        slugAttributes,
+      ),
     }),
     title: words(200)
       .optional()

@@ -6,7 +6,7 @@ import { deleteOutboundHost, insertOutboundHost, listOutboundHosts } from '#db/o
 import { isRecentProof } from '#accounts/sessions';
 import { hostProblem } from '#outbound/allowed-hosts';
 import { command, type Command, listCommand } from './command.ts';
-import { fields, surfaces, words } from './fields.ts';
+import { fields, surfaces, words, identifier } from './fields.ts';
 import {
   type Actor,
   actorName,
@@ -102,12 +102,7 @@ export const outboundAllow = personalOperation({
           label: 'Host or range',
           subject: 'The host',
           help: 'mcp.internal for all its ports, mcp.internal:8443 for one, or a range of addresses such as 10.20.0.0/16.',
-          attributes: {
-            maxlength: '260',
-            autocomplete: 'off',
-            spellcheck: 'false',
-            autocapitalize: 'none',
-          },
+          attributes: { ...identifier, maxlength: '260' },
         },
       }),
     note: words(200)

@@ -14,7 +14,7 @@ import {
   type UpstreamKind,
   upstreamViewSchema,
 } from '#model/upstream-kinds';
-import { fields, surfaces } from './fields.ts';
+import { fields, surfaces, nameControl, slugAttributes } from './fields.ts';
 import {
   type Actor,
   type AdministrationPorts,
@@ -206,18 +206,10 @@ export const serverCreate = organizationOperation({
   input: z.strictObject({
     ...inOrganization,
     name: fields.slug.clone().register(surfaces, {
-      control: {
-        kind: 'text',
-        label: 'Name',
-        subject: 'The name',
-        help: 'Used in the endpoint URL; cannot be changed. Lower-case letters, digits and hyphens. Example: sales',
-        attributes: {
-          spellcheck: 'false',
-          autocapitalize: 'none',
-          autocomplete: 'off',
-          maxlength: '63',
-        },
-      },
+      control: nameControl(
+        'Used in the endpoint URL; cannot be changed. Lower-case letters, digits and hyphens. Example: sales',
+        slugAttributes,
+      ),
     }),
     upstream: upstreamChoiceSchema,
     ...chosenWords,

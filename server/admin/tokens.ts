@@ -17,7 +17,7 @@ import {
   type WithDb,
 } from './operation.ts';
 import { AdministrationRefusal, notFound } from './refusal.ts';
-import { expiry, expiryChoices, fields, readDays, surfaces } from './fields.ts';
+import { expiry, expiryChoices, fields, readDays, surfaces, nameControl } from './fields.ts';
 import { command, listCommand, type Command } from './command.ts';
 import { personArgument, textArgument } from './positionals.ts';
 
@@ -71,13 +71,7 @@ export const tokenCreate = personalOperation({
     ...ofPerson,
     name: fields.name.clone().register(surfaces, {
       option: { value: 'NAME', doc: 'what uses the token' },
-      control: {
-        kind: 'text',
-        label: 'Name',
-        subject: 'The name',
-        help: 'What uses it. Example: Nightly report',
-        attributes: { maxlength: '200', autocomplete: 'off' },
-      },
+      control: nameControl('What uses it. Example: Nightly report'),
     }),
     expiresInDays: fields
       .days(1, mostDays)

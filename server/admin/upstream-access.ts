@@ -11,7 +11,13 @@ import { accountPath } from '#upstreams/credentials/authorization-client';
 import { headerFields, textWithout } from '#model/fixed-headers';
 import { helpUrlProblem, templateProblem } from '#model/person-keys';
 import { takesCredentials } from '#model/upstream-kinds';
-import { surfaces, words as line, type FieldChoice, type FieldControl } from './fields.ts';
+import {
+  surfaces,
+  words as line,
+  type FieldChoice,
+  type FieldControl,
+  identifier,
+} from './fields.ts';
 import { organizationOperation, type WithDb } from './operation.ts';
 import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
 import {
@@ -106,7 +112,6 @@ const scope = z
   .max(200)
   .regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, 'must not contain spaces or quotes');
 
-const identifier = { spellcheck: 'false', autocapitalize: 'none', autocomplete: 'off' };
 /** Fields about our OAuth client there, which the form has only for these kinds. */
 const withToken: NonNullable<FieldControl['when']> = {
   choice: 'kind',

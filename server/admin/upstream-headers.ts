@@ -11,7 +11,7 @@ import {
   withoutPrevious,
 } from '#upstreams/credentials/fixed-headers';
 import { takesCredentials, type UpstreamKind } from '#model/upstream-kinds';
-import { fields, surfaces } from './fields.ts';
+import { fields, surfaces, identifier } from './fields.ts';
 import {
   type Actor,
   actorName,
@@ -91,12 +91,7 @@ export const headerSet = organizationOperation({
         label: 'Header',
         subject: 'The name',
         help: 'Example: X-Api-Key',
-        attributes: {
-          spellcheck: 'false',
-          autocapitalize: 'none',
-          autocomplete: 'off',
-          maxlength: '100',
-        },
+        attributes: { ...identifier, maxlength: '100' },
       },
     }),
     value: headerFields.value.clone().register(surfaces, {

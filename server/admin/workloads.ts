@@ -19,7 +19,7 @@ import {
 } from './clients.ts';
 import { command, type Command } from './command.ts';
 import { createProvedClient } from './create-credentials.ts';
-import { fields, readScope, surfaces, wholeNumber, words, yesOrNo } from './fields.ts';
+import { fields, readScope, surfaces, wholeNumber, words, yesOrNo, nameControl } from './fields.ts';
 import {
   actorName,
   type AdministrationPorts,
@@ -40,13 +40,7 @@ const nameField = clientName
   .describe('The application that uses the client')
   .register(surfaces, {
     option: { value: 'NAME' },
-    control: {
-      kind: 'text',
-      label: 'Name',
-      subject: 'The name',
-      help: 'People and administrators see it with the access that it has.',
-      attributes: { autocomplete: 'off', maxlength: '200' },
-    },
+    control: nameControl('People and administrators see it with the access that it has.'),
   });
 const scopesField = clientScopes
   .clone()
