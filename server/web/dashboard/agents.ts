@@ -13,7 +13,7 @@ import { formFor } from './forms.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
 import { agentBadge, healthCell, healthOfAll } from './health.ts';
 import { agentKeyDescriptions, keyCells, keyColumns } from './keys.ts';
-import { listQuery, renewedPart, sendListPage } from './lists.ts';
+import { activeOrRevoked, listQuery, renewedPart, sendListPage } from './lists.ts';
 import { livePath } from './live.ts';
 import { sendDashboardPage } from './page.ts';
 import { counted, questionRoutes, type Question } from './questions.ts';
@@ -30,11 +30,7 @@ export function agentRoutes(guard: DashboardGuard): void {
 const toRead = 'agent.read';
 const toManage = 'agent.manage';
 const shape = {
-  states: [
-    { value: '', text: 'All' },
-    { value: 'active', text: 'Active' },
-    { value: 'revoked', text: 'Revoked' },
-  ],
+  states: activeOrRevoked,
   columns: [
     { text: 'Name', sort: 'name' },
     { text: 'Status' },

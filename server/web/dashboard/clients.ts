@@ -18,7 +18,7 @@ import { sendExclusion } from './closed-server.ts';
 import { scopeList, scopeWords } from './forms.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
 import { selectedNames } from './known-tools.ts';
-import { listQuery, renewedPart, sendListPage } from './lists.ts';
+import { activeOrRevoked, listQuery, renewedPart, sendListPage } from './lists.ts';
 import { livePath } from './live.ts';
 import { sendDashboardPage } from './page.ts';
 import { counted, questionRoutes, type Question } from './questions.ts';
@@ -35,11 +35,7 @@ export function clientRoutes(guard: DashboardGuard): void {
 
 const toRead = 'client.read';
 const shape = {
-  states: [
-    { value: '', text: 'All' },
-    { value: 'active', text: 'Active' },
-    { value: 'revoked', text: 'Revoked' },
-  ],
+  states: activeOrRevoked,
   columns: [
     { text: 'Name', sort: 'name' },
     { text: 'Client ID' },

@@ -59,6 +59,13 @@ ${renewedPart(here, rows)}`;
 
 const rowsAPage = 50;
 
+/** The states of what can be revoked. */
+export const activeOrRevoked = [
+  { value: '', text: 'All' },
+  { value: 'active', text: 'Active' },
+  { value: 'revoked', text: 'Revoked' },
+] as const;
+
 /** The filters and sort orders of a list. */
 interface ListShape {
   /** Values of the operation's `status` with their labels; '' for all. */

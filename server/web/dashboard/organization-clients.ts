@@ -9,7 +9,7 @@ import { proofWords, toManage } from './clients.ts';
 import { formRoutes, type FormRoutes } from './form-routes.ts';
 import { formFor } from './forms.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
-import { listPage, listQuery } from './lists.ts';
+import { activeOrRevoked, listPage, listQuery } from './lists.ts';
 import { sendDashboardPage } from './page.ts';
 import { type Question, questionRoutes } from './questions.ts';
 
@@ -24,11 +24,7 @@ export function organizationClientRoutes(guard: DashboardGuard): void {
 const home = '/clients';
 const homeOf = (organization: string) => dashboardPath(organization) + home;
 const shape = {
-  states: [
-    { value: '', text: 'All' },
-    { value: 'active', text: 'Active' },
-    { value: 'revoked', text: 'Revoked' },
-  ],
+  states: activeOrRevoked,
   columns: [
     { text: 'Name', sort: 'name' },
     { text: 'Client ID' },
