@@ -134,28 +134,13 @@ function toOwned(row: OwnedRow): OwnedResource {
   };
 }
 
-/** How much of what a person has in an organization ends when they leave it. */
-export interface Endings {
-  /** Applications that act for them there. */
-  readonly applications: number;
-  /** Their accounts at upstreams that are connected there, and their keys. */
-  readonly connections: number;
-  /** Invitations that they made there and that no one accepted yet. */
-  readonly invitations: number;
-  /** Their browser sessions and personal tokens, where these end. */
-  readonly sessions: number;
-  readonly tokens: number;
-  /** Whether they belong to another organization, for which they keep their account's sessions and tokens. */
-  readonly staysElsewhere: boolean;
-}
-
 /** What ends when a member leaves an organization, apart from what they answer for. */
 export async function countEndings(
   db: Db,
   organizationId: string,
   userId: string,
   now: EpochSeconds,
-): Promise<Endings> {
+) {
   const other = await db
     .selectFrom('membership')
     .select('organization_id')

@@ -1,16 +1,21 @@
 import { z } from 'zod';
 
-/** Whether the arguments and results of calls to a server are stored, and how. An owner of its organization chooses. */
-export interface ContentSettings {
-  readonly arguments: boolean;
-  readonly results: boolean;
+/**
+ * Whether the arguments and results of calls to a server are stored, and how, as it is in the database. An owner of its organization
+ * chooses.
+ */
+export const contentSettingsSchema = z.object({
+  arguments: z.boolean(),
+  results: z.boolean(),
   /** The longest JSON text that is stored of either; the rest is cut off. */
-  readonly limitBytes: number;
+  limitBytes: z.int(),
   /** How many days they are kept. */
-  readonly days: number;
+  days: z.int(),
   /** Those stored before this time were deleted by an owner, in milliseconds since 1970. */
-  readonly deletedBeforeMs?: number | undefined;
-}
+  deletedBeforeMs: z.int().optional(),
+});
+
+export type ContentSettings = Readonly<z.infer<typeof contentSettingsSchema>>;
 
 export const contentBounds = {
   limitBytes: { least: 256, most: 65_536, default: 16_384 },
@@ -24,15 +29,6 @@ export const noContents: ContentSettings = {
   limitBytes: contentBounds.limitBytes.default,
   days: contentBounds.days.default,
 };
-
-/** The settings as they are in the database. */
-export const contentSettingsSchema = z.object({
-  arguments: z.boolean(),
-  results: z.boolean(),
-  limitBytes: z.int(),
-  days: z.int(),
-  deletedBeforeMs: z.int().optional(),
-});
 
 /** The parts of a call that are stored: what the caller sent, and what the server answered. */
 export const contentKinds = ['arguments', 'result'] as const;

@@ -5,28 +5,21 @@ import type { EpochSeconds } from './clock.ts';
 import { headerValueProblem } from './fixed-headers.ts';
 import type { UpstreamKind } from './upstream-kinds.ts';
 
-/** What an administrator chose about the keys of people at a target. */
-export interface PersonKeyRule {
-  /** Lower case. */
-  readonly header: string;
-  /** The header's value, with `{key}` once in it. */
-  readonly template: string;
-  /** What people call it: `Personal access token`. */
-  readonly label: string;
-  /** Where people get it. */
-  readonly helpUrl?: string | undefined;
-  /** A tool that only reads, with which a key is tried. */
-  readonly tool?: string | undefined;
-}
-
-/** As it is stored. */
+/** What an administrator chose about the keys of people at a target, as it is stored. */
 export const personKeyRuleSchema = z.object({
+  /** Lower case. */
   header: z.string(),
+  /** The header's value, with `{key}` once in it. */
   template: z.string(),
+  /** What people call it: `Personal access token`. */
   label: z.string(),
+  /** Where people get it. */
   helpUrl: z.string().optional(),
+  /** A tool that only reads, with which a key is tried. */
   tool: z.string().optional(),
 });
+
+export type PersonKeyRule = Readonly<z.infer<typeof personKeyRuleSchema>>;
 
 /** Where the person's key is put in the header's value. */
 const placeholder = '{key}';
