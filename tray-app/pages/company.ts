@@ -1,7 +1,7 @@
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { Outcome, SignInView } from '#model/contract';
 import { companyHost, isInProgress, listOf, type Company } from '#model/state';
-import { address, capitalized, moment, tokenLife } from './format.ts';
+import { address, capitalized, factList, moment, tokenLife } from './format.ts';
 import { outcomeNotice, problemNotice, stateBadge, waitingView } from './notices.ts';
 
 type CompanyAction = 'signInCompany' | 'signOutCompany' | 'cancelSignIn' | 'copySignInAddress';
@@ -81,13 +81,6 @@ function facts({ issuer, clientId, signedInAs, expiresAt, renewable }: Company):
           : html` · expires ${moment(expiresAt)}`
       }
     </summary>
-    <dl class="facts">
-      ${rows.map(([term, fact]) =>
-        fact
-          ? html`<dt>${term}</dt>
-              <dd>${fact}</dd>`
-          : nothing,
-      )}
-    </dl>
+    ${factList(rows)}
   </details>`;
 }

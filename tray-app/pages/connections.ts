@@ -12,7 +12,7 @@ import {
   type Company,
 } from '#model/state';
 import { companyCard } from './company.ts';
-import { address, capitalized, moment, tokenLife } from './format.ts';
+import { address, capitalized, factList, moment, tokenLife } from './format.ts';
 import { outcomeNotice, problemNotice, stateBadge, waitingView, type Mood } from './notices.ts';
 import { announce, ask, onOverview, show } from './page.ts';
 import { newSetUp, setUpForm } from './set-up.ts';
@@ -251,7 +251,7 @@ const asWords: Record<ConnectionView['as'], string> = {
   api_key: 'API key',
 };
 
-/** One line about a connection, which opens to its details, one row each. Empty ones are omitted. */
+/** One line about a connection, which opens to its details, one row each. */
 function connectionFacts(one: ConnectionView): TemplateResult {
   const { as, account, issuer, scopes, tokenExpiresAt, renewable, keySince, lastCall } = one;
   const { signedInAs, url } = one;
@@ -284,14 +284,7 @@ function connectionFacts(one: ConnectionView): TemplateResult {
         lastCall ? html` · last call ${moment(lastCall.at)}` : nothing
       }
     </summary>
-    <dl class="facts">
-      ${rows.map(([term, fact]) =>
-        fact
-          ? html`<dt>${term}</dt>
-              <dd>${fact}</dd>`
-          : nothing,
-      )}
-    </dl>
+    ${factList(rows)}
   </details>`;
 }
 

@@ -1,4 +1,4 @@
-import { html, type TemplateResult } from 'lit-html';
+import { html, nothing, type TemplateResult } from 'lit-html';
 
 /** A URL or the path of a file, which may wrap after each slash. */
 export function address(text: string): TemplateResult {
@@ -25,6 +25,18 @@ function relativeTime(at: number, now: number): string {
   const [unit, seconds] = units.find(([, length]) => Math.abs(apart) >= length) ?? ['second', 1];
   const words = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
   return words.format(Math.trunc(apart / seconds), unit);
+}
+
+/** A list of facts with their terms. Empty ones are omitted. */
+export function factList(rows: readonly (readonly [string, unknown])[]): TemplateResult {
+  return html`<dl class="facts">
+    ${rows.map(([term, fact]) =>
+      fact
+        ? html`<dt>${term}</dt>
+            <dd>${fact}</dd>`
+        : nothing,
+    )}
+  </dl>`;
 }
 
 /** When a token expires, and whether that needs the user. */
