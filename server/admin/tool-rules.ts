@@ -185,14 +185,12 @@ export async function noteEach(
   action: AuditAction,
   server: string,
   all: readonly Audited[],
-  { organization, actor }: Place,
-  { db, clock }: WithDbAndClock,
+  place: Place,
+  ports: WithDbAndClock,
 ): Promise<void> {
   if (all.length < 2) return;
-  const at = { organization: organization.name, server };
-  for (const one of all) {
-    await noteDone(action, toolsTarget(at, [one]), { organization, actor }, { db, clock });
-  }
+  const at = { organization: place.organization.name, server };
+  for (const one of all) await noteDone(action, toolsTarget(at, [one]), place, ports);
 }
 
 /** Adds an entry in addition to that of the operation. */
