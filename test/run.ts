@@ -45,6 +45,7 @@ const vitest = spawn(
       PATH: [dirname(process.execPath), process.env['PATH']].join(delimiter),
       TMPDIR: temporary,
       TEST_PROCESSOR_TIME: times,
+      ...(process.argv.includes('--full') && { TEST_FULL: '1' }),
     },
     stdio: ['ignore', 'inherit', 'inherit'],
   },
