@@ -1,25 +1,18 @@
 import { join } from 'node:path';
 import { listSigningKeys } from '#db/signing-keys';
 import type { Db } from '#db/transaction';
-import { type AccessTokens, accessTokens } from '#oauth/access-tokens';
+import { accessTokens } from '#oauth/access-tokens';
 import { KeyRing } from '#oauth/signing-keys';
-import { type MasterKey, readMasterKey } from '#secrets/master-key';
+import { readMasterKey } from '#secrets/master-key';
 import type { Closers } from './closers.ts';
 import type { ServeOptions } from './serve-options.ts';
-
-/** What seals secrets and signs access tokens. */
-export interface OpenKeys {
-  readonly masterKey: MasterKey;
-  readonly keys: KeyRing;
-  readonly tokens: AccessTokens;
-}
 
 /** Reads the master key, and with it the signing keys. Creates both where the database has no signing key yet. */
 export async function openKeys(
   { base, dataDir, clock, log, ...options }: ServeOptions,
   db: Db,
   closers: Closers,
-): Promise<OpenKeys> {
+) {
   const masterKeyFile = options.masterKeyFile ?? join(dataDir, 'master.key');
   const mayCreate = (await listSigningKeys(db)).length === 0;
   const masterKey = readMasterKey(masterKeyFile, { mayCreate });

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Tracing } from 'latchkey-mcp/tracing';
 import { noteNames } from '#db/collections';
 import { noteHeadersRefused } from '#db/servers';
-import { type ServerRecord, type Target } from '#model/endpoints';
+import type { Target } from '#model/endpoints';
 import type { Clock } from '#model/clock';
 import type { GatewayPorts } from '#gateway/gateway-parts';
 import { throughSteps, type UpstreamStep } from '#gateway/upstream';
@@ -21,7 +21,6 @@ import { pinnedDefinitions } from '#tools/pinning';
 import { authorizationStep, UpstreamAuthorizations } from '#upstreams/credentials/authorization';
 import { fixedHeaderStep, type FixedHeaderOptions } from '#upstreams/credentials/fixed-headers';
 import { PersonKeys, requiresKey } from '#upstreams/credentials/person-keys';
-import type { EndedTokens } from '#upstreams/credentials/tokens';
 import type { DemoLibrary } from '#upstreams/demo/demo-library';
 import { SkillFolders } from '#upstreams/skills/skills';
 import { Collections } from '#upstreams/collection/collection';
@@ -38,11 +37,9 @@ import {
   type Routes,
   toolInspection,
 } from './upstream-probes.ts';
-import type { AgentDirectory } from '#db/agent-directory';
 import { openUpstream, type UpstreamResources } from '#upstreams/open-upstream';
 import { UpstreamHealth } from '#upstreams/health';
 import { HttpPools } from '#upstreams/http';
-import { type Inspection, type KeyTrial } from '#upstreams/inspect';
 import { StdioCommands, type StdioCommandSettings } from '#upstreams/stdio';
 
 export interface UpstreamOptions {
@@ -80,36 +77,12 @@ export interface UpstreamDependencies {
   readonly remoteAgents?: RemoteAgents | undefined;
 }
 
-/** The upstreams of all servers, and the tunnels of agents. */
-export interface OpenUpstreams {
-  readonly directory: AgentDirectory;
-  readonly tunnels: AgentTunnels;
-  /** The state of the agents of all nodes. */
-  readonly presence: Pick<AgentTunnels, 'presenceOf'>;
-  /** What changes with agents of this node and of others. */
-  readonly agentChanges: readonly Pick<AgentTunnels, 'revision'>[];
-  readonly upstreamOf: GatewayPorts['upstreamOf'];
-  readonly pinned: GatewayPorts['pinned'];
-  readonly health: UpstreamHealth;
-  /** Asks an MCP server that no server leads to yet. */
-  readonly inspectUrl: (url: string) => Promise<Inspection>;
-  /** The tools that the upstream of a server offers, hidden ones too; as a person where it answers people only. */
-  readonly inspectTools: (server: ServerRecord, userId: string) => Promise<Inspection>;
-  /** Tries a key of a person, which is not stored yet, at the upstream of a server. Never rejects. */
-  readonly tryKey: (server: ServerRecord, userId: string, key: string) => Promise<KeyTrial>;
-  readonly left: GatewayPorts['left'];
-  /** Gives collections the gateway, which is opened later, to call their members through. */
-  readonly openCollections: Collections['open'];
-  /** Removes and returns the tokens of servers (not of people) that must be revoked. */
-  readonly endedTokens: () => Promise<readonly EndedTokens[]>;
-}
-
 /** Opens what the upstreams of all servers need. Appends functions that close it to `closers`. */
 export async function openUpstreams(
   options: UpstreamOptions,
   dependencies: UpstreamDependencies,
   closers: Closers,
-): Promise<OpenUpstreams> {
+) {
   const { stores, masterKey, tokens, guard, endpointUrl, remoteAgents } = dependencies;
   const { base, clock, log, tracing, isOwner = true } = options;
   const demo = demoLibrary(options);
@@ -167,22 +140,32 @@ export async function openUpstreams(
   return {
     directory: stores.agentDirectory,
     tunnels,
+    /** The state of the agents of all nodes. */
     presence,
+    /** What changes with agents of this node and of others. */
     agentChanges: shared ? [tunnels, shared] : [tunnels],
     health,
-    openCollections: (gateway) => collections.open(gateway),
-    inspectUrl: (url) =>
+    /** Gives collections the gateway, which is opened later, to call their members through. */
+    openCollections: (gateway: Parameters<Collections['open']>[0]) => collections.open(gateway),
+    /** Asks an MCP server that no server leads to yet. */
+    inspectUrl: (url: string) =>
       pools.once(url, (upstream) =>
         inspectOnce({ upstream, place: url, name: new URL(url).host }, clock),
       ),
+    /** The tools that the upstream of a server offers, hidden ones too; as a person where it answers people only. */
     inspectTools: toolInspection(routes, clock, { health, left, watch, failed, pinned }),
+    /** Tries a key of a person, which is not stored yet, at the upstream of a server. Never rejects. */
     tryKey: keyTrials(routes, clock, left),
+    /** Removes and returns the tokens of servers (not of people) that must be revoked. */
     endedTokens: () => authorizations.takeEnded(),
     pinned,
     upstreamOf: callUpstreams(routes),
     left,
   };
 }
+
+/** The upstreams of all servers, and the tunnels of agents. */
+export type OpenUpstreams = Awaited<ReturnType<typeof openUpstreams>>;
 
 /** The upstream of a target for the calls of a caller. */
 function callUpstreams(routes: Routes): GatewayPorts['upstreamOf'] {
