@@ -50,30 +50,6 @@ export interface FieldsOptions {
   readonly here?: Readonly<Record<string, ControlHere>>;
 }
 
-/** The form of an operation, derived from the controls that its fields declare. */
-export interface OperationForm {
-  /** The initial values of an empty form. */
-  readonly blank: Entered;
-  /** The values of a record that has the fields of the input. */
-  readonly filled: (record: object) => Entered;
-  readonly read: (sent: Form) => Entered;
-  /** The operation's input. Optional fields without a value are omitted. */
-  readonly inputOf: (entered: Entered) => Readonly<Record<string, unknown>>;
-  /** The errors to show for a refusal; see `refusedForm`. */
-  readonly errorsOf: (
-    refusal: unknown,
-    entered: Entered,
-    conflict?: string,
-    /** Labels of fields that have no control in this form. */
-    others?: Labels,
-  ) => FieldError[];
-  readonly fields: (
-    entered: Entered,
-    errors: readonly FieldError[],
-    options?: FieldsOptions,
-  ) => Html;
-}
-
 interface Control {
   /** Its path in the input, as `limits.callSeconds`; `undefined` for a choice that only the form has. */
   readonly field: string | undefined;
@@ -86,23 +62,23 @@ interface Control {
  * The form of an operation: a control for each field of its input that declares one, in the order of the input, but
  * those of `first` before the others.
  */
-export function formFor(
-  { input }: Pick<Operation, 'input'>,
-  first: readonly string[] = [],
-): OperationForm {
+export function formFor({ input }: Pick<Operation, 'input'>, first: readonly string[] = []) {
   const names = [...new Set([...first, ...Object.keys(input.shape)])];
   const controls = names.flatMap((field) => controlsOf(field, input.shape[field]));
   const byName = (valueOf: (one: Control) => EnteredValue): Entered =>
     Object.fromEntries(controls.map((one) => [one.name, valueOf(one)]));
   return {
+    /** The initial values of an empty form. */
     blank: byName(({ control }) => blankOf(control)),
-    filled(record) {
+    /** The values of a record that has the fields of the input. */
+    filled(record: object): Entered {
       return byName(({ field, control }) =>
         enteredValueOf(control, field && valueAt(record, field)),
       );
     },
-    read: (sent) => byName((one) => sentOf(one, sent)),
-    inputOf: (entered) =>
+    read: (sent: Form) => byName((one) => sentOf(one, sent)),
+    /** The operation's input. Optional fields without a value are omitted. */
+    inputOf: (entered: Entered) =>
       nested(
         controls.flatMap(({ field, name, isOptional, control }) => {
           const value = entered[name] ?? '';
@@ -111,12 +87,22 @@ export function formFor(
           return [[field, inputValue(control, value)] as const];
         }),
       ),
-    errorsOf(refusal, entered, conflict, others = {}) {
+    /** The errors to show for a refusal; see `refusedForm`. `others`: labels of fields that have no control in this form. */
+    errorsOf(
+      refusal: unknown,
+      entered: Entered,
+      conflict?: string,
+      others: Labels = {},
+    ): FieldError[] {
       const labels = { ...others, ...labelsOf(controls, entered) };
       const errors = refusedForm(refusal, labels, conflict);
       return [...new Map(errors.map((one) => [`${one.field} ${one.message}`, one])).values()];
     },
-    fields(entered, errors, { only, focus = true, here = {} } = {}) {
+    fields(
+      entered: Entered,
+      errors: readonly FieldError[],
+      { only, focus = true, here = {} }: FieldsOptions = {},
+    ): Html {
       const shown = controls
         .filter(({ name }) => only?.includes(name) ?? true)
         .map((one) => onPage(one, here[one.name]))
@@ -140,6 +126,9 @@ export function formFor(
     },
   };
 }
+
+/** The form of an operation, derived from the controls that its fields declare. */
+export type OperationForm = ReturnType<typeof formFor>;
 
 function valueAt(record: object, field: string): unknown {
   return field
