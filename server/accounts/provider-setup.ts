@@ -40,7 +40,6 @@ export function domainRecord({
   return { name: `_latchkey.${domain}`, value: `latchkey-domain=${verificationToken}` };
 }
 
-/** What identity providers of organizations need in addition to the database. */
 export function providerSetup({
   base,
   sealing,
@@ -126,6 +125,7 @@ export function providerSetup({
   };
 }
 
+/** What identity providers of organizations need in addition to the database. */
 export type ProviderSetup = ReturnType<typeof providerSetup>;
 
 /** The path at which a provider announces logouts; that of the installation without an id. */

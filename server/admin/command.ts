@@ -28,7 +28,7 @@ export interface CommandPorts extends Ports {
   /** Reads a new password, typed twice in a terminal or piped in once. */
   readonly readPassword: () => Promise<{ password: string; repeated: string }>;
   readonly hashing: Pick<PasswordHashing, 'hash'>;
-  /** Asks the MCP server at a URL of the operator once, for a few seconds. Returns why it was not reached, in a sentence. */
+  /** Asks the MCP server at a URL of the operator once, for a few seconds. Returns why it did not pass, in a sentence. */
   readonly tryUrl: (
     url: string,
     headers: Readonly<Record<string, string>>,

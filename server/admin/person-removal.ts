@@ -20,7 +20,8 @@ async function endingsIn(organization: string, userId: string, ports: Ports) {
     isOwner: owned.length > 0,
     phrases: [
       owned.length > 0 ? `${kept}: ${listed(owned)}` : [],
-      ends.scimTokens > 0 ? `tokens of the directory revoked: ${ends.scimTokens}` : [],
+      ends.invitations > 0 ? `invitations that they made stop working: ${ends.invitations}` : [],
+      ends.scimTokens > 0 ? `SCIM tokens that they created are revoked: ${ends.scimTokens}` : [],
     ].flat(),
   };
 }
@@ -41,7 +42,7 @@ export const leaveCommand: Command = command(personRemove, {
   async asks(given, ports) {
     const organization = organizationIn(given);
     const userId = personIn(given);
-    // Is refused.
+    // The operation refuses this in any case.
     if (await isLastOwner({ organization, userId }, ports)) return undefined;
     const ending = await endingsIn(organization, userId, ports);
     const { email } = ending.person;
@@ -74,12 +75,16 @@ export const removeCommand: Command = command(userRemove, {
       total.connections += ending.connections;
       phrases.push(...ending.phrases.map((phrase) => `in ${organization}, ${phrase}`));
       if (await isLastOwner({ organization, userId }, ports))
-        phrases.push(`${organization} has no owner then`);
+        phrases.push(`${organization} is left without an owner`);
     }
-    const memberships = names.length > 0 ? `, its membership of ${fewNames(names)}` : '';
+    const ends = [
+      ...(names.length > 0 ? [`its membership of ${fewNames(names)}`] : []),
+      'its sessions and personal tokens',
+      withdrawn(total),
+    ];
     return {
       stops: [
-        `removing ${email} deletes the account${memberships}, ${withdrawn(total)}`,
+        `removing ${email} deletes the account, and ends ${ends.join(', ')}`,
         ...phrases,
       ].join('; '),
       hint: `latchkey-server user remove ${shellWord(email)} --yes`,

@@ -35,7 +35,7 @@ import {
   type ServerView,
 } from './servers.ts';
 import { findUnlisted, unlistedHint } from './unlisted-names.ts';
-import type { GivenHeader } from './upstream-headers.ts';
+import { type GivenHeader, headerList } from './upstream-headers.ts';
 import { checkBaseUrl } from '#config/base-url';
 
 const chosenKinds = offeredKinds.filter(({ chosenBy }) => chosenBy === undefined);
@@ -134,12 +134,12 @@ export const serverCreateCommand: Command = {
       out('hint: for the whole URL, set the public URL of the server with --base-url');
     }
     const tried = { server: facts.name, url: input.text('http-url'), ...headers };
-    if (!input.flag('json')) await hintAtDeadUrl(tried, { ...ports, out });
+    if (!input.flag('json')) await hintAtFailedTest(tried, { ...ports, out });
   },
 };
 
-/** Prints a hint if the MCP server at the URL that was given does not answer. */
-async function hintAtDeadUrl(
+/** Prints a hint if the MCP server at the URL that was given does not answer as one. */
+async function hintAtFailedTest(
   {
     server,
     url,
@@ -156,7 +156,7 @@ async function hintAtDeadUrl(
   const reason = await tryUrl(url, Object.fromEntries(sent));
   if (reason === undefined) return;
   const uncapitalized = `${reason.charAt(0).toLowerCase()}${reason.slice(1)}`;
-  out(`hint: the MCP server was not reached: ${uncapitalized.replace(/\.$/, '')}`);
+  out(`hint: the MCP server did not pass a test: ${uncapitalized.replace(/\.$/, '')}`);
   out('      check the MCP server, or change its URL:');
   out(`      latchkey-server server update ${server} --http-url URL`);
 }
@@ -239,8 +239,11 @@ export const serverUpdateCommand: Command = {
       out('hint: the removed headers were for another origin; to set them again:');
       out(`      latchkey-server server set-header ${facts.name} ${names}`);
     }
+    // The values of headers that it keeps are encrypted, and without them the test could fail at a server that works.
+    const { items } = await administer(headerList, at, ports);
+    const isComplete = items.length === (headers.headers?.length ?? 0);
     const tried = { server: facts.name, url: input.text('http-url'), ...headers };
-    if (!input.flag('json')) await hintAtDeadUrl(tried, { ...ports, out });
+    if (!input.flag('json') && isComplete) await hintAtFailedTest(tried, { ...ports, out });
   },
 };
 

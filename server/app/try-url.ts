@@ -10,9 +10,9 @@ import { inspect } from '#upstreams/inspect';
 const goodbyeMs = 1000;
 
 /**
- * Makes a handshake with the MCP server at a URL that the operator chose, as the connection test of the dashboard does. Never rejects.
+ * Makes a handshake with the MCP server at a valid URL that the operator chose, as the connection test of the dashboard does. Never rejects.
  *
- * @returns why it was not reached, in a sentence; `undefined` if it answers, even if it requires a sign-in
+ * @returns why it did not pass, in a sentence; `undefined` if it answers, even if it requires a sign-in
  */
 export async function tryUrl(
   url: string,
@@ -21,7 +21,7 @@ export async function tryUrl(
 ): Promise<string | undefined> {
   const resolve = (host: string) => lookup(host, { all: true });
   const guard = { allowedHosts: [], resolve, tellsUnknownNames: true };
-  const pools = new HttpPools({ guard, clock });
+  const pools = new HttpPools({ guard, clock, connectMs: limitMs });
   const links = new PlainLinks(clock);
   const http = pools.upstream(url, false);
   const upstream = {

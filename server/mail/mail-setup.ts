@@ -50,7 +50,6 @@ interface MailSetupParts {
   readonly base: string | undefined;
 }
 
-/** What the operations on mail need in addition to the database. */
 export function mailSetup({ sealing, guard, clock, base = '' }: MailSetupParts) {
   return {
     /** What is wrong with the host of a mail server, as a predicate; `undefined` if it may be used. */
@@ -117,6 +116,7 @@ export function mailSetup({ sealing, guard, clock, base = '' }: MailSetupParts) 
   };
 }
 
+/** What the operations on mail need in addition to the database. */
 export type MailSetup = ReturnType<typeof mailSetup>;
 
 /** The name that this server greets mail servers with: its host, or the domain of the sender. RFC 5321 §4.1.1.1 */

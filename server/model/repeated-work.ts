@@ -31,7 +31,7 @@ export abstract class RepeatedWork {
     return this.#running;
   }
 
-  /** Resolves when the work in progress has ended. */
+  /** Stops the timer. Resolves when the work in progress has ended. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#timer);

@@ -32,11 +32,22 @@ export class HttpPools {
   /** Its allowed hosts apply to URLs that the operator did not enter. */
   readonly #guard: OutboundGuard;
   readonly #clock: Clock;
+  readonly #connectMs: number | undefined;
   readonly #timer: NodeJS.Timeout;
 
-  constructor({ guard, clock }: { guard: OutboundGuard; clock: Clock }) {
+  /** `connectMs`: after this time, a connection that has not opened fails; ten seconds by default. */
+  constructor({
+    guard,
+    clock,
+    connectMs,
+  }: {
+    guard: OutboundGuard;
+    clock: Clock;
+    connectMs?: number;
+  }) {
     this.#guard = guard;
     this.#clock = clock;
+    this.#connectMs = connectMs;
     this.#timer = setInterval(() => this.closeIdle(), closeIntervalMs).unref();
   }
 
@@ -86,13 +97,13 @@ export class HttpPools {
     }
     // The operator entered the other URLs, and thereby allowed their hosts.
     const allowedHosts = publicOnly ? this.#guard.allowedHosts : [hostAndPort(new URL(url))];
-    const http = httpUpstream(url, { ...this.#guard, allowedHosts });
+    const http = httpUpstream(url, { ...this.#guard, allowedHosts }, this.#connectMs);
     this.#pools.set(name, { http, usedAt });
     return http;
   }
 }
 
-const connectTimeoutMs = 10_000;
+const mostConnectMs = 10_000;
 const answerTimeoutMs = 600_000;
 // Several times what one credential may have open, so that no caller can take all connections.
 const maxConnections = 4096;
@@ -110,12 +121,16 @@ export interface HttpUpstream extends Upstream {
  * Returns the MCP server at `url`. Redirects are not followed and cookies are not stored, so that no answer leads to
  * another URL than the configured one. Only addresses that the guard allows are dialled, whatever the name resolves to.
  */
-export function httpUpstream(url: string, guard: OutboundGuard): HttpUpstream {
+export function httpUpstream(
+  url: string,
+  guard: OutboundGuard,
+  connectMs = mostConnectMs,
+): HttpUpstream {
   const asked = new URL(url);
   const { origin, hostname, pathname, search } = asked;
   const pool = new Pool(origin, {
     connections: maxConnections,
-    connect: boundedConnector({ lookup: checkedLookup(asked, guard) }),
+    connect: boundedConnector({ timeout: connectMs, lookup: checkedLookup(asked, guard) }),
     headersTimeout: answerTimeoutMs,
     bodyTimeout: 0,
   });
@@ -137,8 +152,14 @@ export function httpUpstream(url: string, guard: OutboundGuard): HttpUpstream {
 }
 
 /** Connects as undici does, at most `maxOpening` connections at a time. The others wait in order, until the time limit for connecting. */
-function boundedConnector({ lookup }: { lookup: LookupFunction }): buildConnector.connector {
-  const connect = buildConnector({ timeout: connectTimeoutMs, lookup });
+function boundedConnector({
+  timeout,
+  lookup,
+}: {
+  timeout: number;
+  lookup: LookupFunction;
+}): buildConnector.connector {
+  const connect = buildConnector({ timeout, lookup });
   const waiting = new Set<() => void>();
   let opening = 0;
   return (options, found) => {
@@ -160,7 +181,7 @@ function boundedConnector({ lookup }: { lookup: LookupFunction }): buildConnecto
     const late = setTimeout(() => {
       waiting.delete(turn);
       found(new errors.ConnectTimeoutError('too many connections are being opened'), null);
-    }, connectTimeoutMs).unref();
+    }, timeout).unref();
     waiting.add(turn);
   };
 }

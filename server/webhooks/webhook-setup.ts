@@ -20,7 +20,6 @@ import {
 /** Limits of a request to a receiver: ten seconds, and its response is ignored except for the status. */
 export const receiverLimits = { timeoutMs: 10_000, maxBytes: 16 * 1024, discardsBody: true };
 
-/** What the operations on webhooks need in addition to the database. */
 export function webhookSetup({
   sealing,
   guard,
@@ -69,6 +68,7 @@ export function webhookSetup({
   };
 }
 
+/** What the operations on webhooks need in addition to the database. */
 export type WebhookSetup = ReturnType<typeof webhookSetup>;
 
 /** The syntax for selecting actions: `key.create`, or `key.` for all actions that start with it. */

@@ -195,7 +195,9 @@ test('server create: a URL that nothing answers is named in a hint, and the serv
   const listed = await run('server', 'list', 'acme', ...place);
 
   expect(code).toBe(0);
-  expect(stdout).toContain(`hint: the MCP server was not reached: connection refused at ${host}\n`);
+  expect(stdout).toContain(
+    `hint: the MCP server did not pass a test: connection refused at ${host}\n`,
+  );
   expect(listed.stdout).toContain('acme/sales');
 });
 

@@ -121,7 +121,7 @@ test('user remove: without --yes, says what would stop working in each organizat
 
   await expect(admin.run(...remove)).rejects.toMatchObject({
     name: 'CommandError',
-    message: `nothing was changed: removing eli@example.com deletes the account, its membership of acme and other, what they allowed to applications (0) and their accounts at MCP servers (0); in acme, suspended until someone takes them over: the key nightly (${keyId}); other has no owner then`,
+    message: `nothing was changed: removing eli@example.com deletes the account, and ends its membership of acme and other, its sessions and personal tokens, what they allowed to applications (0) and their accounts at MCP servers (0); in acme, suspended until someone takes them over: the key nightly (${keyId}); other is left without an owner`,
     hint: 'latchkey-server user remove eli@example.com --yes',
   });
   expect(await admin.json('user', 'list')).toHaveLength(2);

@@ -76,7 +76,7 @@ describe('a URL that nothing answers', () => {
   const url = 'http://127.0.0.1:9/mcp';
   const reason = 'Connection refused at 127.0.0.1:9.';
   const hint = [
-    'hint: the MCP server was not reached: connection refused at 127.0.0.1:9',
+    'hint: the MCP server did not pass a test: connection refused at 127.0.0.1:9',
     '      check the MCP server, or change its URL:',
     '      latchkey-server server update acme/dead --http-url URL',
   ];
@@ -100,22 +100,27 @@ describe('a URL that nothing answers', () => {
     const header = ['--http-header-file', `X-Api-Key=${file}`];
 
     const made = await admin.run('server', 'create', 'acme/dead', '--http-url', url, ...header);
-    const changed = await admin.run('server', 'update', 'acme/dead', '--http-url', url);
+    const changed = await admin.run('server', 'update', 'acme/dead', '--http-url', url, ...header);
 
     expect(made.slice(-3)).toEqual(hint);
     expect(changed.slice(-3)).toEqual(hint);
     expect(tried).toEqual([
       [url, { 'x-api-key': 'secret' }],
-      [url, {}],
+      [url, { 'x-api-key': 'secret' }],
     ]);
     expect(await admin.json('server', 'list', 'acme')).toHaveLength(1);
   });
 
-  test('is not tried with --json, nor where no URL was given', async () => {
+  test('is not tried with --json, without headers that the server keeps, nor where no URL was given', async () => {
     const { admin, tried } = await deadUrls();
     await using _admin = admin;
+    await using folder = await temporaryFolder();
+    const file = join(folder.path, 'key');
+    await writeFile(file, 'secret');
+    const header = ['--http-header-file', `X-Api-Key=${file}`];
 
-    await admin.json('server', 'create', 'acme/dead', '--http-url', url);
+    await admin.json('server', 'create', 'acme/dead', '--http-url', url, ...header);
+    await admin.run('server', 'update', 'acme/dead', '--http-url', url);
     await admin.run('server', 'create', 'acme/library', '--demo');
     await admin.run('server', 'update', 'acme/dead', '--title', 'Dead');
 
