@@ -324,7 +324,6 @@ function lossOf({ code, reason }: TunnelEnd): TunnelError {
   return new TunnelError('unreachable', `the tunnel ended: ${why}`);
 }
 
-/** The agent's key, and whether it has changed. */
 export function keyInUse(readKeySecret: () => Promise<string>) {
   let usedSecret: string | undefined;
   return {
@@ -338,6 +337,7 @@ export function keyInUse(readKeySecret: () => Promise<string>) {
   };
 }
 
+/** The agent's key, and whether it has changed. */
 export type KeyInUse = ReturnType<typeof keyInUse>;
 
 export type FollowKeyPorts = {

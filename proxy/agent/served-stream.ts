@@ -59,7 +59,6 @@ export type ServedStreamPorts = {
 /** Created once, because capturing its stack on every call would take as long as everything else at the end of a call. */
 const streamEnded = new DOMException('the stream has ended', 'AbortError');
 
-/** A request of the server, and our answer. */
 export function servedStream(opening: Opening, ports: ServedStreamPorts) {
   const { id, send, responder, maxBodyBytes, onEnd } = ports;
   const window = sendWindow();
@@ -146,13 +145,13 @@ export function servedStream(opening: Opening, ports: ServedStreamPorts) {
   };
 }
 
+/** A request of the server, and our answer. */
 export type ServedStream = ReturnType<typeof servedStream>;
 
 async function stopReading(body: TunnelAnswer['body']): Promise<void> {
   if (!(body instanceof Uint8Array)) await body[Symbol.asyncIterator]().return?.();
 }
 
-/** How many bytes the server still accepts on a stream. */
 function sendWindow() {
   let left = windowBytes;
   let isEnded = false;
@@ -183,4 +182,5 @@ function sendWindow() {
   };
 }
 
+/** How many bytes the server still accepts on a stream. */
 export type SendWindow = ReturnType<typeof sendWindow>;

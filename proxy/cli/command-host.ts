@@ -23,10 +23,10 @@ export interface CommandHost extends ConnectionsHost {
   /** Writes one line to standard output, with nothing in it that acts on a terminal. */
   print(line: string): void;
 
-  /** The same for a text that may suggest commands, which begin as this person types them. */
+  /** As `print`, for text with commands: `latchkey` becomes what this person types, such as `npx -y …`. */
   advise(line: string): void;
 
-  /** The same to standard error. */
+  /** As `advise`, to standard error. */
   warn(line: string): void;
 
   /** What the person types, line by line, until `over`: later lines answer another question. */

@@ -129,8 +129,8 @@ function stateOf(
     const found = running.find((proxy) => proxy.state === bad);
     if (found) return { state: bad, ...(found.reason !== undefined && { reason: found.reason }) };
   }
-  // If a server requires no credential, its proxies are ready without a sign-in. After a sign-in has ended, they say so only at their next
-  // request.
+  // If a server requires no credential, its proxies are ready without a sign-in. After a sign-in has ended, a running proxy notices only at
+  // its next request.
   const needsNothing = as === 'person' && !wasSignedIn;
   if (state === 'ready' || (needsNothing && running.some((proxy) => proxy.state === 'ready')))
     return { state: 'ready' };

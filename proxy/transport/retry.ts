@@ -238,7 +238,6 @@ export function retryAfterSeconds(
   return Number.isNaN(at) ? undefined : Math.max(0, Math.ceil(at / 1000) - now);
 }
 
-/** An event that recurs, and its waiters. */
 export function recurringEvent() {
   const waiting = new Set<() => void>();
   return {
@@ -260,4 +259,5 @@ export function recurringEvent() {
   };
 }
 
+/** An event that recurs, and its waiters. */
 export type RecurringEvent = ReturnType<typeof recurringEvent>;
