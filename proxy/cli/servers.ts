@@ -9,6 +9,7 @@ import type {
 import type { Connections } from '#connections/connections';
 import { serverListView, type ProblemOf } from '#connections/server-list-views';
 import { withdrawnWords } from '#connections/withdrawn-servers';
+import { plainWord } from '#shell-word';
 import { UpstreamError } from '#transport/upstream';
 import type { Command } from './command.ts';
 import { connectionsOf } from './command-host.ts';
@@ -147,7 +148,7 @@ function remedyOf({ connection = '', requires, url }: ListedServer): readonly st
   if (requires === undefined) return [];
   return [
     requires === 'key'
-      ? `latchkey add ${connection} ${url} --replace`
+      ? `latchkey add ${plainWord(connection)} ${plainWord(url)} --replace`
       : `latchkey login ${connection}`,
   ];
 }

@@ -64,6 +64,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   'proxy/cli': {
     imports: [
       'clock',
+      'shell-word',
       'transport',
       'keychain',
       'config',

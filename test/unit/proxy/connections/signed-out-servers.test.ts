@@ -99,6 +99,19 @@ test('servers: a connection with a sign-in of its own does not depend on the sha
   expect(await shown()).not.toHaveProperty('requires');
 });
 
+test('servers: a URL of a server is one word of the command that replaces a key', async () => {
+  const url = `${at.url}?a=1&b='$(id)'`;
+  at.answer = { status: 200, body: { servers: [{ resource: url, name: 'sales', granted: true }] } };
+  const input = { name: 'sales', url, as: 'api_key' as const, apiKeySecret: 'mcp_key' };
+  await at.connections.add(await at.connections.describe(input), { replace: true, check: false });
+  const connection = await at.connections.own('sales');
+  await (await at.host.store(at.options)).remove(apiKeyAccount(connection ?? { url }));
+
+  expect((await printed()).join('\n')).toContain(
+    String.raw`latchkey add sales '${at.url}?a=1&b='\''$(id)'\''' --replace`,
+  );
+});
+
 test('servers: a key that the keychain does not have is required', async () => {
   const input = { name: 'sales', url: at.url, as: 'api_key' as const, apiKeySecret: 'mcp_key' };
   await at.connections.add(await at.connections.describe(input), { replace: true, check: false });
