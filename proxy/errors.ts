@@ -89,7 +89,6 @@ function wordsOf(error: ExpectedError, connection: Connection | undefined, login
   }
 }
 
-const checkPermissions = 'check the permissions of the file';
 const checkNetwork = 'check the network and that the server is running';
 const suspendedHint =
   'ask an administrator of the organization to turn it on again; you need not sign in again then';
@@ -278,10 +277,23 @@ function credentialHint(who: string, connection: Connection | undefined): string
  */
 export function fileWords(error: unknown): { message: string; hint: string } | undefined {
   if (!(error instanceof Error && 'syscall' in error)) return undefined;
+  // `path` is the name of a program that did not start.
+  if (String(error.syscall).startsWith('spawn')) return undefined;
   const code = platformCode(error);
-  if (!('path' in error) && !/^(ENOSPC|EDQUOT|EFBIG)$/.test(code)) return undefined;
-  const isFull = /^(ENOSPC|EDQUOT)$/.test(code);
-  return { message: error.message, hint: isFull ? 'free some disk space' : checkPermissions };
+  const hint = spaceHints.get(code) ?? ('path' in error ? pathHint(code) : undefined);
+  return hint === undefined ? undefined : { message: error.message, hint };
+}
+
+/** Remedies for writes that do not fit. Their errors may have no path. */
+const spaceHints = new Map([
+  ['ENOSPC', 'free some disk space'],
+  ['EDQUOT', 'free some disk space'],
+  ['EFBIG', 'the file would be too large; check the limits of the disk and of your account'],
+]);
+
+function pathHint(code: string): string {
+  const isDenied = /^(EACCES|EPERM|EROFS)$/.test(code);
+  return isDenied ? 'check the permissions of the file' : 'check the path';
 }
 
 /** Whether the error is about a folder of secrets that cannot be used, and not about a keychain. */

@@ -238,7 +238,7 @@ test('file that cannot be written: the command says so, without a stack trace', 
   const { code, stderr } = await runIn(home, add, store);
 
   expect(code).toBe(1);
-  expect(stderr).toMatch(/^latchkey: E[A-Z]+: .*latchkey\/loose.*\nhint: check the permissions/);
+  expect(stderr).toMatch(/^latchkey: E[A-Z]+: .*latchkey\/loose.*\nhint: check the path/);
 });
 
 /** Runs a command whose standard output is `stdout`, and returns its exit code and what it wrote to standard error. */

@@ -79,7 +79,19 @@ const system = (code: string, more: object) =>
   Object.assign(new Error(`${code}: refused`), { code, ...more });
 
 test.each([
-  [system('EROFS', { syscall: 'open', path: '/f' }), 'check the permissions of the file'],
+  ...['EACCES', 'EPERM', 'EROFS'].map((code): [Error, string] => [
+    system(code, { syscall: 'open', path: '/f' }),
+    'check the permissions of the file',
+  ]),
+  ...['ENOENT', 'ENOTDIR', 'EISDIR'].map((code): [Error, string] => [
+    system(code, { syscall: 'open', path: '/f' }),
+    'check the path',
+  ]),
+  [
+    system('EFBIG', { syscall: 'write' }),
+    'the file would be too large; check the limits of the disk and of your account',
+  ],
+  [system('ENOENT', { syscall: 'spawn npx', path: 'npx' }), undefined],
   [system('ENOSPC', { syscall: 'open', path: '/f' }), 'free some disk space'],
   [system('ENOSPC', { syscall: 'write' }), 'free some disk space'],
   [system('ECONNRESET', { syscall: 'read' }), undefined],
