@@ -372,7 +372,7 @@ export function explain(
 ): { failure: Failure; fatal: boolean } {
   const login = asTyped(loginCommand(connection), program);
   const { message, hint, data } = words(error, connection, login);
-  const text = asTyped(redact(hint ? `${message}; ${hint}` : message), program);
+  const text = redact(asTyped(hint ? `${message}; ${hint}` : message, program));
   const code = error instanceof JsonError ? -32600 : -32603;
   const failure = { code, message: text, ...(data && { data }) };
   const hasNoStore =

@@ -69,9 +69,13 @@ function npxCommand(text: string | undefined, folder: string, platform: NodeJS.P
   return /^[\w.^~*-]+$/.test(found) ? `npx --no ${given}` : 'latchkey';
 }
 
+/** The URL of the package, which messages and logs repeat; `undefined` if it contains a user or a password. */
 function urlIn(text: string | undefined): string | undefined {
   const { latchkey: source } = manifestOf(text);
-  return /^https?:\/\/[!#-~]+$/.test(source) ? source : undefined;
+  // In quotes, a shell would act on the characters that are left out.
+  if (!/^https?:\/\/[#%-[\]-_a-~]+$/.test(source)) return undefined;
+  const { username, password } = URL.parse(source) ?? {};
+  return username === '' && password === '' ? source : undefined;
 }
 
 /** What a package.json of npx says: where our package is from, and the name that npx was given for it. */

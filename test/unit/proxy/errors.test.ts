@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { LoopbackError, OAuthError } from '#proxy/auth/errors';
+import { LoopbackError, OAuthError, TokenError } from '#proxy/auth/errors';
 import { listConnection } from '#proxy/auth/server-list';
 import { setupCommand } from '#proxy/cli/setup';
 import type { Connection } from '#proxy/config/connection';
 import { inKeychain, type Secret } from '#proxy/config/secret';
-import { fileWords, words } from '#proxy/errors';
+import { explain, fileWords, words } from '#proxy/errors';
 import { UpstreamError } from '#proxy/transport/upstream';
 
 test.each([
@@ -98,4 +98,19 @@ test.each([
   [new TypeError('undefined is not a function'), undefined],
 ])('errors: %s of a file has words, and a bug has none', (error, hint) => {
   expect(fileWords(error)).toEqual(hint && { message: error.message, hint });
+});
+
+const sales: Connection = {
+  name: 'sales',
+  url: 'https://latchkey.example.com/mcp/acme/sales',
+  source: '/home/dana/.config/latchkey/connections.json',
+  credentials: { kind: 'authorization_code' },
+};
+
+test('errors: a secret in how a person starts the program does not reach an assistant', () => {
+  const program = 'npx -y "https://dana:a-token@latchkey.example.com/latchkey.tgz"';
+
+  const { failure } = explain(new TokenError('signed_out', 'it ended'), sales, program);
+
+  expect(failure.message).not.toContain('a-token');
 });

@@ -29,6 +29,10 @@ test.each([
     'a URL with an escape sequence',
     JSON.stringify({ dependencies: { latchkey: `${url}\u001b[2J` } }),
   ],
+  [
+    'a URL with a password',
+    JSON.stringify({ dependencies: { latchkey: 'https://dana:a-token@cloud.example.com/l.tgz' } }),
+  ],
   ['another package', JSON.stringify({ dependencies: { other: url } })],
   ['no JSON', '{'],
   ['no file', undefined],
@@ -66,6 +70,21 @@ test.each([
   ['the same by an older npx', { dependencies: { latchkey: '^0.1.0' } }, 'npx --no latchkey'],
   ['a file with an unusual name', { dependencies: { latchkey: 'file:../$(id).tgz' } }, 'latchkey'],
   ['a URL that is more than one word', { dependencies: { latchkey: `${url}" ; x "` } }, 'latchkey'],
+  ...['!', '$', '`', '\\', '"', ' '].map((character): [string, object, string] => [
+    `a URL with ${character}, on which a shell acts`,
+    { dependencies: { latchkey: `${url}${character}x` } },
+    'latchkey',
+  ]),
+  [
+    'a URL with a password',
+    { dependencies: { latchkey: 'https://dana:a-token@cloud.example.com/latchkey.tgz' } },
+    'latchkey',
+  ],
+  [
+    'a URL with a token as the user',
+    { dependencies: { latchkey: 'https://a-token@cloud.example.com/latchkey.tgz' } },
+    'latchkey',
+  ],
   ['no package', {}, 'latchkey'],
   ['no manifest', undefined, 'latchkey'],
 ])('typed program: npx runs %s', (_, manifest, program) => {
