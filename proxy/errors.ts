@@ -362,6 +362,12 @@ export function loginCommand(connection: Connection | undefined): string {
   return `latchkey login ${connection?.name ?? 'NAME'}${file}`;
 }
 
+function typedData({ remedy: command, ...data }: NonNullable<Words['data']>, program: string) {
+  return typeof command === 'string'
+    ? { ...data, remedy: redact(asTyped(command, program)) }
+    : data;
+}
+
 /**
  * The JSON-RPC error of a request. `fatal`: without a keychain, every request would fail. Commands in it begin with `program`.
  */
@@ -370,11 +376,10 @@ export function explain(
   connection: Connection,
   program: string,
 ): { failure: Failure; fatal: boolean } {
-  const login = asTyped(loginCommand(connection), program);
-  const { message, hint, data } = words(error, connection, login);
+  const { message, hint, data } = words(error, connection);
   const text = redact(asTyped(hint ? `${message}; ${hint}` : message, program));
   const code = error instanceof JsonError ? -32600 : -32603;
-  const failure = { code, message: text, ...(data && { data }) };
+  const failure = { code, message: text, ...(data && { data: typedData(data, program) }) };
   const hasNoStore =
     error instanceof SecretStoreError &&
     ['unavailable', 'key_file', 'other_key'].includes(error.code);

@@ -95,9 +95,9 @@ export function chooseLaterLine(
   return `next: latchkey install ASSISTANT ${first}${each}`;
 }
 
-/** How to type other commands where npx runs this program; `undefined` if it is installed. */
+/** How to type other commands where npx runs this program, for `warn`; `undefined` if it is installed. */
 export function otherCommandsLine({ program }: Pick<CommandHost, 'program'>): string | undefined {
-  return program === 'latchkey' ? undefined : `other commands: ${program} status`;
+  return program === 'latchkey' ? undefined : 'other commands: latchkey status';
 }
 
 /** What a person sees last: how to run other commands, here and in a new terminal. */

@@ -42,17 +42,26 @@ export function typedProgram(
 }
 
 /**
+ * Where a text names a command. Anything else after the name, such as in the name `latchkey wiki` of a connection, is data. What
+ * follows `npx --no` is typed already.
+ */
+const suggested =
+  /(?<!^latchkey: )(?<!npx --no (?:-- )?)(?<![\w/.@-])latchkey(?= (?:--|(?:setup|connect|add|remove|rename|rotate|import|install|uninstall|login|logout|servers|devices|status|tools|doctor|agent|completion|help)(?![\w.-])))/g;
+
+/**
  * A text for people whose commands begin with `program`. The name at the beginning of an error message, and of what it says about a
- * command, stays.
+ * command, stays. A text that is typed already stays as it is.
  */
 export function asTyped(text: string, program: string): string {
   if (program === 'latchkey') return text;
-  return text.replaceAll(
-    /(?<!^latchkey: )(?<![\w/.@-])latchkey(?= (?:[a-z]|--))/g,
-    (_, at: number) =>
+  // The path of a package may contain what looks like a command.
+  const parts = text.split(program).map((part) =>
+    part.replaceAll(suggested, (_, at: number) =>
       // npx reads what follows, up to the first word.
-      text.startsWith('latchkey --', at) ? program.replace(/^npx --no /, 'npx --no -- ') : program,
+      part.startsWith('latchkey --', at) ? program.replace(/^npx --no /, 'npx --no -- ') : program,
+    ),
   );
+  return parts.join(program);
 }
 
 function npxFolderOf(launcher: Launcher): string | undefined {

@@ -107,10 +107,22 @@ const sales: Connection = {
   credentials: { kind: 'authorization_code' },
 };
 
+test.each(['npx --no latchkey', 'npx -y "https://latchkey.example.com/download/latchkey.tgz?v=1"'])(
+  'errors: an assistant is told the sign-in as a person types it who starts %s',
+  (program) => {
+    const { failure } = explain(new TokenError('signed_out', 'it ended'), sales, program);
+
+    expect(failure).toMatchObject({
+      message: `sign-in needed: it ended; ${program} login sales`,
+      data: { remedy: `${program} login sales` },
+    });
+  },
+);
+
 test('errors: a secret in how a person starts the program does not reach an assistant', () => {
   const program = 'npx -y "https://dana:a-token@latchkey.example.com/latchkey.tgz"';
 
   const { failure } = explain(new TokenError('signed_out', 'it ended'), sales, program);
 
-  expect(failure.message).not.toContain('a-token');
+  expect(JSON.stringify(failure)).not.toContain('a-token');
 });

@@ -7,6 +7,7 @@ import {
   lastLines,
   otherCommandsLine,
 } from '#proxy/cli/choose-assistants';
+import { asTyped } from '#proxy/config/typed-program';
 import { refusedUrl } from '#proxy/connections/new-connection';
 
 const offered = [
@@ -88,7 +89,10 @@ test.each([
   ['npx -y "https://latchkey.example.com/download/latchkey-0.1.0.tgz?v=1"'],
   ['npx --no latchkey'],
 ])('setup: where a person types %s, other commands begin like this as well', (program) => {
-  expect(otherCommandsLine({ program })).toBe(`other commands: ${program} status`);
+  const line = otherCommandsLine({ program }) ?? '';
+
+  expect(line).toBe('other commands: latchkey status');
+  expect(asTyped(line, program)).toBe(`other commands: ${program} status`);
   expect(otherCommandsLine({ program: 'latchkey' })).toBeUndefined();
 });
 

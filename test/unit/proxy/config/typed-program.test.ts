@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { allCommands } from '#proxy/cli/commands';
 import { asTyped, npxHint, typedProgram } from '#proxy/config/typed-program';
 
 const url = 'https://cloud.example.com/download/latchkey-0.1.0.tgz?v=0123456789abcdef';
@@ -132,7 +133,32 @@ test.each([
   ['next: systemctl stop latchkey-agent', 'next: systemctl stop latchkey-agent'],
   ['next: /opt/latchkey agent', 'next: /opt/latchkey agent'],
   ['remove ~/.config/latchkey and start again', 'remove ~/.config/latchkey and start again'],
+  ['hint: latchkey login latchkey x', 'hint: npx --no latchkey login latchkey x'],
+  ['latchkey login-page x is offline', 'latchkey login-page x is offline'],
 ])('a text for people: %j', (text, typed) => {
   expect(asTyped(text, 'npx --no latchkey')).toBe(typed);
   expect(asTyped(text, 'latchkey')).toBe(text);
+});
+
+test.each([
+  'npx --no latchkey',
+  'npx --no latchkey@0.1.0',
+  `npx -y "${url}"`,
+  'npx -y "/home/dana/my latchkey setup files/latchkey-0.1.0.tgz"',
+  'latchkey',
+])('a text for people who type %s stays as it is once it is typed', (program) => {
+  const text = 'run latchkey remove a, then latchkey setup URL, or latchkey --help';
+  const typed = asTyped(text, program);
+
+  expect(typed).toContain(`run ${program} remove a, then ${program} setup URL`);
+  expect(asTyped(typed, program)).toBe(typed);
+});
+
+test('a text for people: every command is typed', async () => {
+  const names = (await allCommands()).flatMap(({ name, hidden }) => (hidden ? [] : [name]));
+
+  for (const name of [...names, 'help'])
+    expect(asTyped(`run latchkey ${name}`, 'npx --no latchkey')).toBe(
+      `run npx --no latchkey ${name}`,
+    );
 });
