@@ -2,8 +2,9 @@ import { sql } from 'kysely';
 
 import { recordedMethods } from '#model/calls';
 import type { EpochSeconds } from '#model/clock';
+import { emailKey } from '#model/email';
 import type { Role } from '#model/roles';
-import { isAuthorEntitled } from './invitations.ts';
+import { isAuthorEntitled, membersAmong } from './invitations.ts';
 import { readRole } from './people.ts';
 import type { Db } from './transaction.ts';
 
@@ -168,49 +169,56 @@ export async function listOldKeys(
   return rows;
 }
 
+/** An invitation that expired. */
+interface ExpiredInvitation {
+  readonly id: string;
+  /** Null if it was for no address. */
+  readonly email: string | null;
+  readonly note: string;
+  readonly role: Role;
+  readonly expiresAt: EpochSeconds;
+}
+
+/** How many expired invitations are read at once. */
+const invitationsAtOnce = 100;
+
 /**
- * Invitations that expired after `since`, unless a member has the address that it was for. Only those that the page of invitations lists:
- * none whose author could no longer create it.
+ * Invitations that expired after `since`, unless a member has the address that it was for, or another invitation for it is still valid. Only
+ * those that the page of invitations lists: none whose author could no longer create it.
  */
 export async function listExpiredInvitations(
   db: Db,
   { organizationId, limit, since, now }: AttentionSpan & { readonly since: EpochSeconds },
-): Promise<
-  {
-    readonly id: string;
-    /** Null if it was for no address. */
-    readonly email: string | null;
-    readonly note: string;
-    readonly role: Role;
-    readonly expiresAt: EpochSeconds;
-  }[]
-> {
-  const rows = await db
+): Promise<ExpiredInvitation[]> {
+  const invitations = db
     .selectFrom('invitation')
-    .select(['id', 'email', 'note', 'role', 'expires_at'])
     .where('organization_id', '=', organizationId)
+    .where(isAuthorEntitled);
+  const expired = invitations
+    .select(['id', 'email', 'note', 'role', 'expires_at'])
     .where('expires_at', '>', since)
     .where('expires_at', '<=', now)
-    .where(isAuthorEntitled)
-    .where((where) =>
-      where.not(
-        where.exists(
-          where
-            .selectFrom('membership')
-            .innerJoin('person', 'person.id', 'membership.person_id')
-            .select('person.id')
-            .whereRef('membership.organization_id', '=', 'invitation.organization_id')
-            .where('person.email_key', '=', sql<string>`lower(invitation.email)`),
-        ),
-      ),
-    )
     .orderBy('expires_at', 'desc')
     .orderBy('id')
-    .limit(limit)
-    .execute();
-  return rows.map(({ role, expires_at: expiresAt, ...row }) =>
-    Object.assign(row, { role: readRole(role), expiresAt }),
-  );
+    .limit(invitationsAtOnce);
+  const valid = await invitations.select('email').where('expires_at', '>', now).execute();
+  const invited = new Set(keysOf(valid));
+  const found: ExpiredInvitation[] = [];
+  for (let from = 0; found.length < limit; from += invitationsAtOnce) {
+    const rows = await expired.offset(from).execute();
+    const members = await membersAmong(db, organizationId, keysOf(rows));
+    for (const { role, expires_at: expiresAt, ...row } of rows) {
+      const isDone = keysOf([row]).some((key) => invited.has(key) || members.has(key));
+      if (!isDone) found.push({ ...row, role: readRole(role), expiresAt });
+    }
+    if (rows.length < invitationsAtOnce) break;
+  }
+  return found.slice(0, limit);
+}
+
+/** The addresses of invitations as `emailKey` makes them. In SQL they cannot be compared: `lower()` of SQLite changes ASCII letters only. */
+function keysOf(invitations: readonly { readonly email: string | null }[]): string[] {
+  return invitations.flatMap(({ email }) => (email === null ? [] : [emailKey(email)]));
 }
 
 /** Accounts of members at the upstream of a server that no longer work, because the authorization server refused to renew them. */

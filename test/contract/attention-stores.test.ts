@@ -225,6 +225,38 @@ await onEachDatabase('what needs attention', ({ open }) => {
 
       expect(await found()).toEqual([]);
     });
+
+    test('is not listed if its address, in whatever letters, is that of a member or of a valid invitation', async () => {
+      const user = { id: 'user_joerg', email: 'jörg@example.com', createdAt: madeAt };
+      await insertUser(database.db, user, { organizationId: org.id, role: 'member' });
+      await invite('member', { email: 'JÖRG@example.com' });
+      await invite('replaced', { email: 'Élise@example.com' });
+      await invite('valid', { email: 'élise@EXAMPLE.com', expiresAt: now + 1 });
+      await invite('kept', { email: 'lee@example.com' });
+      await invite('useless', {
+        email: 'lee@example.com',
+        createdBy: 'user:user_gone',
+        expiresAt: now + 1,
+      });
+      await invite('theirs', {
+        email: 'lee@example.com',
+        organizationId: 'org_other',
+        createdBy: 'operator',
+        expiresAt: now + 1,
+      });
+
+      expect(await found()).toEqual([expect.stringContaining(' lee@example.com ')]);
+    });
+
+    test('is found behind more than a hundred that are not listed', async () => {
+      await invite('kept', { expiresAt: now - 2 });
+      for (let place = 0; place < 205; place += 1) {
+        await invite(`again${place}`, { email: 'lee@example.com', expiresAt: now - 1 });
+      }
+      await invite('valid', { email: 'lee@example.com', expiresAt: now + 1 });
+
+      expect(await found()).toEqual([expect.stringContaining(' kept@example.com ')]);
+    });
   });
 
   test('is what people who left had created, for each of them', async () => {
