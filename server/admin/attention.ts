@@ -21,6 +21,7 @@ import { countMails, findMailServer } from '#db/mail';
 import type { Organization } from '#db/organizations';
 import { listScimTokens } from '#db/scim-tokens';
 import type { Db } from '#db/transaction';
+import type { CallEnd } from '#model/calls';
 import type { EpochSeconds } from '#model/clock';
 import type { Role } from '#model/roles';
 import { callsAt } from './calls.ts';
@@ -71,6 +72,8 @@ const expiredWithin = 7 * daySeconds;
 const oldKeyDays = 90;
 const undeliverableWithin = 7 * daySeconds;
 const webhookFailsFor = 3600;
+/** How long failed calls of all servers together are searched. */
+const searchBudgetMs = 200;
 
 /** All kinds, in the order of the list: what does not work comes first. */
 export const attentionKinds = {
@@ -81,9 +84,12 @@ export const attentionKinds = {
     needs: 'activity.read',
     async find(db, span) {
       const findings: Finding[] = [];
-      for (const server of await listFailingServers(db, span)) {
+      const failing = await listFailingServers(db, span);
+      const endMs = performance.now() + searchBudgetMs;
+      for (const server of failing) {
         const { id, name, title, counted: what, total, failed } = server;
-        const isRecorded = what === 'calls' && (await hasRecordedFailure(db, server, span));
+        const isRecorded =
+          what === 'calls' && (await mayHaveRecordedFailure(db, server, { ...span, endMs }));
         const from = new Date(server.since * 1000).toISOString().replace('.000Z', 'Z');
         const calls = `/activity?endpoint=${id}&outcome=failed&from=${from}`;
         findings.push({
@@ -336,21 +342,32 @@ export type AttentionKindName = keyof typeof attentionKinds;
 // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the keys of a constant
 export const attentionKindNames = Object.keys(attentionKinds) as readonly AttentionKindName[];
 
-/** Whether Activity has failed calls of a server: the operator may want no record of calls. */
-async function hasRecordedFailure(
+/** The ends that count as failures of the server. */
+const failedEnds = ['upstream_error', 'tool_error', 'protocol_error'] as const satisfies CallEnd[];
+
+/**
+ * Whether Activity has failed calls of a server: the operator may want no record of calls. Also `true` if that is not known by `endMs`, a
+ * time of `performance`.
+ */
+async function mayHaveRecordedFailure(
   db: Db,
   { id, since }: Pick<FailingServer, 'id' | 'since'>,
-  { organizationId, now }: AttentionSpan,
+  { organizationId, now, endMs }: Omit<AttentionSpan, 'limit'> & { readonly endMs: number },
 ): Promise<boolean> {
   const at = await callsAt({ endpoint: id }, db);
-  const { calls } = await searchCalls(db, {
-    organizationId,
-    filter: { ...at, end: 'failed', fromMs: since * 1000 },
-    limit: 1,
-    watermarkMs: watermarkAt(now),
-    budgetMs: 200,
-  });
-  return calls.length > 0;
+  for (const end of failedEnds) {
+    const budgetMs = endMs - performance.now();
+    if (budgetMs <= 0) return true;
+    const { calls, stoppedAt } = await searchCalls(db, {
+      organizationId,
+      filter: { ...at, end, fromMs: since * 1000 },
+      limit: 1,
+      watermarkMs: watermarkAt(now),
+      budgetMs,
+    });
+    if (calls.length > 0 || stoppedAt !== undefined) return true;
+  }
+  return false;
 }
 
 function counted(count: number, one: string, several = `${one}s`): string {

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 
 import { attentionKindNames, findAttention, mostOfAKind } from '#server/admin/attention';
 import { insertAgent, setOnline } from '#server/db/agents';
@@ -15,6 +15,7 @@ import { insertUser, removeMember } from '#server/db/people';
 import { recordCalls } from '#server/db/rollups';
 import { recordCalls as recordActivity } from '#support/made-calls';
 import { onEachDatabase, type TestDatabase } from '#support/databases';
+import type { CallEnd } from '#server/model/calls';
 import { madeAt, makeServer, newClient, newKey } from '#support/made-records';
 
 const daySeconds = 86_400;
@@ -54,18 +55,22 @@ await onEachDatabase('what needs attention', ({ open }) => {
     upstreamErrors: 0,
     ...counts,
   });
-  /** Records that one call failed, at this time. */
-  const recordFailure = (serverId: string, at = now - 10) =>
-    recordActivity(database.db, at * 1000, [
-      {
-        endpoint: { id: serverId, organization: 'acme', name: serverId.replace('srv_', '') },
-        target: {
-          id: serverId.replace('srv', 'target'),
-          name: serverId.replace('srv_', ''),
-        },
-        end: 'upstream_error',
-      },
-    ]);
+  /** Records calls that ended so, at this time. */
+  const recordEnds = (serverId: string, ends: readonly CallEnd[], at = now - 10) => {
+    const name = serverId.replace('srv_', '');
+    const endpoint = { id: serverId, organization: 'acme', name };
+    const target = { id: serverId.replace('srv', 'target'), name };
+    const calls = ends.map((end) => ({ endpoint, target, end }));
+    return recordActivity(database.db, at * 1000, calls);
+  };
+  const recordFailure = (serverId: string, at?: number) =>
+    recordEnds(serverId, ['upstream_error'], at);
+  /** Each look at the time finds that so much more has passed. */
+  const passEachTime = (ms: number) => {
+    let passedMs = 0;
+    const time = vi.spyOn(performance, 'now').mockImplementation(() => (passedMs += ms));
+    onTestFinished(() => time.mockRestore());
+  };
 
   test('is nothing in a new organization', async () => {
     expect(await found()).toEqual([]);
@@ -117,6 +122,49 @@ await onEachDatabase('what needs attention', ({ open }) => {
 
     expect(await found()).toEqual([
       'server-failing: 3 of 9 calls to sales failed in the last hour → /usage?range=1h&by=method&server=srv_sales',
+    ]);
+  });
+
+  test.each(['tool_error', 'protocol_error', 'upstream_error'] as const)(
+    'is a server whose calls failed, with the recorded calls, if one ended as %s',
+    async (end) => {
+      await recordCalls(database.db, [tally('srv_sales', { calls: 9, upstreamErrors: 3 })]);
+      await recordEnds('srv_sales', [end]);
+
+      expect(await found()).toEqual([expect.stringContaining(' → /activity?endpoint=srv_sales&')]);
+    },
+  );
+
+  test('is a server whose calls failed, with its usage, if only calls were recorded that do not count', async () => {
+    await recordCalls(database.db, [tally('srv_sales', { calls: 9, upstreamErrors: 3 })]);
+    await recordEnds('srv_sales', ['ok', 'refused', 'cancelled', 'unknown']);
+
+    expect(await found()).toEqual([expect.stringContaining(' → /usage?')]);
+  });
+
+  test('is a server whose calls failed, with the recorded calls, if they are too many to search', async () => {
+    await recordCalls(database.db, [tally('srv_sales', { calls: 9000, upstreamErrors: 3000 })]);
+    await recordEnds(
+      'srv_sales',
+      Array.from({ length: 9000 }, () => 'ok'),
+    );
+    passEachTime(90);
+
+    expect(await found()).toEqual([expect.stringContaining(' → /activity?endpoint=srv_sales&')]);
+  });
+
+  test('is each server whose calls failed, with the recorded calls of those that there was no time to search', async () => {
+    await makeServer(database, 'slow');
+    await recordCalls(database.db, [
+      tally('srv_slow', { calls: 9, upstreamErrors: 4 }),
+      tally('srv_sales', { calls: 9, upstreamErrors: 3 }),
+    ]);
+    await recordFailure('srv_slow');
+    passEachTime(60);
+
+    expect(await found()).toEqual([
+      expect.stringContaining(' → /activity?endpoint=srv_slow&'),
+      expect.stringContaining(' → /activity?endpoint=srv_sales&'),
     ]);
   });
 
