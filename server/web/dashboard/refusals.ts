@@ -34,7 +34,7 @@ const meanings: readonly (readonly [badge: Badge, meaning: string])[] = [
   ],
   [
     badges.other,
-    'the audit log records no more than the sentence says. Either the role or the credential did not permit it, or the request had a mistake or broke a rule.',
+    'the audit log does not record the reason: the role or credential may not permit it, or the request had a mistake or broke a rule.',
   ],
 ];
 
@@ -45,7 +45,7 @@ export function refusalBadge({
   target,
 }: Pick<AuditEvent, 'actor' | 'action' | 'target'>): Badge {
   if (action.startsWith('sign-in')) return badges.signIn;
-  // The route of a page that a role does not open. A forged form has one, too.
+  // The route of a page that a role does not open. A forged form has one, too, and is recorded in each organization of the person.
   if (target?.startsWith('/dashboard/:') && action !== 'forged-form') return badges.role;
   return actor === 'operator' ? badges.impossible : badges.other;
 }

@@ -235,7 +235,17 @@ test('denied recently: each entry says of its reason what is recorded', async ()
   expect(said(/tried to sign in Sign-in failed/)).toBe(1);
   expect(said(/a form without a valid CSRF token Denied/)).toBe(1);
   expect(section).toContain('href="/dashboard/acme/audit?outcome=refused"');
-  expect(section).toContain('the audit log records no more');
+  expect(section).toContain('the audit log does not record the reason: the role or credential');
+});
+
+test('denied recently: a forged form of a member is denied, whatever their role opens', async () => {
+  const app = await opened();
+  const { cookie } = await app.browser('user_ada', { organizationId: 'org_acme', role: 'owner' });
+  await app.post({ path: '/dashboard/acme/new-server', cookie, body: 'name=mine' });
+
+  const { said } = await deniedRecently(app, cookie, []);
+
+  expect(said(/a form without a valid CSRF token Denied/)).toBe(1);
 });
 
 test('denied recently: a later change of the role does not change what an entry says', async () => {
