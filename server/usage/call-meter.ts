@@ -120,7 +120,7 @@ export class CallMeter {
     }
     if (method === undefined) return found;
     const isAnswered = outcome === 'ok' || isAbsentList(call);
-    // What Activity records is counted by name even if it always failed: what needs attention compares the two.
+    // *Needs attention* counts recorded methods separately, so these must not fall under `(other)`, even if they always failed.
     const isNamed = isAnswered || recordedMethods.has(method);
     find('method', this.#names.subjectFor(targetId, 'method', method, isNamed));
     if (tool === undefined) return found;
