@@ -38,6 +38,8 @@ let server: ServerProcess;
 let upstream: RecordingUpstream;
 let accounts: TokenUpstream;
 let person: CallingPerson;
+/** Another owner, who reads of the calls of others. */
+let reader: CallingPerson;
 
 /** The cells of the table of the documentation below a heading, without code marks, by the first of each line. */
 function tableBelow(heading: string): ReadonlyMap<string, readonly string[]> {
@@ -523,6 +525,10 @@ beforeAll(async () => {
   accounts = stack.use(await tokenUpstream({ redirectUris }));
   await command('organization', 'create', 'acme');
   person = await callingPerson(server, dana, { organization: 'acme', role: 'owner' });
+  reader = await callingPerson(server, 'riley@example.com', {
+    organization: 'acme',
+    role: 'owner',
+  });
   await createWithAccount('server-account', '--client-credentials');
   await useWithKey('server-account', 'whoami');
   ruled.key = await restrictedServer(
@@ -545,16 +551,17 @@ beforeAll(async () => {
 }, 300_000);
 afterAll(() => stack.disposeAsync());
 
-/** The only recorded call of a server that the filter selects, as `call show` and its page tell of it. */
+/** The only recorded call of a server that the filter selects, as `call show` tells of it, and its page to another person and to Dana. */
 async function recorded(name: string, ...filter: string[]) {
   const { id } = await vi.waitFor(async () => {
     const calls = listed.parse(await command('call', 'list', `acme/${name}`, ...filter));
     expect(calls).toHaveLength(1);
     return calls[0] ?? { id: '' };
   }, patient);
-  const answered = await person.browser.get(`/dashboard/acme/activity/${id}`);
+  const read = async ({ browser }: CallingPerson) =>
+    (await browser.get(`/dashboard/acme/activity/${id}`)).text();
   const call = shown.parse(await command('call', 'show', 'acme', id));
-  return { call, page: await answered.text() };
+  return { call, page: await read(reader), ownPage: await read(person) };
 }
 
 test('docs/activity.md: each outcome happens as its table says', async () => {
@@ -582,6 +589,19 @@ test('docs/activity.md: each failed call is recorded, and explained, as its tabl
 
   expect(found).toEqual(documented);
 });
+
+test.each([
+  ['unconnected', 'you have not connected your account at the upstream'],
+  ['keyless', 'you have not entered your key for the upstream'],
+])(
+  'docs/activity.md: to the person who called %s, the page says "you" and "your"',
+  async (name, words) => {
+    const { page, ownPage } = await recorded(name, '--outcome', 'failed');
+
+    expect(ownPage).toContain(`because ${words}`);
+    expect(page).toContain('because the person has not ');
+  },
+);
 
 test.each([
   ['orphaned', '/dashboard/acme/people/needs-owner', 'Hand it over'],
