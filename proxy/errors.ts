@@ -272,13 +272,14 @@ function credentialHint(who: string, connection: Connection | undefined): string
 }
 
 /**
- * The message for an error of the system about a file that it did not let this program read or write, which contains no secret;
+ * The message for an error of the system about a file or program that it did not let us read, write or start, which contains no secret;
  * `undefined` for any other.
  */
 export function fileWords(error: unknown): { message: string; hint: string } | undefined {
   if (!(error instanceof Error && 'syscall' in error)) return undefined;
   // `path` is the name of a program that did not start.
-  if (String(error.syscall).startsWith('spawn')) return undefined;
+  if (String(error.syscall).startsWith('spawn'))
+    return { message: error.message, hint: 'check that the program is installed' };
   const code = platformCode(error);
   const hint = spaceHints.get(code) ?? ('path' in error ? pathHint(code) : undefined);
   return hint === undefined ? undefined : { message: error.message, hint };

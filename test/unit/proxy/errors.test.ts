@@ -91,7 +91,7 @@ test.each([
     system('EFBIG', { syscall: 'write' }),
     'the file would be too large; check the limits of the disk and of your account',
   ],
-  [system('ENOENT', { syscall: 'spawn npx', path: 'npx' }), undefined],
+  [system('ENOENT', { syscall: 'spawn npx', path: 'npx' }), 'check that the program is installed'],
   [system('ENOSPC', { syscall: 'open', path: '/f' }), 'free some disk space'],
   [system('ENOSPC', { syscall: 'write' }), 'free some disk space'],
   [system('ECONNRESET', { syscall: 'read' }), undefined],
