@@ -27,6 +27,7 @@ import {
   registryName,
   registryUrl,
 } from '#deployment/registry-entries';
+import { fewNames } from '#model/few-names';
 import type { ServerRecord } from '#model/endpoints';
 import { fields, surfaces, words } from './fields.ts';
 import { ofGroup } from './groups.ts';
@@ -66,6 +67,15 @@ const deploymentViewSchema = z
   })
   .meta({ id: 'Deployment' });
 export type DeploymentView = z.output<typeof deploymentViewSchema>;
+
+/** For whom deployment files install a server, in words; `undefined` if for nobody. */
+export function installedForWhom({
+  install,
+  groups,
+}: Pick<DeploymentView, 'install' | 'groups'>): string | undefined {
+  if (install === 'nobody') return undefined;
+  return install === 'everyone' ? install : fewNames(groups.map(({ name }) => name));
+}
 
 function toDeploymentView(
   { organization, name, title, disabledAt }: ServerRecord,

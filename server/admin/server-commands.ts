@@ -21,7 +21,7 @@ import {
   serverArgument,
   splitPath,
 } from './positionals.ts';
-import { deploymentRead } from './deployment.ts';
+import { deploymentRead, installedForWhom } from './deployment.ts';
 import { printMade } from './print.ts';
 import { httpHeaderFile, readHeaders } from './read-headers.ts';
 import {
@@ -326,17 +326,17 @@ async function lostWith(
     at,
     ports,
   );
-  const { install, groups, publication } = await administer(deploymentRead, at, ports);
-  const those = install === 'everyone' ? install : fewNames(groups.map(({ name }) => name));
+  const deployment = await administer(deploymentRead, at, ports);
+  const those = installedForWhom(deployment);
   return [
     `deleting ${at.organization}/${at.server} revokes its active OAuth clients (${activeClients}), API keys (${activeKeys}) and grants (${activeGrants})`,
     collections.length > 0
       ? `it leaves the ${collections.length === 1 ? 'collection' : 'collections'} ${fewNames(collections)}`
       : [],
-    install === 'nobody'
+    those === undefined
       ? []
       : `deployment files install it for ${those}: distribute new ones afterwards`,
-    publication ? 'its public entry in the registry disappears' : [],
+    deployment.publication ? 'its public entry in the registry disappears' : [],
   ]
     .flat()
     .join('; ');

@@ -1,7 +1,7 @@
 import type { FastifyReply } from 'fastify';
 import { agentList } from '#admin/agents';
 import { serverContents, serverDeleteContents, serverSetContents } from '#admin/call-contents';
-import { deploymentRead } from '#admin/deployment';
+import { deploymentRead, installedForWhom } from '#admin/deployment';
 import { checkedInput, isConflict } from '#admin/refusal';
 import {
   serverCreate,
@@ -340,18 +340,18 @@ const deletion: Question = {
   async ask(visit, request) {
     const server = await serverOf(visit, request);
     const { name } = server;
-    const { install, groups, publication } = await visit.perform(deploymentRead, { server: name });
-    const those = install === 'everyone' ? install : fewNames(groups.map((group) => group.name));
+    const deployment = await visit.perform(deploymentRead, { server: name });
+    const those = installedForWhom(deployment);
     return {
       heading: `Delete the server ${titleWithName(visit.server)}?`,
       consequences: [
         ...lostWith(server),
-        ...(install === 'nobody'
+        ...(those === undefined
           ? []
           : [
               `Deployment files install it for ${those}. Its entry stays on their computers until you distribute new files.`,
             ]),
-        ...(publication ? ['Its public entry in the MCP registry disappears.'] : []),
+        ...(deployment.publication ? ['Its public entry in the MCP registry disappears.'] : []),
         'This cannot be undone. The audit log keeps its entries.',
       ],
       verb: 'Delete server',

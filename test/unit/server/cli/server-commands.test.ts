@@ -86,18 +86,24 @@ describe('a URL that nothing answers', () => {
       tried.push(asked);
       return reason;
     };
-    const admin = await administration({ tryUrl });
+    await using stack = new AsyncDisposableStack();
+    const admin = stack.use(await administration({ tryUrl }));
+    const { path } = stack.use(await temporaryFolder());
+    const file = join(path, 'key');
+    await writeFile(file, 'secret');
     await admin.run('organization', 'create', 'acme');
-    return { admin, tried };
+    const made = stack.move();
+    return {
+      admin,
+      tried,
+      header: ['--http-header-file', `X-Api-Key=${file}`] as const,
+      [Symbol.asyncDispose]: () => made.disposeAsync(),
+    };
   };
 
   test('is named in a hint when a server is created or changed, which happens all the same', async () => {
-    const { admin, tried } = await deadUrls();
-    await using _admin = admin;
-    await using folder = await temporaryFolder();
-    const file = join(folder.path, 'key');
-    await writeFile(file, 'secret');
-    const header = ['--http-header-file', `X-Api-Key=${file}`];
+    await using there = await deadUrls();
+    const { admin, tried, header } = there;
 
     const made = await admin.run('server', 'create', 'acme/dead', '--http-url', url, ...header);
     const changed = await admin.run('server', 'update', 'acme/dead', '--http-url', url, ...header);
@@ -112,12 +118,8 @@ describe('a URL that nothing answers', () => {
   });
 
   test('is not tried with --json, without headers that the server keeps, nor where no URL was given', async () => {
-    const { admin, tried } = await deadUrls();
-    await using _admin = admin;
-    await using folder = await temporaryFolder();
-    const file = join(folder.path, 'key');
-    await writeFile(file, 'secret');
-    const header = ['--http-header-file', `X-Api-Key=${file}`];
+    await using there = await deadUrls();
+    const { admin, tried, header } = there;
 
     await admin.json('server', 'create', 'acme/dead', '--http-url', url, ...header);
     await admin.run('server', 'update', 'acme/dead', '--http-url', url);
