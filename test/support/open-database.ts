@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import {
   databaseName,
   openStores,
@@ -7,50 +8,25 @@ import {
   type OpenStores,
   storesOver,
 } from '#server/app/stores';
-import { openSqlite } from '#server/db/sqlite/open-sqlite';
+import { sqliteOver } from '#server/db/sqlite/open-sqlite';
 
-/**
- * An empty database with the newest schema, as a file and as SQL. Migrations take ten times as long as its SQL, so each worker runs
- * them once.
- */
-let newest: Promise<{ readonly bytes: Uint8Array; readonly sql: string }> | undefined;
+/** An empty database with the newest schema, as the bytes of its file. Each worker runs the migrations once. */
+let newest: Promise<Uint8Array> | undefined;
 
-async function migrated() {
-  const stores = await openStoresAt(':memory:');
-  const { connection } = stores;
-  const textsOf = (sql: string) =>
-    connection
-      .prepare(sql)
-      .all()
-      .map(({ text }) => String(text));
-  const made = textsOf(
-    `select sql as text from sqlite_schema where sql is not null and name not like 'sqlite%' order by rowid`,
-  );
-  const rows = textsOf(
-    `select name as text from sqlite_schema where type = 'table' and name not like 'sqlite%'`,
-  ).flatMap((table) => {
-    const columns = textsOf(`select name as text from pragma_table_info('${table}')`);
-    const values = columns.map((column) => `quote("${column}")`).join(` || ', ' || `);
-    return textsOf(`select ${values} as text from "${table}"`).map(
-      (row) => `insert into "${table}" values (${row})`,
-    );
-  });
-  const isTrigger = (sql: string) => /^create trigger/i.test(sql);
-  // Triggers are last, as they do something with rows.
-  const statements = [...made.filter((sql) => !isTrigger(sql)), ...rows, ...made.filter(isTrigger)];
-  const sql = ['begin', ...statements, 'commit'].join(';\n');
+async function migrated(): Promise<Uint8Array> {
+  const { connection, close } = await openStoresAt(':memory:');
   const bytes = connection.serialize();
-  await stores.close();
-  return { bytes, sql };
+  await close();
+  return bytes;
 }
 
 /** Every store over a new database in memory, as `openStoresAt` makes them, gone with its `await using` scope. */
 export async function openDatabase(): Promise<OpenStores & AsyncDisposable> {
-  const { sql } = await (newest ??= migrated());
-  const opened = openSqlite(':memory:');
-  // Not by `deserialize`, which ends the statements that are prepared already.
-  opened.connection.exec(sql);
-  const stores = storesOver(opened);
+  const bytes = await (newest ??= migrated());
+  const connection = new DatabaseSync(':memory:', { enableForeignKeyConstraints: true });
+  // Takes a tenth of the time of the statements that create the tables, and ends what is prepared already.
+  connection.deserialize(bytes);
+  const stores = storesOver(sqliteOver(connection));
   return { ...stores, [Symbol.asyncDispose]: () => stores.close() };
 }
 
@@ -63,7 +39,7 @@ export async function openDatabaseIn(dataDir: string): Promise<OpenStores> {
 /** Puts an empty database with the newest schema into `dataDir`, which it makes, where there is none. A server need not migrate it. */
 export async function layOutDatabase(dataDir: string): Promise<void> {
   const file = join(dataDir, databaseName);
-  const { bytes } = await (newest ??= migrated());
+  const bytes = await (newest ??= migrated());
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   if (!existsSync(file)) writeFileSync(file, bytes, { mode: 0o600 });
 }

@@ -45,15 +45,16 @@ export function openSqlite(file: string): SqliteStore {
   });
   connection.exec('pragma journal_mode = wal');
   connection.exec('pragma synchronous = full');
-  return storeOf(connection);
+  return sqliteOver(connection);
 }
 
 /** Opens a database only to read it: nothing about the file changes, and a missing one is not created. */
 export function openSqliteToRead(file: string): SqliteStore {
-  return storeOf(new DatabaseSync(file, { timeout: busyTimeoutMs, readOnly: true }));
+  return sqliteOver(new DatabaseSync(file, { timeout: busyTimeoutMs, readOnly: true }));
 }
 
-function storeOf(connection: DatabaseSync): SqliteStore {
+/** The database that a connection has open. */
+export function sqliteOver(connection: DatabaseSync): SqliteStore {
   const database = nodeSqlite(connection);
   const dialect = new SqliteDialect({ database });
   dialect.createDriver = () => new SharingDriver({ database });
