@@ -104,23 +104,30 @@ interface Level {
 }
 
 /**
- * Stories of one server that also run against three nodes behind a balancer that picks one at random for each request. Others
- * read the files of the one server, count what it alone opens at its upstream, or run its pages in their own process, and stay out.
+ * Stories of one server that also run against three nodes behind a balancer that picks one at random for each request: those in which
+ * nodes tell each other something, or race for what only one may have. Others read the files of the one server, count what it alone
+ * opens at its upstream, or run its pages in their own process, and stay out.
  */
 const storiesOfNodes = [
   'test/e2e/agent/story.test.ts',
-  'test/e2e/dashboard/story.test.ts',
   'test/e2e/gateway/{eras,listening}.test.ts',
-  'test/e2e/oauth/{consent,provider-logout,single-sign-on}.test.ts',
-  'test/e2e/proxy/sign-in-story.test.ts',
+  'test/e2e/oauth/single-sign-on.test.ts',
   'test/e2e/security/provider-logouts.test.ts',
   'test/e2e/security/{mcp-translated,mcp-sessions}.test.ts',
   'test/e2e/security/{assertions,codes-and-refresh,devices,narrowed-streams}.test.ts',
   'test/e2e/security/{provisioning,revocation,revoked-sessions}.test.ts',
 ];
 
-/** What one node answers by itself, whatever the others do: how it reads messages and parameters. Only the level `full` repeats them. */
-const storiesOfEachNode = ['test/e2e/security/{mcp-messages,mcp-parameters}.test.ts'];
+/**
+ * What only the level `full` repeats with nodes: how a node reads messages and parameters, whatever the others do, and stories in the
+ * browser that find in the database what an earlier page left there, as the others of nodes do without one.
+ */
+const otherStoriesOfNodes = [
+  'test/e2e/dashboard/story.test.ts',
+  'test/e2e/oauth/{consent,provider-logout}.test.ts',
+  'test/e2e/proxy/sign-in-story.test.ts',
+  'test/e2e/security/{mcp-messages,mcp-parameters}.test.ts',
+];
 
 const full = '**/*.full.test.ts';
 
@@ -132,27 +139,27 @@ export default defineConfig({
         exclude: [full],
         order: 0,
         timeoutMs: 120_000,
-        workers: 3,
+        workers: 4,
       }),
       level('contract', 'test/contract/**/*.test.ts', {
         order: 0,
         timeoutMs: 120_000,
-        workers: 3,
+        workers: 4,
       }),
       level('e2e', 'test/e2e/**/*.test.ts', {
         exclude: [full],
         order: 1,
         timeoutMs: 240_000,
-        workers: 4,
+        workers: 5,
       }),
       level('nodes', storiesOfNodes, {
         order: 1,
         timeoutMs: 240_000,
-        workers: 4,
+        workers: 5,
         env: { TEST_NODES: '3' },
       }),
       level('full', `test/${full}`, { order: 2, timeoutMs: 900_000, workers: 1 }),
-      level('full-nodes', storiesOfEachNode, {
+      level('full-nodes', otherStoriesOfNodes, {
         order: 2,
         timeoutMs: 240_000,
         workers: 1,
