@@ -45,6 +45,8 @@ const vitest = spawn(
       PATH: [dirname(process.execPath), process.env['PATH']].join(delimiter),
       TMPDIR: temporary,
       TEST_PROCESSOR_TIME: times,
+      // Workers and programs compile the sources once.
+      NODE_COMPILE_CACHE: join(folder.path, 'compiled'),
       ...(process.argv.includes('--full') && { TEST_FULL: '1' }),
     },
     stdio: ['ignore', 'inherit', 'inherit'],

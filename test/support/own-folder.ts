@@ -2,7 +2,8 @@
  * Runs in each worker before its test files. Tests work in an empty folder, without the settings of the shell that started them: after
  * `npm start` a clone has a folder `data`, and the README sets variables of the secret store.
  */
-import { inject } from 'vitest';
+import { flushCompileCache } from 'node:module';
+import { afterAll, inject } from 'vitest';
 
 /** Runs each server of a test as several processes; `test/README.md`. */
 const wanted = new Set(['LATCHKEY_PROCESSES']);
@@ -11,3 +12,6 @@ process.chdir(inject('ownFolder'));
 for (const name of Object.keys(process.env)) {
   if (name.startsWith('LATCHKEY_') && !wanted.has(name)) delete process.env[name];
 }
+
+// Workers are ended by a signal, after which Node does not save what it compiled for the next ones.
+afterAll(() => flushCompileCache());
