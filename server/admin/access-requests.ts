@@ -37,7 +37,7 @@ import {
   textArgument,
   type Positional,
 } from './positionals.ts';
-import { AdministrationRefusal, invalidField, notFound } from './refusal.ts';
+import { type AdministrationRefusal, conflict, invalidField, notFound } from './refusal.ts';
 
 const inOrganization = { organization: fields.organization };
 const path = '/organizations/{organization}/access-requests';
@@ -125,12 +125,12 @@ export const requestCreate = organizationOperation({
       case 'unknown':
         throw notFound('server');
       case 'usable':
-        throw new AdministrationRefusal('conflict', 'you can use this server already');
+        throw conflict('you can use this server already');
       case 'asked':
-        throw new AdministrationRefusal('conflict', 'you asked for this server already');
+        throw conflict('you asked for this server already');
       case 'too-many': {
         const why = `you asked for too much: at most ${mostOpenRequests} requests wait for an answer, and ${mostRequestsADay} are made in a day`;
-        throw new AdministrationRefusal('conflict', why);
+        throw conflict(why);
       }
       case 'done':
         break;
@@ -286,9 +286,7 @@ export const requestGrant = organizationOperation({
       ports,
     );
     if (status !== 'open') throw decided();
-    if (isUsable) {
-      throw new AdministrationRefusal('conflict', 'the person can use this server already');
-    }
+    if (isUsable) throw conflict('the person can use this server already');
     const groups = await lockOpeningGroups(db, organization.id, serverId);
     const group = groups.find(({ id }) => id === groupId);
     if (!group) throw invalidField('groupId', 'is not a group that opens the server');
@@ -340,7 +338,7 @@ export const requestDecline = organizationOperation({
 });
 
 function decided(): AdministrationRefusal {
-  return new AdministrationRefusal('conflict', 'this request was decided already');
+  return conflict('this request was decided already');
 }
 
 async function tellPerson(

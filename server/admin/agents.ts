@@ -30,7 +30,7 @@ import {
   splitPath,
   type Positional,
 } from './positionals.ts';
-import { AdministrationRefusal } from './refusal.ts';
+import { conflict } from './refusal.ts';
 import { toServerView, serverViewSchema } from './servers.ts';
 
 /** The view of an agent: on pages, in the API and in commands. `keyHint` belongs to its newest key. */
@@ -118,8 +118,7 @@ export const agentCreate = organizationOperation({
     const made = { id, organizationId: organization.id, name, createdAt: ports.clock.now() };
     const createdBy = actorName(actor);
     if (!(await insertAgent(ports.db, { ...made, createdBy }))) {
-      const why = `an agent ${organization.name}/${name} already exists`;
-      throw new AdministrationRefusal('conflict', why);
+      throw conflict(`an agent ${organization.name}/${name} already exists`);
     }
     const owner = { type: 'agent', agentId: id } as const;
     const chosen = { name, owner, scopes: [], expiresAt: undefined, createdBy };
@@ -163,9 +162,7 @@ export const agentRevoke = organizationOperation({
   async run(input, { organization }, ports) {
     const { id } = await ownAgent(organization.name, input.agent, ports);
     const now = ports.clock.now();
-    if (!(await revokeAgent(ports.db, id, now))) {
-      throw new AdministrationRefusal('conflict', 'the agent is already revoked');
-    }
+    if (!(await revokeAgent(ports.db, id, now))) throw conflict('the agent is already revoked');
     return toAgentView(await ownAgent(organization.name, input.agent, ports), now);
   },
 });

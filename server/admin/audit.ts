@@ -4,7 +4,7 @@ import { z } from 'zod';
 
 import { fields, wholeNumber, words } from './fields.ts';
 import { organizationOperation, personalOperation, type Operation } from './operation.ts';
-import { AdministrationRefusal } from './refusal.ts';
+import { forbidden } from './refusal.ts';
 import { nearest } from 'latchkey-mcp/suggest';
 import { exportAudit } from '#audit/export-audit';
 import { auditSentences } from '#audit/sentences';
@@ -96,9 +96,7 @@ const installationRead = personalOperation({
   input: z.strictObject({ ...auditFilter, limit: limitField }),
   output: z.object({ items: z.array(auditEventViewSchema) }),
   async run(filter, { actor }, { db }) {
-    if (actor.type !== 'operator') {
-      throw new AdministrationRefusal('forbidden', 'only the operator can read these events');
-    }
+    if (actor.type !== 'operator') throw forbidden('only the operator can read these events');
     const events = await listAuditEvents(db, { ...filter, organization: null });
     return { items: events.map(toAuditEventView) };
   },

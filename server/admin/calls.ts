@@ -28,7 +28,7 @@ import {
   type Operation,
   type WithDbAndClock,
 } from './operation.ts';
-import { AdministrationRefusal, notFound } from './refusal.ts';
+import { forbidden, notFound } from './refusal.ts';
 
 export const mostALimit = 200;
 const path = '/organizations/{organization}/calls';
@@ -225,8 +225,7 @@ async function selected(
   const own = ownCallsOnly(reading);
   const wanted = await selectedPerson(person, db);
   if (own !== undefined && person !== undefined && wanted.person !== own) {
-    const why = `your role in ${organization.name} (${role}) shows you only your own calls`;
-    throw new AdministrationRefusal('forbidden', why);
+    throw forbidden(`your role in ${organization.name} (${role}) shows you only your own calls`);
   }
   const found = server === undefined ? undefined : await findServer(db, organization.name, server);
   if (server !== undefined && !found) throw notFound('server');

@@ -13,7 +13,7 @@ import { command, type Command } from './command.ts';
 import { fields, readDays, surfaces } from './fields.ts';
 import { actorName, organizationOperation, type Operation } from './operation.ts';
 import type { Positional } from './positionals.ts';
-import { AdministrationRefusal, notFound } from './refusal.ts';
+import { conflict, notFound } from './refusal.ts';
 
 const mostSecrets = 5;
 const secondsADay = 86_400;
@@ -81,15 +81,9 @@ export const clientRotate = organizationOperation({
   target: ({ clientId }) => `client:${clientId}`,
   async run({ clientId, expireOthersInDays: days }, { organization, actor }, ports) {
     const client = await ownClient(organization.name, clientId, ports);
-    if (client.jwks !== undefined) {
-      throw new AdministrationRefusal('conflict', 'the client authenticates with its own keys');
-    }
-    if (client.trusts) {
-      throw new AdministrationRefusal('conflict', 'the client of a workload has no secret');
-    }
-    if (client.revokedAt !== undefined) {
-      throw new AdministrationRefusal('conflict', 'the client is revoked');
-    }
+    if (client.jwks !== undefined) throw conflict('the client authenticates with its own keys');
+    if (client.trusts) throw conflict('the client of a workload has no secret');
+    if (client.revokedAt !== undefined) throw conflict('the client is revoked');
     const createdAt = ports.clock.now();
     const clientSecret = mintSecret('secret_');
     const hint = secretHint(clientSecret);
@@ -102,8 +96,7 @@ export const clientRotate = organizationOperation({
       },
     );
     if (id === undefined) {
-      const why = `the client already has ${mostSecrets} active secrets: revoke one first`;
-      throw new AdministrationRefusal('conflict', why);
+      throw conflict(`the client already has ${mostSecrets} active secrets: revoke one first`);
     }
     const unused = { expiresAt: null, lastUsedAt: null, revokedAt: null };
     return { id, clientId, clientSecret, hint, createdAt, ...unused };
@@ -124,7 +117,7 @@ export const clientSecretRevoke = organizationOperation({
       (await listClientSecrets(ports.db, clientId)).find(({ id }) => id === secretId);
     if (!(await find())) throw notFound('secret');
     if (!(await revokeClientSecret(ports.db, clientId, secretId, ports.clock.now()))) {
-      throw new AdministrationRefusal('conflict', 'the secret is already revoked');
+      throw conflict('the secret is already revoked');
     }
     const revoked = await find();
     if (!revoked) throw notFound('secret');

@@ -18,7 +18,7 @@ import {
   type Operation,
   type WithDb,
 } from './operation.ts';
-import { notFound, AdministrationRefusal, invalidField } from './refusal.ts';
+import { conflict, forbidden, invalidField, notFound } from './refusal.ts';
 import { type IsShown, namesShownOf, type NameReader } from './shown-names.ts';
 import { fields, readScope, surfaces, type FormChoice, nameControl } from './fields.ts';
 import { jwksField, jwksOf, readJwks } from './client-keys.ts';
@@ -326,7 +326,7 @@ export const clientUpdate = organizationOperation({
       ...(redirectUris && { redirectUris }),
       ...(jwks && { jwks: JSON.stringify(jwks) }),
     });
-    if (!changed) throw new AdministrationRefusal('conflict', 'the client is revoked');
+    if (!changed) throw conflict('the client is revoked');
     return toClientView(await ownClient(organization.name, clientId, ports));
   },
 });
@@ -342,7 +342,7 @@ export const clientRevoke = organizationOperation({
   async run({ clientId }, { organization }, ports) {
     await ownClient(organization.name, clientId, ports);
     if (!(await revokeClient(ports.db, clientId, ports.clock.now()))) {
-      throw new AdministrationRefusal('conflict', 'the client is already revoked');
+      throw conflict('the client is already revoked');
     }
     return toClientView(await ownClient(organization.name, clientId, ports));
   },
@@ -356,13 +356,11 @@ const registeredClientRevoke = personalOperation({
   target: ({ clientId }) => `client:${clientId}`,
   async run({ clientId }, { actor }, { db, clock }) {
     // It may act for people of all organizations, so no single one may change or revoke it.
-    if (actor.type !== 'operator') {
-      throw new AdministrationRefusal('forbidden', 'only the operator can do this');
-    }
+    if (actor.type !== 'operator') throw forbidden('only the operator can do this');
     const client = await findClient(db, clientId);
     if (!client || client.organization !== undefined) throw notFound('client');
     if (!(await revokeClient(db, clientId, clock.now()))) {
-      throw new AdministrationRefusal('conflict', 'the client is already revoked');
+      throw conflict('the client is already revoked');
     }
     return { clientId, revokedAt: clock.now() };
   },

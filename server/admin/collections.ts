@@ -19,7 +19,7 @@ import { fields } from './fields.ts';
 import { type Operation, organizationOperation, type WithDb } from './operation.ts';
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
 import { ownServer, serverTarget } from './paths.ts';
-import { AdministrationRefusal, invalidField, notFound } from './refusal.ts';
+import { conflict, invalidField, notFound } from './refusal.ts';
 import { serverSettingFields } from './server-settings.ts';
 import { readableServer, serverViewSchema, toServerView } from './servers.ts';
 import { namesShownOf, type NameReader } from './shown-names.ts';
@@ -211,10 +211,7 @@ export const collectionCreate = organizationOperation({
       },
       members,
     );
-    if (!added) {
-      const why = `a server ${organization.name}/${name} already exists`;
-      throw new AdministrationRefusal('conflict', why);
-    }
+    if (!added) throw conflict(`a server ${organization.name}/${name} already exists`);
     return viewOf({ organization: organization.name, collection: name }, reader, ports);
   },
 });
@@ -243,16 +240,10 @@ export const collectionAddMember = organizationOperation({
     const { id } = await ownCollection(at, ports);
     const member = await memberNamed(organization.name, server, ports);
     if ((await listMembers(ports.db, id)).length >= mostMembers) {
-      throw new AdministrationRefusal(
-        'conflict',
-        `a collection has at most ${mostMembers} servers`,
-      );
+      throw conflict(`a collection has at most ${mostMembers} servers`);
     }
     if (!(await addMember(ports.db, id, { id: member.id, selection }))) {
-      throw new AdministrationRefusal(
-        'conflict',
-        `the collection already has the server ${server}`,
-      );
+      throw conflict(`the collection already has the server ${server}`);
     }
     return viewOf(at, reader, ports);
   },
@@ -334,15 +325,12 @@ export const collectionChoose = organizationOperation({
         throw notFound('name');
       case 'taken': {
         const owner = `${names.get(decided.by.member) ?? ''}: ${decided.by.name}`;
-        throw new AdministrationRefusal('conflict', `the name belongs to ${owner}`);
+        throw conflict(`the name belongs to ${owner}`);
       }
       case 'refused-name':
         throw invalidField('as', 'must be 1 to 64 letters, digits, _ or -, as assistants require');
       case 'has-apps':
-        throw new AdministrationRefusal(
-          'conflict',
-          `pages of ${server} call its tools by name: rename the other one`,
-        );
+        throw conflict(`pages of ${server} call its tools by name: rename the other one`);
       case 'not-renamed':
         throw invalidField('decision', 'cannot be rename: a URI never changes');
     }

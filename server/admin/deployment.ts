@@ -39,7 +39,7 @@ import {
 } from './operation.ts';
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
 import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
-import { AdministrationRefusal, invalidField, notFound } from './refusal.ts';
+import { conflict, invalidField, notFound } from './refusal.ts';
 
 const inOrganization = { organization: fields.organization };
 const installs = ['nobody', 'everyone', 'groups'] as const;
@@ -244,7 +244,7 @@ export const deploymentPublish = organizationOperation({
     const isDone = await publishServer(ports.db, at, { title, description }, ports.clock.now());
     if (!isDone) {
       const why = `${organization.name} has published ${mostPublished} servers, which is the most`;
-      throw new AdministrationRefusal('conflict', why);
+      throw conflict(why);
     }
     return deploymentViewOf(server, ports);
   },
@@ -318,7 +318,7 @@ export const deploymentFile = organizationOperation({
     const { fileName, mediaType, places, allowsOnlyPublished, write } = assistantFiles[file];
     if (!allowsOnlyPublished && servers.length === 0) {
       const why = `no server is installed by default for this selection, so ${fileName} would contain none: first choose where servers are installed`;
-      throw new AdministrationRefusal('conflict', why);
+      throw conflict(why);
     }
     const { name } = organization;
     const address = registryUrl(base, name);

@@ -26,7 +26,7 @@ import {
   type WithDbAndClock,
 } from './operation.ts';
 import { organizationArgument, organizationIn, textArgument } from './positionals.ts';
-import { AdministrationRefusal, notFound } from './refusal.ts';
+import { conflict, forbidden, notFound } from './refusal.ts';
 
 const mostDomains = 50;
 
@@ -129,9 +129,9 @@ export const domainAdd = organizationOperation({
     };
     switch (await insertDomain(ports.db, made, mostDomains)) {
       case 'known':
-        throw new AdministrationRefusal('conflict', `${domain} was added before`);
+        throw conflict(`${domain} was added before`);
       case 'full':
-        throw new AdministrationRefusal('conflict', `there are already ${mostDomains} domains`);
+        throw conflict(`there are already ${mostDomains} domains`);
       case 'done':
         return toDomainView(await ownDomain(organization, domain, ports));
     }
@@ -168,12 +168,10 @@ export const domainProve = organizationOperation({
     const own = await ownDomain(organization, domain, ports);
     const check: DomainCheck = await ports.providerSetup.checkDomain(own);
     const { name } = domainRecord(own);
-    if (check === 'unreachable') {
-      throw new AdministrationRefusal('conflict', `the name servers of ${domain} do not answer`);
-    }
+    if (check === 'unreachable') throw conflict(`the name servers of ${domain} do not answer`);
     if (check === 'absent') {
       const why = `${name} has no TXT record with the value that is shown; a new record can take an hour to appear`;
-      throw new AdministrationRefusal('conflict', why);
+      throw conflict(why);
     }
     return proved(own, 'dns', organization, ports);
   },
@@ -189,7 +187,7 @@ export const domainConfirm = organizationOperation({
   target,
   async run({ domain }, { organization, actor }, ports) {
     if (actor.type !== operator.type) {
-      throw new AdministrationRefusal('forbidden', 'only the operator of this server can do this');
+      throw forbidden('only the operator of this server can do this');
     }
     const own = await ownDomain(organization, domain, ports);
     return proved(own, 'operator', organization, ports);
@@ -205,8 +203,7 @@ async function proved(
   const proof = { by, at: ports.clock.now() };
   const outcome = await setDomainProof(ports.db, organization.id, domain, proof);
   if (outcome === 'taken') {
-    const why = `another organization of this server has proved ${domain}: ask the operator`;
-    throw new AdministrationRefusal('conflict', why);
+    throw conflict(`another organization of this server has proved ${domain}: ask the operator`);
   }
   return toDomainView(await ownDomain(organization, domain, ports));
 }

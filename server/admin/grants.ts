@@ -4,7 +4,7 @@ import { deleteConsents } from '#db/consents';
 import { allowAssertedGrant } from '#db/assertion-grants';
 import { findGrant, listGrants, revokeGrant, setGrantTools, type ListedGrant } from '#db/grants';
 import { allScopes } from '#model/scopes';
-import { AdministrationRefusal, notFound } from './refusal.ts';
+import { conflict, notFound } from './refusal.ts';
 import { fields, surfaces } from './fields.ts';
 import { organizationOperation, type Operation, type WithDbAndClock } from './operation.ts';
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
@@ -112,7 +112,7 @@ export const grantUpdate = organizationOperation({
   async run({ grantId, tools }, { organization }, ports) {
     await grantView(organization.id, grantId, ports);
     if (!(await setGrantTools(ports.db, grantId, tools))) {
-      throw new AdministrationRefusal('conflict', 'the consent is withdrawn');
+      throw conflict('the consent is withdrawn');
     }
     return grantView(organization.id, grantId, ports);
   },
@@ -131,7 +131,7 @@ export const grantWithdraw = organizationOperation({
     if (grant?.serverPath.split('/')[0] !== organization.name) throw notFound('grant');
     await deleteConsents(db, grant);
     if (await revokeGrant(db, id, clock.now())) return { id };
-    throw new AdministrationRefusal('conflict', 'the consent is already withdrawn');
+    throw conflict('the consent is already withdrawn');
   },
 });
 
@@ -147,7 +147,7 @@ export const grantAllow = organizationOperation({
     const grant = await findGrant(db, id);
     if (grant?.serverPath.split('/')[0] !== organization.name) throw notFound('grant');
     if (await allowAssertedGrant(db, id)) return { id };
-    throw new AdministrationRefusal('conflict', 'no identity provider gave this access');
+    throw conflict('no identity provider gave this access');
   },
 });
 

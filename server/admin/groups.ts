@@ -2,7 +2,7 @@ import { nearest } from 'latchkey-mcp/suggest';
 import { z } from 'zod';
 
 import { organizationOperation, type Operation, type WithDb } from './operation.ts';
-import { notFound, AdministrationRefusal } from './refusal.ts';
+import { AdministrationRefusal, conflict, notFound } from './refusal.ts';
 import { fields, surfaces, words } from './fields.ts';
 import {
   listGroups,
@@ -186,7 +186,7 @@ export const groupDelete = organizationOperation({
   async run({ groupId }, { organization }, ports) {
     const group = await ownGroup(organization.id, groupId, ports);
     if ((await deleteGroup(ports.db, organization.id, groupId)) === 'done') return group;
-    throw new AdministrationRefusal('conflict', inUse(group));
+    throw conflict(inUse(group));
   },
 });
 
@@ -213,7 +213,7 @@ async function taken(
 ): Promise<AdministrationRefusal> {
   const groups = await listGroups(db, organizationId);
   const twin = groups.find((one) => isSameName(one.name, name));
-  return new AdministrationRefusal('conflict', `the group ${twin?.name ?? name} already exists`);
+  return conflict(`the group ${twin?.name ?? name} already exists`);
 }
 
 /** What adding and removing a member have in common. */
@@ -267,8 +267,7 @@ async function notRemoved(
     return new AdministrationRefusal('not_found', `${member.email} is not in the group ${name}`);
   }
   const by = inGroup.source === 'scim' ? 'the directory' : 'the identity provider';
-  const why = `${by} puts ${member.email} into the group ${name}: remove them there`;
-  return new AdministrationRefusal('conflict', why);
+  return conflict(`${by} puts ${member.email} into the group ${name}: remove them there`);
 }
 
 /** What adding and removing a mapping have in common. */

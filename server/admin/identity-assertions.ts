@@ -17,7 +17,7 @@ import {
 import { organizationOperation, type Operation, type WithDb } from './operation.ts';
 import { ownServer } from './paths.ts';
 import { organizationArgument, textArgument } from './positionals.ts';
-import { AdministrationRefusal, invalidField } from './refusal.ts';
+import { conflict, invalidField } from './refusal.ts';
 
 /** Changes whether an identity provider may vouch for members, to which applications, and for which servers. */
 export const providerUpdateAssertions = organizationOperation({
@@ -146,7 +146,7 @@ export const providerUpdateAssertions = organizationOperation({
     const { id, issuer } = await ownProvider(organization, providerId, ports);
     if (assertionsAllowed && (await isWorkloadIssuer(ports.db, organization.id, issuer))) {
       const why = 'its issuer is one of workloads of this organization: revoke those clients first';
-      throw new AdministrationRefusal('conflict', why);
+      throw conflict(why);
     }
     const clients = input.assertionClients?.filter((client) => client !== '');
     const servers = input.assertionServers?.filter((server) => server !== '');

@@ -46,7 +46,7 @@ import {
   type WithDb,
 } from './operation.ts';
 import { checkRecent } from './people.ts';
-import { AdministrationRefusal, invalidField, notFound } from './refusal.ts';
+import { conflict, invalidField, notFound } from './refusal.ts';
 
 const mostProviders = 5;
 
@@ -264,7 +264,7 @@ export const providerCreate = organizationOperation({
       case 'taken':
         throw invalidField('issuer', 'is already the issuer of a provider of this organization');
       case 'full':
-        throw new AdministrationRefusal('conflict', `there are already ${mostProviders} providers`);
+        throw conflict(`there are already ${mostProviders} providers`);
       case 'done':
         return toProviderView(await ownProvider(organization, id, ports), ports);
     }
@@ -365,8 +365,7 @@ export const providerCheck = organizationOperation({
     const { providerSetup } = ports;
     const provider = await ownProvider(organization, providerId, ports);
     if (!isForSignIn(provider)) {
-      const why = 'the provider has no client: people cannot sign in through it';
-      throw new AdministrationRefusal('conflict', why);
+      throw conflict('the provider has no client: people cannot sign in through it');
     }
     const client = providerSetup.clientOf(provider);
     const checked = await client.check();
@@ -449,7 +448,7 @@ async function checkNotNeeded(
   if (others.some(isUsable)) return;
   const why =
     'members would be locked out, because single sign-on is required: turn that off in the settings first';
-  throw new AdministrationRefusal('conflict', why);
+  throw conflict(why);
 }
 
 /** Whether single sign-on can be required because of this provider: it is enabled, and an owner has tested it. */

@@ -31,7 +31,7 @@ import {
   type WithDbAndClock,
 } from './operation.ts';
 import { checkOwnerChange, roleControl } from './people.ts';
-import { AdministrationRefusal, invalidField, notFound } from './refusal.ts';
+import { type AdministrationRefusal, conflict, invalidField, notFound } from './refusal.ts';
 
 const inOrganization = { organization: fields.organization };
 
@@ -236,7 +236,7 @@ export const invitationRenew = organizationOperation({
 
 function withoutAddress({ note }: InvitationView): AdministrationRefusal {
   const which = note === '' ? 'an invitation' : `the invitation for “${note}”`;
-  return new AdministrationRefusal('conflict', `${which} has no address: renew it without sending`);
+  return conflict(`${which} has no address: renew it without sending`);
 }
 
 export const invitationBatchOperations: readonly Operation[] = [

@@ -4,7 +4,7 @@ import { type CsvRecord, csvSeparator, readCsv } from '#model/csv';
 import { emailKey, isEmail } from '#model/email';
 import { isRole, roles, type Role } from '#model/roles';
 import { type AdministrationPorts, mayDo, type WithDbAndClock } from './operation.ts';
-import { AdministrationRefusal, type FieldError, invalidField } from './refusal.ts';
+import { AdministrationRefusal, conflict, type FieldError, invalidField } from './refusal.ts';
 
 /*
  * A list of people to invite: addresses, separated by line breaks, commas or semicolons, or CSV with the columns email, role and groups.
@@ -104,8 +104,7 @@ export async function checkRoom(
 ): Promise<void> {
   const stored = await countInvitations(db, organizationId);
   if (stored + added <= mostInvitations) return;
-  const why = `there would be more than ${mostInvitations} invitations: revoke some first`;
-  throw new AdministrationRefusal('conflict', why);
+  throw conflict(`there would be more than ${mostInvitations} invitations: revoke some first`);
 }
 
 interface Entry {

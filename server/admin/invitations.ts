@@ -28,7 +28,7 @@ import {
 } from './operation.ts';
 import { pageFields, pageOf } from './paging.ts';
 import { checkOwnerChange, roleControl } from './people.ts';
-import { AdministrationRefusal, invalidField, notFound } from './refusal.ts';
+import { conflict, invalidField, notFound } from './refusal.ts';
 
 /** How long an invitation is valid. */
 export const invitationSeconds = 7 * 24 * 3600;
@@ -249,7 +249,7 @@ async function checkNew(
   if (email === undefined) return;
   const skippedBecause = await skipper([{ email }], id, ports);
   const reason = skippedBecause({ email });
-  if (reason) throw new AdministrationRefusal('conflict', `${email} ${whyNotInvited[reason]}`);
+  if (reason) throw conflict(`${email} ${whyNotInvited[reason]}`);
 }
 
 /** Lets the links of invitations wait to be sent to their addresses. @throws {AdministrationRefusal} `conflict` */

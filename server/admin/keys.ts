@@ -42,7 +42,7 @@ import {
 } from './operation.ts';
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
 import { agentPath, ofAgent, ownAgent, ownServer, serverPath } from './paths.ts';
-import { AdministrationRefusal, notFound } from './refusal.ts';
+import { conflict, notFound } from './refusal.ts';
 import { type IsShown, namesShownOf } from './shown-names.ts';
 import {
   maybeToolSelection,
@@ -133,7 +133,7 @@ function chosenServers(keys: readonly NamedApiKey[]): string[] {
 /** @throws {AdministrationRefusal} `conflict` */
 async function revokeOnce(keyId: string, { db, clock }: AdministrationPorts): Promise<void> {
   if (await revokeKey(db, keyId, clock.now())) return;
-  throw new AdministrationRefusal('conflict', 'the key is already revoked');
+  throw conflict('the key is already revoked');
 }
 
 const ofKey = { organization: fields.organization, keyId: fields.keyId };
@@ -277,9 +277,7 @@ export const keyRotate = organizationOperation({
       ports,
     );
     if (owner.type !== 'server') throw notFound('key');
-    if (revokedAt !== undefined) {
-      throw new AdministrationRefusal('conflict', 'the key is revoked');
-    }
+    if (revokedAt !== undefined) throw conflict('the key is revoked');
     // Whole days, as for a new key.
     const days = expiresAt && Math.ceil((expiresAt - createdAt) / secondsADay);
     const chosen = {
@@ -307,9 +305,7 @@ export const keyUpdate = organizationOperation({
   async run({ keyId, tools }, { organization }, ports) {
     const { server } = await ownKey(organization.name, keyId, ports);
     if (server === undefined) throw notFound('key');
-    if (!(await setKeyTools(ports.db, keyId, tools))) {
-      throw new AdministrationRefusal('conflict', 'the key is revoked');
-    }
+    if (!(await setKeyTools(ports.db, keyId, tools))) throw conflict('the key is revoked');
     return keyView(organization.name, keyId, ports);
   },
 });
@@ -347,9 +343,7 @@ export const agentKeyCreate = organizationOperation({
   target: (_, made) => made && `key:${made.id}`,
   async run({ agent: agentName, name = agentName }, { organization, actor }, ports) {
     const agent = await ownAgent(organization.name, agentName, ports);
-    if (agent.revokedAt !== undefined) {
-      throw new AdministrationRefusal('conflict', 'the agent is revoked');
-    }
+    if (agent.revokedAt !== undefined) throw conflict('the agent is revoked');
     const owner = { type: 'agent', agentId: agent.id } as const;
     const createdBy = actorName(actor);
     const chosen = { name, owner, scopes: [], expiresAt: undefined, createdBy };

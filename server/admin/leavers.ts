@@ -11,7 +11,7 @@ import {
   personArgument,
   textArgument,
 } from './positionals.ts';
-import { AdministrationRefusal, invalidField, notFound } from './refusal.ts';
+import { conflict, invalidField, notFound } from './refusal.ts';
 
 const mostListed = 500;
 const kinds = ['key', 'client', 'agent'] as const;
@@ -104,7 +104,7 @@ export async function checkMayOwn(
   const member = await findMember(db, organizationId, userId);
   if (!member) throw notFound('person');
   if (mayDo(member.role, 'key.manage')) return;
-  throw new AdministrationRefusal('conflict', `${member.email} is neither an owner nor an admin`);
+  throw conflict(`${member.email} is neither an owner nor an admin`);
 }
 
 export const leaverOperations: readonly Operation[] = [leaverList, leaverHandOver];

@@ -29,7 +29,7 @@ import {
   type WithDbAndClock,
 } from './operation.ts';
 import { pageOf } from './paging.ts';
-import { AdministrationRefusal, invalidField, notFound } from './refusal.ts';
+import { AdministrationRefusal, conflict, invalidField, notFound } from './refusal.ts';
 
 const inOrganization = { organization: fields.organization };
 const serverPath = '/organizations/{organization}/mail-server';
@@ -394,11 +394,10 @@ export async function enqueueMails(
 ): Promise<void> {
   if (!(await findMailServer(db, id))) {
     const why = 'no mail server is set up: set one up under Settings, or send the links yourself';
-    throw new AdministrationRefusal('conflict', why);
+    throw conflict(why);
   }
   if (await insertMails(db, id, mails, { now: clock.now(), most: mostWaiting })) return;
-  const why = `more than ${mostWaiting} mails would wait: wait until some are sent`;
-  throw new AdministrationRefusal('conflict', why);
+  throw conflict(`more than ${mostWaiting} mails would wait: wait until some are sent`);
 }
 
 /** Queues a notice to each of these people, if the organization has a mail server and its queue has room for all of them. */

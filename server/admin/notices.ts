@@ -25,7 +25,7 @@ import {
   type WithDb,
 } from './operation.ts';
 import { organizationArgument, personArgument } from './positionals.ts';
-import { AdministrationRefusal, invalidField, notFound } from './refusal.ts';
+import { conflict, forbidden, invalidField, notFound } from './refusal.ts';
 
 const path = '/organizations/{organization}/notices';
 const frequencies = ['never', ...noticeFrequencies] as const;
@@ -67,13 +67,12 @@ async function readerOf(
   const own = actor.type === 'person' ? actor.userId : undefined;
   if (userId === undefined && own === undefined) throw invalidField('userId', 'is missing');
   if (own !== undefined && userId !== undefined && userId !== own) {
-    throw new AdministrationRefusal('forbidden', 'people choose their own notices');
+    throw forbidden('people choose their own notices');
   }
   const member = await findMember(db, id, own ?? userId ?? '');
   if (!member) throw notFound('person');
   if (!mayDo(member.role, 'notice.manage')) {
-    const why = `${member.email} is neither an owner nor an admin, and gets no notices`;
-    throw new AdministrationRefusal('conflict', why);
+    throw conflict(`${member.email} is neither an owner nor an admin, and gets no notices`);
   }
   return { id: member.userId, email: member.email, role: member.role };
 }

@@ -49,7 +49,7 @@ import {
 } from './people.ts';
 import { requireMember, type Ports } from './positionals.ts';
 import { printMade, printRows } from './print.ts';
-import { AdministrationRefusal } from './refusal.ts';
+import { type AdministrationRefusal, conflict } from './refusal.ts';
 
 const path = '/organizations/{organization}/people/{userId}';
 const target = ({ userId }: { userId: string }) => `user:${userId}`;
@@ -221,7 +221,7 @@ function fatesOf(
   for (const one of except) {
     if (!fates.has(one.resourceId)) {
       const why = `this person does not own ${one.resourceId}: it may have been handed over or revoked meanwhile`;
-      throw new AdministrationRefusal('conflict', why);
+      throw conflict(why);
     }
     fates.set(one.resourceId, one.to);
   }
@@ -237,20 +237,17 @@ async function checkTakers(
   ports: WithDb,
 ): Promise<void> {
   const takers = new Set([...fates.values()].filter((to) => !withoutTaker.has(to)));
-  if (takers.has(leaver)) {
-    throw new AdministrationRefusal('conflict', 'the person who leaves cannot take anything over');
-  }
+  if (takers.has(leaver)) throw conflict('the person who leaves cannot take anything over');
   for (const taker of takers) await checkMayOwn(organizationId, taker, ports);
 }
 
 function changedMeanwhile(): AdministrationRefusal {
-  const why = 'what this person answers for has changed in the meantime: reload and try again';
-  return new AdministrationRefusal('conflict', why);
+  return conflict('what this person answers for has changed in the meantime: reload and try again');
 }
 
 function tooMuch(): AdministrationRefusal {
   const why = `this person answers for more than ${mostOwned} keys, clients and agents: revoke some first`;
-  return new AdministrationRefusal('conflict', why);
+  return conflict(why);
 }
 
 /** Hands over and revokes, with an entry in the audit log for each. An agent takes its keys along. */

@@ -19,7 +19,7 @@ import type { WebhookSetup } from '#webhooks/webhook-setup';
 import { redact } from 'latchkey-mcp/safe-text';
 import { findSettings } from '#db/settings';
 import { listOpenMemberships, lockRole, type Membership } from '#db/people';
-import { AdministrationRefusal, notFound, checkedInput } from './refusal.ts';
+import { AdministrationRefusal, checkedInput, forbidden, notFound } from './refusal.ts';
 import { lockSession, type SessionThrough } from '#db/sessions';
 
 /** The method and path of an operation in the admin API. Paths are relative to `/api/admin`: `/organizations/{organization}/servers`. */
@@ -183,7 +183,7 @@ export function actorName(actor: Actor): string {
 /** The person who acts on what is their own. @throws {AdministrationRefusal} `forbidden` for the operator */
 export function personOf(actor: Actor): string {
   if (actor.type === 'person') return actor.userId;
-  throw new AdministrationRefusal('forbidden', 'the operator has no account of their own here');
+  throw forbidden('the operator has no account of their own here');
 }
 
 /**
@@ -345,12 +345,11 @@ async function entitled(
     const { id, name } = place.organization;
     if (!(await isAuditor(ports.db, id, actor.userId))) {
       const words = `reading arguments and results requires the Auditor right in ${name}, which an owner grants`;
-      throw new AdministrationRefusal('forbidden', words);
+      throw forbidden(words);
     }
   }
   if (mayDo(place.role, permission)) return place;
-  const words = `your role in ${place.organization.name} (${place.role}) does not allow this`;
-  throw new AdministrationRefusal('forbidden', words);
+  throw forbidden(`your role in ${place.organization.name} (${place.role}) does not allow this`);
 }
 
 /**
@@ -376,13 +375,13 @@ function proofMissing(
     'second-factor': `${organization} requires a second factor: sign in with one, and create new personal tokens`,
     'single-sign-on': `${organization} requires single sign-on: sign in through its identity provider. Personal tokens work there only for owners who created them with two factors`,
   };
-  return new AdministrationRefusal('forbidden', words[missing]);
+  return forbidden(words[missing]);
 }
 
 function wholeAccountOnly(): AdministrationRefusal {
   const words =
     'you are signed in through an organization, which opens only that organization: sign in to your account';
-  return new AdministrationRefusal('forbidden', words);
+  return forbidden(words);
 }
 
 /** The organization and the actor's role, if the actor belongs to it now. */

@@ -12,7 +12,7 @@ import { roles, type Role } from '#model/roles';
 import { hasOwnerWithSecondFactor, insertUser, findUser } from '#db/people';
 import { listProviders } from '#db/identity-providers';
 import { isUsable } from './identity-providers.ts';
-import { AdministrationRefusal } from './refusal.ts';
+import { conflict, forbidden } from './refusal.ts';
 import {
   fields,
   surfaces,
@@ -104,14 +104,13 @@ export const organizationCreate = personalOperation({
     if (actor.type === 'person') {
       const memberships = await openMemberships(actor, { db });
       if (!user || !memberships.some(({ role }) => role === 'owner')) {
-        const why = 'only the owner of an organization can create another one';
-        throw new AdministrationRefusal('forbidden', why);
+        throw forbidden('only the owner of an organization can create another one');
       }
     }
     const id = `org_${randomBase62(16)}`;
     const made = { id, name, ...(title && { title }), createdAt: clock.now() };
     if (!(await insertOrganization(db, made))) {
-      throw new AdministrationRefusal('conflict', `an organization ${name} already exists`);
+      throw conflict(`an organization ${name} already exists`);
     }
     if (user) await insertUser(db, user, { organizationId: id, role: 'owner' });
     return toOrganizationView(made, 'owner');
@@ -295,8 +294,7 @@ export const settingsUpdate = organizationOperation({
     if (secondFactorRequired && actor.type === 'person') {
       const { hasSecondFactor } = await ownMember(organization.id, actor.userId, ports);
       if (!hasSecondFactor) {
-        const why = 'you have no second factor and would lock yourself out: set one up first';
-        throw new AdministrationRefusal('conflict', why);
+        throw conflict('you have no second factor and would lock yourself out: set one up first');
       }
     }
     if (title !== undefined) await setOrganizationTitle(ports.db, organization.id, title);
@@ -321,13 +319,12 @@ export const settingsUpdate = organizationOperation({
 async function checkMayRequire({ id, name }: Organization, { db }: WithDb): Promise<void> {
   if ((await findSettings(db, name))?.singleSignOnRequired) return;
   if (!(await listProviders(db, id)).some(isUsable)) {
-    const why = 'no owner has tested an identity provider: test one on the page Sign-in first';
-    throw new AdministrationRefusal('conflict', why);
+    throw conflict('no owner has tested an identity provider: test one on the page Sign-in first');
   }
   if (await hasOwnerWithSecondFactor(db, id)) return;
   const why =
     'no owner has a passkey or an authenticator app and could enter if the provider fails: set one up first';
-  throw new AdministrationRefusal('conflict', why);
+  throw conflict(why);
 }
 
 async function settingsOf({ id, name }: Organization, { db, clock }: WithDbAndClock) {

@@ -18,7 +18,7 @@ import {
   type WithDb,
 } from './operation.ts';
 import { textArgument } from './positionals.ts';
-import { AdministrationRefusal, invalidField, notFound } from './refusal.ts';
+import { AdministrationRefusal, conflict, invalidField, notFound } from './refusal.ts';
 
 // The hosts in private networks that requests may reach. They concern the whole installation, so only the operator changes them: at the
 // command line, or as a person who owns every organization.
@@ -131,10 +131,7 @@ export const outboundAllow = personalOperation({
       case 'known':
         throw invalidField('host', 'is allowed already');
       case 'full':
-        throw new AdministrationRefusal(
-          'conflict',
-          `there are already ${mostHosts} entries: remove one first`,
-        );
+        throw conflict(`there are already ${mostHosts} entries: remove one first`);
     }
   },
 });

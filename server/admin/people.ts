@@ -22,7 +22,7 @@ import {
   type Operation,
   type WithDb,
 } from './operation.ts';
-import { AdministrationRefusal, notFound } from './refusal.ts';
+import { AdministrationRefusal, conflict, forbidden, notFound } from './refusal.ts';
 import { fields, words, surfaces, type FieldControl } from './fields.ts';
 import { announceLeaver } from '#accounts/leaving';
 import { isRecentProof } from '#accounts/sessions';
@@ -88,7 +88,7 @@ export async function ownMember(
  */
 export function checkOwnerChange(by: Role, ...affected: readonly Role[]): void {
   if (!affected.includes('owner') || mayDo(by, 'owners.manage')) return;
-  throw new AdministrationRefusal('forbidden', 'only an owner can add, change or remove an owner');
+  throw forbidden('only an owner can add, change or remove an owner');
 }
 
 /**
@@ -99,17 +99,14 @@ export function checkOwnerChange(by: Role, ...affected: readonly Role[]): void {
  */
 async function checkWholeAccount(userId: string, actor: Actor, { db }: WithDb): Promise<void> {
   if (actor.type === 'operator') return;
-  if (actor.userId === userId) {
-    throw new AdministrationRefusal('conflict', 'change your own account on your account page');
-  }
+  if (actor.userId === userId) throw conflict('change your own account on your account page');
   const mine = new Map(
     (await openMemberships(actor, { db })).map(({ organization, role }) => [organization, role]),
   );
   for (const { organization, role } of await listMemberships(db, userId)) {
     const by = mine.get(organization);
     if (!by || !mayDo(by, 'people.manage')) {
-      const why = 'this person also belongs to another organization: ask the operator';
-      throw new AdministrationRefusal('forbidden', why);
+      throw forbidden('this person also belongs to another organization: ask the operator');
     }
     checkOwnerChange(by, role);
   }
@@ -252,10 +249,7 @@ export const ownershipTransfer = organizationOperation({
   async run({ userId: to }, { organization, actor }, ports) {
     await ownMember(organization.id, to, ports);
     if (actor.type === 'operator') {
-      throw new AdministrationRefusal(
-        'conflict',
-        'ownership cannot be transferred here: set the roles instead',
-      );
+      throw conflict('ownership cannot be transferred here: set the roles instead');
     }
     checkRecent(actor, ports.clock.now());
     const people = { from: actor.userId, to };
@@ -281,7 +275,7 @@ export const secondFactorReset = organizationOperation({
     const hasPassword = (await findPasswordHash(ports.db, userId)) !== undefined;
     const isUnlinked = hasPassword && (await unlinkIdentities(ports.db, userId));
     if (!(await deleteTotp(ports.db, userId)) && !isUnlinked && passkeys.length === 0) {
-      throw new AdministrationRefusal('conflict', 'this person has no second factor');
+      throw conflict('this person has no second factor');
     }
     await endSessions(ports.db, userId);
     return toPersonView(await ownMember(organization.id, userId, ports));
@@ -320,7 +314,7 @@ function auditorChange(verb: 'grant' | 'revoke', doc: string, isOne: boolean) {
         const why = isOne
           ? 'this person already has the right'
           : 'this person does not have the right';
-        throw new AdministrationRefusal('conflict', why);
+        throw conflict(why);
       }
       return toPersonView(await ownMember(organization.id, userId, ports));
     },
@@ -353,15 +347,11 @@ export function checkRecent(actor: Actor, now: EpochSeconds): void {
 export function settled(change: MembershipChange): void {
   if (change === 'stale') throw stale();
   if (change === 'done') return;
-  const why = 'an organization must have an owner: make another person an owner first';
-  throw new AdministrationRefusal('conflict', why);
+  throw conflict('an organization must have an owner: make another person an owner first');
 }
 
 function stale(): AdministrationRefusal {
-  return new AdministrationRefusal(
-    'conflict',
-    'another person changed this in the meantime: reload and try again',
-  );
+  return conflict('another person changed this in the meantime: reload and try again');
 }
 
 export const personOperations: readonly Operation[] = [

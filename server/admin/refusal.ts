@@ -50,6 +50,16 @@ export function notFound(what: string): AdministrationRefusal {
   return new AdministrationRefusal('not_found', `${what} not found`);
 }
 
+/** The refusal of what the current state does not allow. */
+export function conflict(why: string): AdministrationRefusal {
+  return new AdministrationRefusal('conflict', why);
+}
+
+/** The refusal for an actor who may see the resource but lacks the permission. */
+export function forbidden(why: string): AdministrationRefusal {
+  return new AdministrationRefusal('forbidden', why);
+}
+
 /** Whether an error is a refusal because of the current state. */
 export function isConflict(refusal: unknown): boolean {
   return refusal instanceof AdministrationRefusal && refusal.code === 'conflict';

@@ -24,7 +24,7 @@ import {
 } from './operation.ts';
 import { checkRecent } from './people.ts';
 import { organizationArgument, organizationIn, textArgument } from './positionals.ts';
-import { AdministrationRefusal, notFound } from './refusal.ts';
+import { conflict, notFound } from './refusal.ts';
 
 const mostTokens = 2;
 const mostDays = 3650;
@@ -175,10 +175,7 @@ async function makeToken(
     { ...made, organizationId, hash: hashSecret(token) },
     limits,
   );
-  if (!isAdded) {
-    const why = `there are already ${mostTokens} active tokens: revoke one first`;
-    throw new AdministrationRefusal('conflict', why);
-  }
+  if (!isAdded) throw conflict(`there are already ${mostTokens} active tokens: revoke one first`);
   const unused = { lastUsedAt: undefined, revokedAt: undefined, isCreatorGone: false };
   return { ...toTokenView({ ...made, ...unused }, now), token };
 }
@@ -194,7 +191,7 @@ export const scimCreateToken = organizationOperation({
     const tokens = await listScimTokens(ports.db, organization.id);
     const now = ports.clock.now();
     if (tokens.some((token) => toTokenView(token, now).status === 'active')) {
-      throw new AdministrationRefusal('conflict', 'there is an active token: rotate it instead');
+      throw conflict('there is an active token: rotate it instead');
     }
     return makeToken(organization.id, input, actor, ports);
   },
@@ -249,7 +246,7 @@ export const scimRevokeToken = organizationOperation({
     const find = async () => (await listScimTokens(db, id)).find((token) => token.id === tokenId);
     if (!(await find())) throw notFound('token');
     if (!(await revokeScimToken(db, id, tokenId, clock.now()))) {
-      throw new AdministrationRefusal('conflict', 'the token is already revoked');
+      throw conflict('the token is already revoked');
     }
     const revoked = await find();
     if (!revoked) throw notFound('token');

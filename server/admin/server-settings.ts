@@ -17,7 +17,7 @@ import { bytesOfSize, sizeOfBytes, typedSize } from '#model/byte-size';
 import { surfaces, words } from './fields.ts';
 import type { WithDb, WithDbAndClock } from './operation.ts';
 import { ownServer, serverTarget } from './paths.ts';
-import { AdministrationRefusal, checkedInput } from './refusal.ts';
+import { AdministrationRefusal, checkedInput, conflict } from './refusal.ts';
 
 /** One limit: a whole number within its bounds, or `null` for none. */
 function limit(
@@ -232,7 +232,7 @@ export async function changeServer(
     const isDone = await updateServer(ports.db, now.id, await change(now), now.revision);
     if (isDone) return ownServer(at.organization, at.server, ports);
   }
-  throw new AdministrationRefusal('conflict', 'this server is being changed by others: try again');
+  throw conflict('this server is being changed by others: try again');
 }
 
 /**
@@ -241,8 +241,7 @@ export async function changeServer(
  */
 export function checkRevision(now: ServerRecord, read: number | undefined): void {
   if (read === undefined || read === now.revision) return;
-  const why = 'the server has changed since it was read: read it again, then change it';
-  throw new AdministrationRefusal('conflict', why);
+  throw conflict('the server has changed since it was read: read it again, then change it');
 }
 
 /** How a server presents itself. Its callers can see these settings and, with the right scope, change them. */

@@ -23,7 +23,7 @@ import {
 } from './operation.ts';
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
 import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
-import { AdministrationRefusal, invalidField } from './refusal.ts';
+import { conflict, invalidField } from './refusal.ts';
 import { seesAllNames } from './shown-names.ts';
 import {
   changeServer,
@@ -238,10 +238,7 @@ export const serverCreate = organizationOperation({
       ...(newTools && { newTools }),
       createdAt: ports.clock.now(),
     });
-    if (!added) {
-      const why = `a server ${organization.name}/${name} already exists`;
-      throw new AdministrationRefusal('conflict', why);
-    }
+    if (!added) throw conflict(`a server ${organization.name}/${name} already exists`);
     const made = await ownServer(organization.name, name, ports);
     await noteHeaders({ set: headersOf(made.target) }, { server: made, actor }, ports);
     return toServerView(made, await agentNamesOf([made], ports));

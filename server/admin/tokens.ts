@@ -16,7 +16,7 @@ import {
   type Operation,
   type WithDb,
 } from './operation.ts';
-import { AdministrationRefusal, notFound } from './refusal.ts';
+import { AdministrationRefusal, conflict, notFound } from './refusal.ts';
 import { expiry, expiryChoices, fields, readDays, surfaces, nameControl } from './fields.ts';
 import { command, listCommand, type Command } from './command.ts';
 import { personArgument, textArgument } from './positionals.ts';
@@ -116,8 +116,7 @@ export const tokenCreate = personalOperation({
       factors: actor.type === 'operator' ? 2 : actor.factors,
     };
     if (!(await insertPersonalToken(ports.db, { ...made, hash: hashSecret(token) }, mostTokens))) {
-      const why = `there are already ${mostTokens} active tokens: revoke one first`;
-      throw new AdministrationRefusal('conflict', why);
+      throw conflict(`there are already ${mostTokens} active tokens: revoke one first`);
     }
     return { ...toTokenView({ ...made, lastUsedAt: undefined, revokedAt: undefined }), token };
   },
@@ -136,7 +135,7 @@ export const tokenRevoke = personalOperation({
       (await listPersonalTokens(ports.db, owner)).find(({ id }) => id === tokenId);
     if (!(await find())) throw notFound('token');
     if (!(await revokePersonalToken(ports.db, owner, tokenId, ports.clock.now()))) {
-      throw new AdministrationRefusal('conflict', 'the token is already revoked');
+      throw conflict('the token is already revoked');
     }
     const revoked = await find();
     if (!revoked) throw notFound('token');

@@ -30,7 +30,13 @@ import {
   type WithDbAndClock,
 } from './operation.ts';
 import { ofServer, ownServer, serverPath } from './paths.ts';
-import { AdministrationRefusal, invalidField, notFound, problemOf } from './refusal.ts';
+import {
+  type AdministrationRefusal,
+  conflict,
+  invalidField,
+  notFound,
+  problemOf,
+} from './refusal.ts';
 import { primitiveName, resourceUri } from './tool-selection.ts';
 import { fromWire } from './wire-names.ts';
 
@@ -146,15 +152,13 @@ function refused(
     case 'unknown-server':
       return notFound('server');
     case 'stale':
-      return new AdministrationRefusal(
-        'conflict',
+      return conflict(
         'someone changed the rules meanwhile: compare your choice with the present rules, then save again',
       );
     case 'unknown-group':
       return invalidField('groupIds', 'names a group that does not exist');
     case 'too-many':
-      return new AdministrationRefusal(
-        'conflict',
+      return conflict(
         `a server can have at most ${mostToolRules} rules: remove rules that are not needed, or change the default`,
       );
   }

@@ -26,7 +26,7 @@ import {
   type WithDbAndClock,
 } from './operation.ts';
 import { ofServer, ownServer } from './paths.ts';
-import { AdministrationRefusal, notFound } from './refusal.ts';
+import { AdministrationRefusal, conflict, forbidden, notFound } from './refusal.ts';
 import { namesShownTo } from './shown-names.ts';
 import {
   audienceView,
@@ -170,7 +170,7 @@ export const toolList = organizationOperation({
     const maySeeGroups = mayDo(role, 'people.read');
     if (as !== undefined && !maySeeGroups) {
       const why = `your role in ${organization.name} (${role}) does not allow to see what others can use`;
-      throw new AdministrationRefusal('forbidden', why);
+      throw forbidden(why);
     }
     const { changedTools, newTools } = server.target;
     const explained = as === undefined ? undefined : await explainedAs(as, server, ports);
@@ -360,8 +360,7 @@ function others(all: readonly ReadDefinition[], decided: readonly ReadDefinition
 }
 
 function changedSince(): AdministrationRefusal {
-  const why = 'these definitions have changed since you read them; read the list again';
-  return new AdministrationRefusal('conflict', why);
+  return conflict('these definitions have changed since you read them; read the list again');
 }
 
 export const toolAccept = organizationOperation({

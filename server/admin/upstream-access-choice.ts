@@ -13,7 +13,7 @@ import { UpstreamAccessError } from '#upstreams/credentials/access';
 import type { DiscoveryRequest, DiscoveryResult } from '#upstreams/credentials/discovery';
 import type { RegisteredClient, UpstreamSetup } from '#upstreams/credentials/setup';
 import type { Actor, AdministrationPorts } from './operation.ts';
-import { AdministrationRefusal, invalidField } from './refusal.ts';
+import { type AdministrationRefusal, conflict, invalidField } from './refusal.ts';
 
 /** A choice of access. Omitted members keep their value or are discovered. */
 interface AccessChoice {
@@ -114,17 +114,11 @@ export async function answeredAhead(
     async discover(again) {
       // Read again inside the transaction: the responses are valid only for the same requests.
       if (isDeepStrictEqual(again, request)) return found;
-      throw new AdministrationRefusal(
-        'conflict',
-        'the upstream was changed in the meantime: try again',
-      );
+      throw conflict('the upstream was changed in the meantime: try again');
     },
     async register() {
       if (client) return client;
-      throw new AdministrationRefusal(
-        'conflict',
-        'the upstream authentication was changed in the meantime: try again',
-      );
+      throw conflict('the upstream authentication was changed in the meantime: try again');
     },
   };
 }
@@ -156,7 +150,7 @@ export async function chosenKeyRule(
   const fixed = takesCredentials(upstream) ? (upstream.headers ?? []) : [];
   if (fixed.some((one) => one.name === header)) {
     const words = `a fixed header already sets ${header}, which each person’s key needs: remove that header first`;
-    throw new AdministrationRefusal('conflict', words);
+    throw conflict(words);
   }
   const isSame = header === now?.header;
   return {
@@ -172,20 +166,20 @@ export async function chosenKeyRule(
 export function noKeyThere(): AdministrationRefusal {
   const words =
     'only an HTTP upstream, here or behind an agent, can take a key of each person: a command and a collection cannot';
-  return new AdministrationRefusal('conflict', words);
+  return conflict(words);
 }
 
 /** The refusal for a server whose upstream is not HTTP. */
 export function onlyHttp(): AdministrationRefusal {
   const words =
     'only an HTTP upstream can have authentication, and this server has another kind of upstream';
-  return new AdministrationRefusal('conflict', words);
+  return conflict(words);
 }
 
 function authorizationIsFixed(): AdministrationRefusal {
   const words =
     'a fixed header already sets Authorization, which the token needs: remove that header first';
-  return new AdministrationRefusal('conflict', words);
+  return conflict(words);
 }
 
 /** What must be discovered, and the hosts that the operator vouches for. @throws {AdministrationRefusal} `conflict` */

@@ -27,7 +27,7 @@ import {
   noKeyThere,
   onlyHttp,
 } from './upstream-access-choice.ts';
-import { AdministrationRefusal } from './refusal.ts';
+import { conflict } from './refusal.ts';
 
 /** What calls to an upstream contain: nothing, one token for all callers, or a token or a key of each person. */
 const accessKinds = ['none', 'client_credentials', 'authorization_code', 'person_key'] as const;
@@ -365,10 +365,7 @@ export const accessSet = organizationOperation({
     } else {
       const access = await chosenAccess({ ...input, kind }, { server, actor }, ports);
       if (!(await replaceUpstreamAccess(ports.db, access))) {
-        throw new AdministrationRefusal(
-          'conflict',
-          'the upstream was changed in the meantime: try again',
-        );
+        throw conflict('the upstream was changed in the meantime: try again');
       }
     }
     if (isHttp && forwardsCaller !== undefined) {

@@ -20,7 +20,7 @@ import {
   type WithDbAndClock,
 } from './operation.ts';
 import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
-import { AdministrationRefusal, notFound } from './refusal.ts';
+import { type AdministrationRefusal, conflict, notFound } from './refusal.ts';
 import { changeServer, checkRevision } from './server-settings.ts';
 
 const path = `${serverPath}/upstream-headers`;
@@ -136,7 +136,7 @@ export const headerRestore = organizationOperation({
         const now = ports.clock.now();
         const previous = previousOf(header, now);
         if (previous) return withHeader(headers, { ...previous, name: header.name }, now);
-        throw new AdministrationRefusal('conflict', 'the header has no previous value');
+        throw conflict('the header has no previous value');
       }),
     ),
 });
@@ -199,7 +199,7 @@ async function changeHeaders(
 function noHeadersThere(): AdministrationRefusal {
   const words =
     'only an HTTP upstream can have fixed headers, and this server has another kind of upstream';
-  return new AdministrationRefusal('conflict', words);
+  return conflict(words);
 }
 
 function withHeaders(
@@ -292,8 +292,7 @@ export function upstreamWith(
     headers = withHeader(headers, { name, sealed, hint: headerHint(value), setAt: now }, now);
   }
   if (headers.length > maxHeaders) {
-    const why = `the server already has ${maxHeaders} fixed headers: remove one first`;
-    throw new AdministrationRefusal('conflict', why);
+    throw conflict(`the server already has ${maxHeaders} fixed headers: remove one first`);
   }
   return { ...upstream, headers };
 }
@@ -333,11 +332,11 @@ function headerTarget({
 
 function headerIsKey(name: string): AdministrationRefusal {
   const words = `${name} contains each person’s own key: choose another kind of upstream authentication first`;
-  return new AdministrationRefusal('conflict', words);
+  return conflict(words);
 }
 
 function authorizationIsToken(): AdministrationRefusal {
   const words =
     'the upstream authentication already sends a token in Authorization: set it to none first, or use another header';
-  return new AdministrationRefusal('conflict', words);
+  return conflict(words);
 }

@@ -21,7 +21,7 @@ import {
   type Operation,
   type WithDb,
 } from './operation.ts';
-import { AdministrationRefusal, notFound } from './refusal.ts';
+import { conflict, forbidden, notFound } from './refusal.ts';
 import { fields } from './fields.ts';
 import { checkBaseUrl } from '#config/base-url';
 import { baseUrl, json } from '#config/option';
@@ -53,8 +53,7 @@ const userCreate = organizationOperation({
     const known = await findUserByEmail(db, email);
     const user = known ?? { id: newUserId(), email, createdAt: clock.now() };
     if (!(await insertUser(db, user, { organizationId: organization.id, role }))) {
-      const why = `${email} already belongs to ${organization.name}`;
-      throw new AdministrationRefusal('conflict', why);
+      throw conflict(`${email} already belongs to ${organization.name}`);
     }
     if (!known && passwordHash !== undefined) await replacePasswordHash(db, user.id, passwordHash);
     return { id: user.id, email: user.email };
@@ -99,7 +98,7 @@ const userResetLink = personalOperation({
 /** @throws {AdministrationRefusal} `forbidden` */
 function checkOperator(actor: Actor): void {
   if (actor.type === 'operator') return;
-  throw new AdministrationRefusal('forbidden', 'only the operator can change accounts');
+  throw forbidden('only the operator can change accounts');
 }
 
 /** @throws {AdministrationRefusal} `not_found` */

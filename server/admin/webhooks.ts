@@ -16,7 +16,7 @@ import {
   type Operation,
   type WithDb,
 } from './operation.ts';
-import { notFound, AdministrationRefusal, invalidField } from './refusal.ts';
+import { conflict, invalidField, notFound } from './refusal.ts';
 import { fields, surfaces } from './fields.ts';
 import { randomBase62 } from '#secrets/secrets';
 import { wantedActionPattern } from '#webhooks/webhook-setup';
@@ -194,8 +194,7 @@ export const webhookCreate = organizationOperation({
     const place = { id, organizationId: organization.id, createdAt, sealedSecret };
     const settings = { url: new URL(input.url).href, actions: input.actions };
     if (!(await insertWebhook(ports.db, { ...place, ...settings }, mostWebhooks))) {
-      const why = `there are already ${mostWebhooks} webhooks: remove one first`;
-      throw new AdministrationRefusal('conflict', why);
+      throw conflict(`there are already ${mostWebhooks} webhooks: remove one first`);
     }
     return { ...toWebhookView(await ownWebhook(organization, id, ports), createdAt), secret };
   },

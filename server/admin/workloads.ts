@@ -29,7 +29,7 @@ import {
 } from './operation.ts';
 import { ownServer } from './paths.ts';
 import { organizationArgument, organizationOrServerArgument, textArgument } from './positionals.ts';
-import { AdministrationRefusal, invalidField } from './refusal.ts';
+import { conflict, invalidField } from './refusal.ts';
 import { maybeToolSelection, selectionCell } from './tool-selection.ts';
 
 const inOrganization = { organization: fields.organization };
@@ -346,7 +346,7 @@ export const workloadUpdate = organizationOperation({
     await ownClient(organization.name, clientId, ports);
     await checkIssuer(input.issuer, organization.id, ports);
     if (!(await findTrustRule(ports.db, clientId))) {
-      throw new AdministrationRefusal('conflict', 'the client is not one of a workload');
+      throw conflict('the client is not one of a workload');
     }
     await updateTrustRule(ports.db, toTrustRule(clientId, input));
     return toClientView(await ownClient(organization.name, clientId, ports));
