@@ -38,6 +38,7 @@ import {
   type Positional,
 } from './positionals.ts';
 import { type AdministrationRefusal, conflict, invalidField, notFound } from './refusal.ts';
+import { viewOf } from './views.ts';
 
 const inOrganization = { organization: fields.organization };
 const path = '/organizations/{organization}/access-requests';
@@ -68,21 +69,8 @@ const requestViewSchema = z
 export type AccessRequestView = z.output<typeof requestViewSchema>;
 
 function toRequestView(request: AccessRequest): AccessRequestView {
-  const { id, server, title, userId, email, reason, status, createdAt, answer } = request;
-  return {
-    id,
-    server,
-    title: title || server,
-    userId,
-    email,
-    reason,
-    status,
-    createdAt,
-    decidedAt: request.decidedAt ?? null,
-    decidedBy: request.decidedBy ?? null,
-    group: request.group ?? null,
-    answer,
-  };
+  const title = request.title || request.server;
+  return viewOf(requestViewSchema, { ...request, title });
 }
 
 /** A text over several lines, as one line. */

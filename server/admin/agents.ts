@@ -32,6 +32,7 @@ import {
 } from './positionals.ts';
 import { conflict } from './refusal.ts';
 import { toServerView, serverViewSchema } from './servers.ts';
+import { viewOf } from './views.ts';
 
 /** The view of an agent: on pages, in the API and in commands. `keyHint` belongs to its newest key. */
 const agentViewSchema = z
@@ -54,16 +55,8 @@ export type AgentView = z.output<typeof agentViewSchema>;
 
 /** Converts a stored agent to its view. */
 function toAgentView(agent: Agent, now: EpochSeconds): AgentView {
-  return {
-    id: agent.id,
-    name: agent.name,
-    keyHint: agent.keyHint ?? null,
-    createdAt: agent.createdAt,
-    lastUsedAt: agent.lastUsedAt ?? null,
-    revokedAt: agent.revokedAt ?? null,
-    suspended: agent.isSuspended,
-    isOnline: agent.revokedAt === undefined && (agent.onlineUntil ?? 0) > now,
-  };
+  const isOnline = agent.revokedAt === undefined && (agent.onlineUntil ?? 0) > now;
+  return viewOf(agentViewSchema, { ...agent, suspended: agent.isSuspended, isOnline });
 }
 
 const inOrganization = { organization: fields.organization };

@@ -17,6 +17,7 @@ import { UsageError } from '#config/usage-error';
 import { administer, type Command } from './command.ts';
 import { type Stores, namedOrganization, requireUser } from './positionals.ts';
 import { printRows } from './print.ts';
+import { viewOf } from './views.ts';
 
 const mostALimit = 200;
 const path = '/organizations/{organization}/audit';
@@ -118,18 +119,7 @@ export const auditExport = organizationOperation({
 });
 
 function toAuditEventView(event: StoredAuditEvent): z.output<typeof auditEventViewSchema> {
-  const { id, at, actor, action, target, address, requestId, outcome, times } = event;
-  return {
-    id,
-    at,
-    actor,
-    action,
-    target: target ?? null,
-    address: address ?? null,
-    requestId: requestId ?? null,
-    outcome,
-    times: times ?? 1,
-  };
+  return viewOf(auditEventViewSchema, { ...event, times: event.times ?? 1 });
 }
 
 export const auditOperations: readonly Operation[] = [auditRead, auditExport];

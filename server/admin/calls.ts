@@ -29,6 +29,7 @@ import {
   type WithDbAndClock,
 } from './operation.ts';
 import { forbidden, notFound } from './refusal.ts';
+import { viewOf } from './views.ts';
 
 export const mostALimit = 200;
 const path = '/organizations/{organization}/calls';
@@ -96,39 +97,20 @@ export const callViewSchema = z
   .meta({ id: 'Call' });
 
 function toCallView(call: CallRecord): z.output<typeof callViewSchema> {
-  const { id, callId, startedAtMs, durationMs, person, credential, application, target } = call;
+  const { application, startedAtMs, subject, target } = call;
   const failure = failureOf(call);
-  return {
-    id,
-    callId,
+  return viewOf(callViewSchema, {
+    ...call,
     at: Math.floor(startedAtMs / 1000),
-    startedAtMs,
-    durationMs: durationMs ?? null,
-    person: person ?? null,
-    credential,
-    application: application?.text ?? null,
-    applicationSource: application?.source ?? null,
-    deviceId: call.deviceId ?? null,
-    address: call.address ?? null,
-    endpoint: call.endpoint,
+    application: application?.text,
+    applicationSource: application?.source,
     server: target,
-    account: call.account,
-    accountOwner: accountOwnerOf(call) ?? null,
-    method: call.method ?? null,
-    tool: call.subject ?? null,
+    accountOwner: accountOwnerOf(call),
+    tool: subject,
     outcome: call.end,
-    error: call.error ?? null,
-    reason: failure?.because ?? null,
-    remedy: failure?.remedy ?? null,
-    status: call.status ?? null,
-    bytesIn: call.bytesIn,
-    bytesOut: call.bytesOut,
-    times: call.times,
-    requestId: call.requestId,
-    traceId: call.traceId ?? null,
-    era: call.era,
-    node: call.node,
-  };
+    reason: failure?.because,
+    remedy: failure?.remedy,
+  });
 }
 
 /** Whose calls are read, and by whom. */

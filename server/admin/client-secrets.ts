@@ -14,6 +14,7 @@ import { fields, readDays, surfaces } from './fields.ts';
 import { actorName, organizationOperation, type Operation } from './operation.ts';
 import type { Positional } from './positionals.ts';
 import { conflict, notFound } from './refusal.ts';
+import { viewOf } from './views.ts';
 
 const mostSecrets = 5;
 const secondsADay = 86_400;
@@ -32,16 +33,7 @@ export const clientSecretViewSchema = z
   .meta({ id: 'ClientSecret' });
 
 /** Converts a stored secret to its view, which contains only its hint. */
-function toClientSecretView(secret: ClientSecret): z.output<typeof clientSecretViewSchema> {
-  return {
-    id: secret.id,
-    hint: secret.hint,
-    createdAt: secret.createdAt,
-    expiresAt: secret.expiresAt ?? null,
-    lastUsedAt: secret.lastUsedAt ?? null,
-    revokedAt: secret.revokedAt ?? null,
-  };
-}
+const toClientSecretView = (secret: ClientSecret) => viewOf(clientSecretViewSchema, secret);
 
 export const clientSecretList = organizationOperation({
   name: 'client.secrets',

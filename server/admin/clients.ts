@@ -31,6 +31,7 @@ import {
   toolSelectionView,
   toSelectionView,
 } from './tool-selection.ts';
+import { viewOf } from './views.ts';
 
 import { CommandError, UsageError } from '#config/usage-error';
 import type { Db } from '#db/transaction';
@@ -81,22 +82,16 @@ export type ClientView = z.output<typeof clientViewSchema>;
 
 /** Converts a stored client to its view, which contains neither secrets nor keys, and the names that are shown to its reader. */
 export function toClientView(client: ListedOAuthClient, isShown?: IsShown): ClientView {
-  return {
+  return viewOf(clientViewSchema, {
+    ...client,
     clientId: client.id,
-    name: client.name,
     server: serverNameOf(client),
-    scopes: [...client.scopes],
     tools: toSelectionView(client.tools, isShown),
-    redirectUris: [...client.redirectUris],
     authentication: authenticationOf(client),
-    trustedIssuer: client.trusts?.issuer ?? null,
-    trustedSubject: client.trusts?.subject ?? null,
-    secretHint: client.secretHint ?? null,
-    createdAt: client.createdAt,
-    lastUsedAt: client.lastUsedAt ?? null,
-    revokedAt: client.revokedAt ?? null,
+    trustedIssuer: client.trusts?.issuer,
+    trustedSubject: client.trusts?.subject,
     suspended: client.isSuspended,
-  };
+  });
 }
 
 function serverNameOf(client: Pick<ListedOAuthClient, 'serverPath'>): string {

@@ -27,6 +27,7 @@ import {
 } from './operation.ts';
 import { organizationArgument, organizationIn, textArgument } from './positionals.ts';
 import { conflict, forbidden, notFound } from './refusal.ts';
+import { viewOf } from './views.ts';
 
 const mostDomains = 50;
 
@@ -49,16 +50,15 @@ export type DomainView = z.output<typeof domainViewSchema>;
 function toDomainView(domain: OrganizationDomain): DomainView {
   const { proof } = domain;
   const { name, value } = domainRecord(domain);
-  return {
-    domain: domain.domain,
+  return viewOf(domainViewSchema, {
+    ...domain,
     status: proof ? 'proved' : 'unproved',
-    provedBy: proof?.by ?? null,
-    provedAt: proof?.at ?? null,
-    checkedAt: proof?.checkedAt ?? null,
+    provedBy: proof?.by,
+    provedAt: proof?.at,
+    checkedAt: proof?.checkedAt,
     recordName: name,
     recordValue: value,
-    createdAt: domain.createdAt,
-  };
+  });
 }
 
 async function ownDomain(

@@ -16,6 +16,7 @@ import {
   toolSelectionView,
   toSelectionView,
 } from './tool-selection.ts';
+import { viewOf } from './views.ts';
 
 const inOrganization = { organization: fields.organization };
 const path = '/organizations/{organization}/grants';
@@ -152,23 +153,14 @@ export const grantAllow = organizationOperation({
 });
 
 function toGrantView(grant: ListedGrant): z.output<typeof grantViewSchema> {
-  return {
-    id: grant.id,
-    userId: grant.userId,
-    email: grant.email,
-    clientId: grant.clientId,
+  return viewOf(grantViewSchema, {
+    ...grant,
     client: grant.clientName,
-    isOpenClient: grant.isOpenClient,
-    assistant: grant.assistant ?? null,
-    device: grant.device ?? null,
     server: grant.serverPath,
-    scopes: [...grant.scopes],
     tools: toSelectionView(grant.tools),
-    createdAt: grant.createdAt,
-    expiresAt: grant.expiresAt,
     isByAssertion: grant.isByAssertion ?? false,
-    withdrawnAt: grant.revokedAt ?? null,
-  };
+    withdrawnAt: grant.revokedAt,
+  });
 }
 
 export const grantOperations: readonly Operation[] = [

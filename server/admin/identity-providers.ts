@@ -47,6 +47,7 @@ import {
 } from './operation.ts';
 import { checkRecent } from './people.ts';
 import { conflict, invalidField, notFound } from './refusal.ts';
+import { viewOf } from './views.ts';
 
 const mostProviders = 5;
 
@@ -114,38 +115,20 @@ export async function toProviderView(
   const checks = await summarizeChecks(db, provider.id);
   const { tested, disabledAt } = provider;
   const enabled = tested ? 'tested' : 'untested';
-  return {
-    id: provider.id,
-    name: provider.name,
-    issuer: provider.issuer,
-    clientId: provider.clientId,
-    redirectUri: providerSetup.redirectUriOf(provider.id) ?? null,
-    scopes: [...provider.scopes],
-    groupsClaim: provider.groupsClaim,
-    emailTrusted: provider.emailTrusted,
+  return viewOf(providerViewSchema, {
+    ...provider,
+    redirectUri: providerSetup.redirectUriOf(provider.id),
     joiningRole: provider.joiningRole ?? 'nobody',
-    joiningGroups: [...provider.joiningGroups],
-    roleGroups: [...provider.roleGroups],
-    countsAsTwoFactors: provider.countsAsTwoFactors,
-    logoutUri: providerSetup.logoutUriOf(provider.id) ?? null,
-    announcedAt: provider.announcedAt ?? null,
-    checkAgain: provider.checkAgain,
-    sessionCheckMinutes: provider.sessionCheckMinutes,
-    grantCheckHours: provider.grantCheckHours,
+    logoutUri: providerSetup.logoutUriOf(provider.id),
     checkedPeople: checks.people,
     failingPeople: checks.failing,
-    failingSince: checks.failingSince ?? null,
-    failure: checks.failure ?? null,
-    assertionsAllowed: provider.assertionsAllowed,
-    assertionClients: [...provider.assertionClients],
+    failingSince: checks.failingSince,
+    failure: checks.failure,
     assertionServers: await findServerNames(db, provider.organizationId, provider.assertionServers),
-    nativeClientId: provider.nativeClientId ?? null,
-    keysUrl: provider.keysUrl ?? null,
     members: counts.get(provider.id) ?? 0,
     status: disabledAt === undefined ? enabled : 'disabled',
-    testedAt: tested?.at ?? null,
-    createdAt: provider.createdAt,
-  };
+    testedAt: tested?.at,
+  });
 }
 
 /** Finds a provider of an organization. @throws {AdministrationRefusal} `not_found` */

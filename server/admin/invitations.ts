@@ -29,6 +29,7 @@ import {
 import { pageFields, pageOf } from './paging.ts';
 import { checkOwnerChange, roleControl } from './people.ts';
 import { conflict, invalidField, notFound } from './refusal.ts';
+import { viewOf } from './views.ts';
 
 /** How long an invitation is valid. */
 export const invitationSeconds = 7 * 24 * 3600;
@@ -328,20 +329,8 @@ export function toInvitationView(
   invitation: Omit<Invitation, 'organization' | 'organizationTitle'>,
   now: EpochSeconds,
 ): InvitationView {
-  const { id, email = null, role, groupIds, note, createdBy, createdAt, expiresAt } = invitation;
-  const status = expiresAt > now ? 'pending' : 'expired';
-  return {
-    id,
-    email,
-    role,
-    groupIds: [...groupIds],
-    note,
-    status,
-    mail: null,
-    createdBy,
-    createdAt,
-    expiresAt,
-  };
+  const status = invitation.expiresAt > now ? 'pending' : 'expired';
+  return viewOf(invitationViewSchema, { ...invitation, status, mail: null });
 }
 
 export const invitationOperations: readonly Operation[] = [

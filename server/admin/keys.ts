@@ -52,6 +52,7 @@ import {
   toSelectionView,
 } from './tool-selection.ts';
 import { unlistedHint } from './unlisted-names.ts';
+import { viewOf } from './views.ts';
 
 const secondsADay = 86_400;
 const mostDays = 99_999;
@@ -90,22 +91,13 @@ const listedKeySchema = keyViewSchema
 export function toKeyView(key: NamedApiKey, now: EpochSeconds, isShown?: IsShown): KeyView {
   const { expiresAt, revokedAt } = key;
   const isExpired = expiresAt !== undefined && expiresAt <= now;
-  return {
-    id: key.id,
-    name: key.name,
-    server: key.server ?? null,
-    agent: key.agent ?? null,
-    hint: key.hint,
-    scopes: [...key.scopes],
+  return viewOf(keyViewSchema, {
+    ...key,
     tools: toSelectionView(key.tools, isShown),
     status: revokedAt !== undefined ? 'revoked' : isExpired ? 'expired' : 'active',
     ageDays: Math.max(0, Math.floor((now - key.createdAt) / secondsADay)),
-    createdAt: key.createdAt,
-    expiresAt: expiresAt ?? null,
-    lastUsedAt: key.lastUsedAt ?? null,
-    revokedAt: revokedAt ?? null,
     suspended: key.isSuspended,
-  };
+  });
 }
 
 /** Finds a key of an organization. @throws {AdministrationRefusal} `not_found` */

@@ -12,6 +12,7 @@ import {
   textArgument,
 } from './positionals.ts';
 import { conflict, invalidField, notFound } from './refusal.ts';
+import { viewOf } from './views.ts';
 
 const mostListed = 500;
 const kinds = ['key', 'client', 'agent'] as const;
@@ -32,19 +33,8 @@ const ownerlessViewSchema = z
 
 export type OwnerlessView = z.output<typeof ownerlessViewSchema>;
 
-function toView(resource: OwnerlessResource): OwnerlessView {
-  return {
-    kind: resource.kind,
-    id: resource.id,
-    name: resource.name,
-    server: resource.server ?? null,
-    agent: resource.agent ?? null,
-    formerOwner: resource.formerOwner,
-    formerEmail: resource.formerEmail ?? null,
-    ownerlessAt: resource.ownerlessAt,
-    suspended: resource.isSuspended,
-  };
-}
+const toView = (resource: OwnerlessResource) =>
+  viewOf(ownerlessViewSchema, { ...resource, suspended: resource.isSuspended });
 
 const inOrganization = { organization: fields.organization };
 const path = '/organizations/{organization}/ownerless';

@@ -13,8 +13,19 @@ import {
 } from './identity-providers.ts';
 import { organizationOperation, type Operation } from './operation.ts';
 import { notFound } from './refusal.ts';
+import { viewOf } from './views.ts';
 
 const mostShown = 500;
+
+const memberViewSchema = z
+  .object({
+    userId: z.string(),
+    email: z.string(),
+    subject: z.string().describe('Their account at the provider'),
+    linkedAt: fields.at,
+    usedAt: fields.at,
+  })
+  .meta({ id: 'LinkedMember' });
 
 export const providerMembers = organizationOperation({
   name: 'provider.members',
@@ -22,31 +33,11 @@ export const providerMembers = organizationOperation({
   route: { method: 'GET', path: `${providerPath}/members` },
   permission: toRead,
   input: z.strictObject(ofProvider),
-  output: z.object({
-    items: z.array(
-      z
-        .object({
-          userId: z.string(),
-          email: z.string(),
-          subject: z.string().describe('Their account at the provider'),
-          linkedAt: fields.at,
-          usedAt: fields.at,
-        })
-        .meta({ id: 'LinkedMember' }),
-    ),
-  }),
+  output: z.object({ items: z.array(memberViewSchema) }),
   async run({ providerId }, { organization }, ports) {
     const { id } = await ownProvider(organization, providerId, ports);
     const found = await listLinkedMembers(ports.db, id, mostShown);
-    return {
-      items: found.map(({ userId, email, subject, linkedAt, usedAt }) => ({
-        userId,
-        email,
-        subject,
-        linkedAt,
-        usedAt,
-      })),
-    };
+    return { items: found.map((member) => viewOf(memberViewSchema, member)) };
   },
 });
 

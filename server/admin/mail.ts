@@ -30,6 +30,7 @@ import {
 } from './operation.ts';
 import { pageOf } from './paging.ts';
 import { AdministrationRefusal, conflict, invalidField, notFound } from './refusal.ts';
+import { viewOf } from './views.ts';
 
 const inOrganization = { organization: fields.organization };
 const serverPath = '/organizations/{organization}/mail-server';
@@ -67,20 +68,14 @@ async function toServerView(
   { db, clock }: WithDbAndClock,
 ): Promise<MailServerView> {
   const { lastFailure, nextAttemptAt, attempts } = server;
-  return {
-    host: server.host,
-    port: server.port,
-    security: server.security,
-    user: server.user ?? null,
+  return viewOf(mailServerViewSchema, {
+    ...server,
     hasPassword: server.sealedPassword !== undefined,
-    from: server.from,
-    changedAt: server.changedAt,
-    lastSuccessAt: server.lastSuccessAt ?? null,
-    lastFailureAt: lastFailure?.at ?? null,
-    lastFailure: lastFailure?.why ?? null,
+    lastFailureAt: lastFailure?.at,
+    lastFailure: lastFailure?.why,
     nextAttemptAt: attempts > 0 ? Math.max(nextAttemptAt, clock.now()) : null,
-    mails: { ...(await countMails(db, server.organizationId)) },
-  };
+    mails: await countMails(db, server.organizationId),
+  });
 }
 
 /** @throws {AdministrationRefusal} `not_found` */
@@ -336,18 +331,8 @@ const mailViewSchema = z
 export type MailView = z.output<typeof mailViewSchema>;
 
 function toMailView(mail: Mail): MailView {
-  const { id, kind, recipient, status, attempts, createdAt } = mail;
-  return {
-    id,
-    kind,
-    recipient,
-    status,
-    answer: mail.answer ?? null,
-    attempts,
-    createdAt,
-    endedAt: mail.endedAt ?? null,
-    nextAttemptAt: status === 'waiting' ? mail.nextAttemptAt : null,
-  };
+  const nextAttemptAt = mail.status === 'waiting' ? mail.nextAttemptAt : null;
+  return viewOf(mailViewSchema, { ...mail, nextAttemptAt });
 }
 
 export const mailList = organizationOperation({

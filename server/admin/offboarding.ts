@@ -50,6 +50,7 @@ import {
 import { requireMember, type Ports } from './positionals.ts';
 import { printMade, printRows } from './print.ts';
 import { type AdministrationRefusal, conflict } from './refusal.ts';
+import { viewOf } from './views.ts';
 
 const path = '/organizations/{organization}/people/{userId}';
 const target = ({ userId }: { userId: string }) => `user:${userId}`;
@@ -69,11 +70,6 @@ const ownedViewSchema = z
   .meta({ id: 'OwnedResource' });
 
 export type OwnedView = z.output<typeof ownedViewSchema>;
-
-function toOwnedView(owned: OwnedResource): OwnedView {
-  const { kind, id, name, server = null, agent = null, createdAt, lastUsedAt = null } = owned;
-  return { kind, id, name, server, agent, createdAt, lastUsedAt };
-}
 
 export const personServers = organizationOperation({
   name: 'person.servers',
@@ -149,7 +145,8 @@ async function leavingOf(
 ) {
   const now = clock.now();
   const suspends = (await findSettings(db, name))?.leaverResources !== 'keep';
-  const owned = (await listOwned(db, id, userId, mostOwned)).map(toOwnedView);
+  const found = await listOwned(db, id, userId, mostOwned);
+  const owned = found.map((one) => viewOf(ownedViewSchema, one));
   const scimTokens = suspends ? await countScimTokensOf(db, id, userId, now) : 0;
   const { length: invitationsTo } = await findInvitationsTo(db, id, email);
   const ends = { ...(await countEndings(db, id, userId, now)), invitationsTo, scimTokens };

@@ -19,6 +19,7 @@ import {
 } from './operation.ts';
 import { textArgument } from './positionals.ts';
 import { AdministrationRefusal, conflict, invalidField, notFound } from './refusal.ts';
+import { viewOf } from './views.ts';
 
 // The hosts in private networks that requests may reach. They concern the whole installation, so only the operator changes them: at the
 // command line, or as a person who owns every organization.
@@ -67,14 +68,7 @@ export const outboundList = personalOperation({
   async run(_input, { actor }, ports) {
     await checkOperator(actor, ports);
     const items = await listOutboundHosts(ports.db);
-    return {
-      items: items.map(({ host, note, createdBy, createdAt }) => ({
-        host,
-        note,
-        createdBy,
-        createdAt,
-      })),
-    };
+    return { items: items.map((item) => viewOf(outboundHostSchema, item)) };
   },
 });
 

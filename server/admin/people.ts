@@ -36,6 +36,7 @@ import {
   requireMember,
   type Positional,
 } from './positionals.ts';
+import { viewOf } from './views.ts';
 
 /** The view of a member: on pages, in the API and in commands. */
 export const personViewSchema = z
@@ -54,19 +55,14 @@ export const personViewSchema = z
 
 /** Converts a stored member to their view. */
 export function toPersonView(member: Member): z.output<typeof personViewSchema> {
-  const { userId, email, role, groups, hasSecondFactor, isAuditor, seenAt } = member;
-  const { source, isProvisioned } = member;
-  return {
-    id: userId,
-    email,
-    role,
-    groups: groups.map(({ id, name }) => ({ id, name })),
-    secondFactor: hasSecondFactor,
-    auditor: isAuditor,
-    source,
-    provisioned: isProvisioned,
-    seenAt: seenAt ?? null,
-  };
+  return viewOf(personViewSchema, {
+    ...member,
+    id: member.userId,
+    groups: member.groups.map(({ id, name }) => ({ id, name })),
+    secondFactor: member.hasSecondFactor,
+    auditor: member.isAuditor,
+    provisioned: member.isProvisioned,
+  });
 }
 
 /** Finds a member of an organization. @throws {AdministrationRefusal} `not_found` */

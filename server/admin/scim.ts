@@ -25,6 +25,7 @@ import {
 import { checkRecent } from './people.ts';
 import { organizationArgument, organizationIn, textArgument } from './positionals.ts';
 import { conflict, notFound } from './refusal.ts';
+import { viewOf } from './views.ts';
 
 const mostTokens = 2;
 const mostDays = 3650;
@@ -48,17 +49,11 @@ const tokenViewSchema = z
 function toTokenView(token: ScimToken, now: EpochSeconds): z.output<typeof tokenViewSchema> {
   const { expiresAt, revokedAt } = token;
   const isExpired = expiresAt !== undefined && expiresAt <= now;
-  return {
-    id: token.id,
-    hint: token.hint,
+  return viewOf(tokenViewSchema, {
+    ...token,
     status: revokedAt !== undefined ? 'revoked' : isExpired ? 'expired' : 'active',
-    createdBy: token.createdBy,
     creatorLeft: token.isCreatorGone,
-    createdAt: token.createdAt,
-    expiresAt: expiresAt ?? null,
-    lastUsedAt: token.lastUsedAt ?? null,
-    revokedAt: revokedAt ?? null,
-  };
+  });
 }
 
 const scimViewSchema = z

@@ -18,6 +18,7 @@ import { surfaces, words } from './fields.ts';
 import type { WithDb, WithDbAndClock } from './operation.ts';
 import { ownServer, serverTarget } from './paths.ts';
 import { AdministrationRefusal, checkedInput, conflict } from './refusal.ts';
+import { viewOf } from './views.ts';
 
 /** One limit: a whole number within its bounds, or `null` for none. */
 function limit(
@@ -184,13 +185,7 @@ export const limitsViewSchema = z
 
 /** The view of limits, which contains all of them: `null` for none. */
 export function toLimitsView(limits: ServerLimits = {}): z.output<typeof limitsViewSchema> {
-  return {
-    callsPerMinute: limits.callsPerMinute ?? null,
-    concurrentCalls: limits.concurrentCalls ?? null,
-    requestBytes: limits.requestBytes ?? null,
-    answerBytes: limits.answerBytes ?? null,
-    callSeconds: limits.callSeconds ?? null,
-  };
+  return viewOf(limitsViewSchema, limits);
 }
 
 /** Settings as entered. Omitted members keep their value. */

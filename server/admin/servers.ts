@@ -34,6 +34,7 @@ import {
   toLimitsView,
 } from './server-settings.ts';
 import { type GivenHeader, headersOf, noteHeaders, upstreamWith } from './upstream-headers.ts';
+import { viewOf } from './views.ts';
 
 /** The view of a server: on pages, in the API and in commands. */
 export const serverViewSchema = z
@@ -75,25 +76,20 @@ export function toServerView(
   server: ServerRecord,
   agentNames: ReadonlyMap<string, string>,
 ): ServerView {
-  const { id, organization, name, target, createdAt } = server;
-  return {
-    id,
-    organization,
-    name,
+  const { organization, name, target } = server;
+  const { title = '', description = '', instructions = '', revision = 0 } = server;
+  return viewOf(serverViewSchema, {
+    ...target,
+    ...server,
     endpoint: `/mcp/${organization}/${name}`,
-    title: server.title ?? '',
-    description: server.description ?? '',
-    instructions: server.instructions ?? '',
+    title,
+    description,
+    instructions,
     upstream: toUpstreamView(target.upstream, agentNames),
-    hiddenTools: [...target.hiddenTools],
-    changedTools: target.changedTools,
-    newTools: target.newTools,
     withheldTools: [...(target.offered.withheld.tool ?? [])],
     limits: toLimitsView(server.limits),
-    revision: server.revision ?? 0,
-    createdAt,
-    disabledAt: server.disabledAt ?? null,
-  };
+    revision,
+  });
 }
 
 /** The view for a reader, who sees no names of what no caller can use unless they manage servers. */

@@ -20,6 +20,7 @@ import { AdministrationRefusal, conflict, notFound } from './refusal.ts';
 import { expiry, expiryChoices, fields, readDays, surfaces, nameControl } from './fields.ts';
 import { command, listCommand, type Command } from './command.ts';
 import { personArgument, textArgument } from './positionals.ts';
+import { viewOf } from './views.ts';
 
 const mostDays = 365;
 const usualDays = 90;
@@ -46,11 +47,7 @@ const tokenViewSchema = z
   })
   .meta({ id: 'PersonalToken' });
 
-function toTokenView(token: PersonalToken): z.output<typeof tokenViewSchema> {
-  const { id, name, hint, createdAt, expiresAt } = token;
-  const lastUsedAt = token.lastUsedAt ?? null;
-  return { id, name, hint, createdAt, expiresAt, lastUsedAt, revokedAt: token.revokedAt ?? null };
-}
+const toTokenView = (token: PersonalToken) => viewOf(tokenViewSchema, token);
 
 export const tokenList = personalOperation({
   name: 'token.list',

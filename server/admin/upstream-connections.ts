@@ -15,6 +15,7 @@ import { fields } from './fields.ts';
 import { type Actor, organizationOperation, personOf, type WithDb } from './operation.ts';
 import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
 import { notFound } from './refusal.ts';
+import { viewOf } from './views.ts';
 
 const userId = z.string().max(100);
 const path = `${serverPath}/connections`;
@@ -47,25 +48,19 @@ export const connectionList = organizationOperation({
     if (personKey) {
       const keys = await listPersonKeys(ports.db, targetId);
       return {
-        items: keys.map((key) => ({
-          userId: key.userId,
-          email: key.email,
-          kind: 'key' as const,
-          createdAt: key.setAt,
-          renewedAt: key.setAt,
-          failedAt: key.refusedAt ?? null,
-          provedAt: key.provedAt ?? null,
-          lastUsedAt: key.lastUsedAt ?? null,
-        })),
+        items: keys.map((key) => {
+          const { setAt: createdAt, refusedAt: failedAt } = key;
+          const times = { createdAt, renewedAt: createdAt, failedAt };
+          return viewOf(connectionViewSchema, { ...key, kind: 'key', ...times });
+        }),
       };
     }
     const access = await accessOf(organization.name, server, ports);
     const items = access ? await listUpstreamConnections(ports.db, access.id) : [];
     return {
-      items: items.map(({ userId: id, email, createdAt, renewedAt, failedAt = null }) => {
-        const kind = 'account' as const;
-        const [provedAt, lastUsedAt] = [null, null];
-        return { userId: id, email, kind, createdAt, renewedAt, failedAt, provedAt, lastUsedAt };
+      items: items.map((one) => {
+        const neverTold = { provedAt: null, lastUsedAt: null };
+        return viewOf(connectionViewSchema, { ...one, kind: 'account', ...neverTold });
       }),
     };
   },

@@ -32,6 +32,7 @@ import {
   textArgument,
 } from './positionals.ts';
 import { printMade } from './print.ts';
+import { viewOf } from './views.ts';
 
 /** The view of a webhook: on pages, in the API and in commands. */
 const webhookViewSchema = z
@@ -68,21 +69,16 @@ export type WebhookView = z.output<typeof webhookViewSchema>;
 function toWebhookView(webhook: Webhook, now: EpochSeconds): WebhookView {
   const { disabled, attempts, lastFailure, earlierSecret } = webhook;
   const isRetrying = !disabled && attempts > 0;
-  return {
-    id: webhook.id,
-    url: webhook.url,
-    actions: [...webhook.actions],
+  return viewOf(webhookViewSchema, {
+    ...webhook,
     status: disabled ? 'disabled' : isRetrying ? 'retrying' : 'delivering',
     nextAttemptAt: isRetrying ? webhook.nextAttemptAt : null,
-    failingSince: webhook.failingSince ?? null,
-    lastSuccessAt: webhook.lastSuccessAt ?? null,
-    lastFailureAt: lastFailure?.at ?? null,
-    lastFailure: lastFailure?.why ?? null,
-    disabledAt: disabled?.at ?? null,
-    disabledBecause: disabled?.because ?? null,
+    lastFailureAt: lastFailure?.at,
+    lastFailure: lastFailure?.why,
+    disabledAt: disabled?.at,
+    disabledBecause: disabled?.because,
     earlierSecretUntil: earlierSecret && earlierSecret.until > now ? earlierSecret.until : null,
-    createdAt: webhook.createdAt,
-  };
+  });
 }
 
 /** Finds a webhook of an organization. @throws {AdministrationRefusal} `not_found` */
