@@ -1,6 +1,5 @@
 import { z } from 'zod';
 
-import { insertAuditEvent } from '#db/audit';
 import { insertInvitations, listInvitations, renewInvitation } from '#db/invitations';
 import { roles } from '#model/roles';
 import { fields, surfaces } from './fields.ts';
@@ -24,8 +23,8 @@ import {
   toInvitationView,
 } from './invitations.ts';
 import {
-  type Actor,
   actorName,
+  noteDone,
   organizationOperation,
   type Operation,
   type WithDbAndClock,
@@ -143,7 +142,7 @@ export const invitationImport = organizationOperation({
       });
     await insertInvitations(ports.db, made, now);
     if (send) await sendInvitations(made, 'invitation', { organization, actor }, ports);
-    await auditEach(made, 'invitation.create', { organization: organization.name, actor }, ports);
+    await auditEach(made, 'invitation.create', { organization, actor }, ports);
     return {
       items: made.map((one) => Object.assign(toInvitationView(one, now), { path: one.path })),
       skipped: skippedOf(people),
@@ -166,20 +165,11 @@ function skippedOf(people: readonly ListedPerson[]): z.output<typeof skippedSche
 async function auditEach(
   invitations: readonly { readonly id: string }[],
   action: 'invitation.create' | 'invitation.renew',
-  { organization, actor }: { readonly organization: string; readonly actor: Actor },
-  { db, clock }: WithDbAndClock,
+  at: Parameters<typeof noteDone>[1],
+  ports: WithDbAndClock,
 ): Promise<void> {
   for (const { id } of invitations) {
-    await insertAuditEvent(db, {
-      at: clock.now(),
-      actor: actorName(actor),
-      organization,
-      action,
-      target: `invitation:${id}`,
-      address: actor.address,
-      requestId: actor.requestId,
-      outcome: 'done',
-    });
+    await noteDone({ action, target: `invitation:${id}` }, at, ports);
   }
 }
 
@@ -229,7 +219,7 @@ export const invitationRenew = organizationOperation({
       renewed.push({ ...invitation, ...change, status: 'pending', path });
     }
     if (send) await sendInvitations(renewed, 'reminder', { organization, actor }, ports);
-    await auditEach(renewed, 'invitation.renew', { organization: organization.name, actor }, ports);
+    await auditEach(renewed, 'invitation.renew', { organization, actor }, ports);
     return { items: renewed };
   },
 });

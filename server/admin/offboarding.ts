@@ -3,7 +3,6 @@ import { z } from 'zod';
 import { announceLeaver } from '#accounts/leaving';
 import { shellWord } from '#model/shell-word';
 import { revokeAgent } from '#db/agents';
-import { insertAuditEvent } from '#db/audit';
 import { revokeClient } from '#db/clients';
 import { findInvitationsTo } from '#db/invitations';
 import { revokeKey } from '#db/keys';
@@ -21,18 +20,16 @@ import { removeMember } from '#db/people';
 import { countScimTokensOf } from '#db/scim-tokens';
 import { findSettings } from '#db/settings';
 import { listAccessOfPerson } from '#db/server-access';
-import type { Db } from '#db/transaction';
 import { json } from '#config/option';
 import { CommandError, UsageError } from '#config/usage-error';
-import type { EpochSeconds } from '#model/clock';
 import { roles } from '#model/roles';
 import { administer, administerList, type Command, type CommandPorts } from './command.ts';
 import { fields } from './fields.ts';
 import { checkMayOwn } from './leavers.ts';
 import {
   type Actor,
-  actorName,
   mayDo,
+  noteDone,
   organizationOperation,
   type Operation,
   type WithDb,
@@ -194,11 +191,11 @@ export const personOffboard = organizationOperation({
     settled(await removeMember(ports.db, organization.id, userId, member.role));
     // Not earlier: from here on, no role can change until the transaction ends.
     await checkTakers(organization.id, userId, fates, ports);
-    const at = { organization, actor, now: ports.clock.now() };
-    const done = await settleOwned(owned, fates, at, ports.db);
+    const done = await settleOwned(owned, fates, { organization, actor }, ports);
     const leaver = { id: userId, email: member.email };
-    await announceLeaver(ports.db, organization, leaver, at.now, actor);
-    await endLastAccess(ports.db, userId, at.now);
+    const now = ports.clock.now();
+    await announceLeaver(ports.db, organization, leaver, now, actor);
+    await endLastAccess(ports.db, userId, now);
     const { key, client, agent } = await countOwnerless(ports.db, organization.id, userId);
     return { person: toPersonView(member), ...done, left: key + client + agent };
   },
@@ -251,8 +248,8 @@ function tooMuch(): AdministrationRefusal {
 async function settleOwned(
   owned: readonly OwnedResource[],
   fates: Fates,
-  at: { readonly organization: Organization; readonly actor: Actor; readonly now: EpochSeconds },
-  db: Db,
+  at: { readonly organization: Organization; readonly actor: Actor },
+  ports: WithDbAndClock,
 ): Promise<{ handedOver: number; revoked: number }> {
   const done = { handedOver: 0, revoked: 0 };
   // Keys before their agents: an agent takes along those that no one has taken over by then.
@@ -261,23 +258,16 @@ async function settleOwned(
     const to = fates.get(id) ?? 'leave';
     if (to === 'leave') continue;
     if (to === 'revoke') {
-      await revokers[kind](db, id, at.now);
+      await revokers[kind](ports.db, id, ports.clock.now());
+      await noteDone({ action: `${kind}.revoke`, target: `${kind}:${id}` }, at, ports);
       done.revoked += 1;
     } else {
-      const outcome = await handOver(db, at.organization.id, { kind, id }, to);
+      const outcome = await handOver(ports.db, at.organization.id, { kind, id }, to);
       if (outcome !== 'done') throw changedMeanwhile();
+      const event = { action: 'leaver.hand-over', target: `${kind}:${id} user:${to}` } as const;
+      await noteDone(event, at, ports);
       done.handedOver += 1;
     }
-    await insertAuditEvent(db, {
-      at: at.now,
-      actor: actorName(at.actor),
-      organization: at.organization.name,
-      action: to === 'revoke' ? `${kind}.revoke` : 'leaver.hand-over',
-      target: to === 'revoke' ? `${kind}:${id}` : `${kind}:${id} user:${to}`,
-      address: at.actor.address,
-      requestId: at.actor.requestId,
-      outcome: 'done',
-    });
   }
   return done;
 }

@@ -305,6 +305,24 @@ async function requireActive(actor: Actor, { db, clock }: WithDbAndClock): Promi
   throw new AdministrationRefusal('signed_out', what);
 }
 
+/** Adds an entry to the audit log in addition to that of the operation, in its transaction. */
+export async function noteDone(
+  { action, target }: { readonly action: AuditAction; readonly target: string | undefined },
+  { organization, actor }: { readonly organization: { readonly name: string }; actor: Actor },
+  { db, clock }: WithDbAndClock,
+): Promise<void> {
+  await insertAuditEvent(db, {
+    at: clock.now(),
+    actor: actorName(actor),
+    organization: organization.name,
+    action,
+    target,
+    address: actor.address,
+    requestId: actor.requestId,
+    outcome: 'done',
+  });
+}
+
 /** Redacts and shortens a target: instead of a name, someone may have pasted a secret or a long text. */
 export function auditTarget(target: string | undefined): string | undefined {
   return target === undefined ? undefined : redact(target).slice(0, maxTargetLength);

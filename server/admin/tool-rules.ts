@@ -1,7 +1,6 @@
 import { z } from 'zod';
 
 import type { AuditAction } from '#audit/sentences';
-import { insertAuditEvent } from '#db/audit';
 import { listGroups } from '#db/groups';
 import { previewToolRules, type AffectedCallers } from '#db/rights-preview';
 import {
@@ -21,9 +20,9 @@ import { type Audience, type PrimitiveKind, primitiveKinds } from '#model/tool-r
 import { ofGroup } from './groups.ts';
 import {
   type Actor,
-  actorName,
   type AdministrationPorts,
   auditTarget,
+  noteDone,
   organizationOperation,
   type Operation,
   type WithDb,
@@ -194,26 +193,9 @@ export async function noteEach(
 ): Promise<void> {
   if (all.length < 2) return;
   const at = { organization: place.organization.name, server };
-  for (const one of all) await noteDone(action, toolsTarget(at, [one]), place, ports);
-}
-
-/** Adds an entry in addition to that of the operation. */
-async function noteDone(
-  action: AuditAction,
-  target: string,
-  { organization, actor }: Place,
-  { db, clock }: WithDbAndClock,
-): Promise<void> {
-  await insertAuditEvent(db, {
-    at: clock.now(),
-    actor: actorName(actor),
-    organization: organization.name,
-    action,
-    target: auditTarget(target),
-    address: actor.address,
-    requestId: actor.requestId,
-    outcome: 'done',
-  });
+  for (const one of all) {
+    await noteDone({ action, target: auditTarget(toolsTarget(at, [one])) }, place, ports);
+  }
 }
 
 export const toolRestrict = organizationOperation({
@@ -369,11 +351,12 @@ function plannedChange(rules: z.output<typeof plannedRules>): ToolRulesChange {
 function ruleEntry(
   { kind, name, access, groupIds }: z.output<typeof plannedRules>[number],
   at: OfTools,
-): { readonly action: AuditAction; readonly target: string } {
+): Parameters<typeof noteDone>[0] {
   if (name === undefined) {
-    return { action: 'tool.set-default', target: defaultTarget({ ...at, kind, groupIds }) };
+    const target = auditTarget(defaultTarget({ ...at, kind, groupIds }));
+    return { action: 'tool.set-default', target };
   }
-  const target = toolsTarget(at, [{ kind, name, groupIds }]);
+  const target = auditTarget(toolsTarget(at, [{ kind, name, groupIds }]));
   if (access === 'default') return { action: 'tool.remove-rule', target };
   return { action: access === 'groups' ? 'tool.restrict' : 'tool.open', target };
 }
@@ -399,7 +382,7 @@ export const toolChangeRules = organizationOperation({
     if (outcome !== 'done') throw refused(outcome);
     for (const rule of rules) {
       const entry = ruleEntry(rule, { organization: organization.name, server: name });
-      await noteDone(entry.action, entry.target, { organization, actor }, ports);
+      await noteDone(entry, { organization, actor }, ports);
     }
     const now = await ownServer(organization.name, name, ports);
     return { rulesSeen: rulesSeen(now.target.rules ?? noToolRules) };

@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import type { EpochSeconds } from '#model/clock';
-import { insertAuditEvent } from '#db/audit';
 import { type FixedHeader, headerFields, maxHeaders } from '#model/fixed-headers';
 import type { ServerRecord, Target } from '#model/endpoints';
 import {
@@ -14,8 +13,8 @@ import { takesCredentials, type UpstreamKind } from '#model/upstream-kinds';
 import { fields, surfaces, identifier } from './fields.ts';
 import {
   type Actor,
-  actorName,
   type AdministrationPorts,
+  noteDone,
   organizationOperation,
   type WithDbAndClock,
 } from './operation.ts';
@@ -301,24 +300,17 @@ export function upstreamWith(
 export async function noteHeaders(
   { set = [], removed = [] }: { set?: readonly string[]; removed?: readonly string[] },
   { server, actor }: { server: ServerRecord; actor: Actor },
-  { db, clock }: WithDbAndClock,
+  ports: WithDbAndClock,
 ): Promise<void> {
   const { organization, name } = server;
+  const at = { organization: { name: organization }, actor };
   const happened = [
     ...set.map((header) => ['server.set-header', header] as const),
     ...removed.map((header) => ['server.remove-header', header] as const),
   ];
   for (const [action, header] of happened) {
-    await insertAuditEvent(db, {
-      at: clock.now(),
-      actor: actorName(actor),
-      organization,
-      action,
-      target: headerTarget({ organization, server: name, header }),
-      address: actor.address,
-      requestId: actor.requestId,
-      outcome: 'done',
-    });
+    const target = headerTarget({ organization, server: name, header });
+    await noteDone({ action, target }, at, ports);
   }
 }
 
