@@ -216,37 +216,43 @@ export const toolRestrict = organizationOperation({
   },
 });
 
-export const toolOpen = organizationOperation({
-  name: 'tool.open',
-  doc: 'Let everyone who can use the server use tools, prompts, resources or templates; takes effect on the next call',
-  route: { method: 'POST', path: `${toolsPath}/open` },
-  permission: 'server.manage',
-  input: z.strictObject({ ...ofServer, tools: named }),
-  output: rulesView,
-  target: ({ tools, ...at }) => toolsTarget(at, tools),
-  async run({ server, tools }, at, ports) {
-    const change = tools.map(({ kind, name }) => ({ kind, name, audience: 'everyone' as const }));
-    const output = await changed(server, { named: change }, at, ports);
-    await noteEach('tool.open', server, tools, at, ports);
-    return output;
-  },
-});
+export const toolOpen = audienceChange(
+  'tool.open',
+  'Let everyone who can use the server use tools, prompts, resources or templates; takes effect on the next call',
+  'open',
+  'everyone',
+);
 
-export const toolRemoveRule = organizationOperation({
-  name: 'tool.remove-rule',
-  doc: 'Remove the rules of tools, prompts, resources or templates, so that the default applies to them',
-  route: { method: 'POST', path: `${toolsPath}/rules/remove` },
-  permission: 'server.manage',
-  input: z.strictObject({ ...ofServer, tools: named }),
-  output: rulesView,
-  target: ({ tools, ...at }) => toolsTarget(at, tools),
-  async run({ server, tools }, at, ports) {
-    const change = tools.map(({ kind, name }) => ({ kind, name, audience: undefined }));
-    const output = await changed(server, { named: change }, at, ports);
-    await noteEach('tool.remove-rule', server, tools, at, ports);
-    return output;
-  },
-});
+export const toolRemoveRule = audienceChange(
+  'tool.remove-rule',
+  'Remove the rules of tools, prompts, resources or templates, so that the default applies to them',
+  'rules/remove',
+  undefined,
+);
+
+/** Gives all of some names the same audience; `undefined` is that of the default. */
+function audienceChange(
+  action: 'tool.open' | 'tool.remove-rule',
+  doc: string,
+  path: string,
+  audience: 'everyone' | undefined,
+) {
+  return organizationOperation({
+    name: action,
+    doc,
+    route: { method: 'POST', path: `${toolsPath}/${path}` },
+    permission: 'server.manage',
+    input: z.strictObject({ ...ofServer, tools: named }),
+    output: rulesView,
+    target: ({ tools, ...at }) => toolsTarget(at, tools),
+    async run({ server, tools }, at, ports) {
+      const change = tools.map(({ kind, name }) => ({ kind, name, audience }));
+      const output = await changed(server, { named: change }, at, ports);
+      await noteEach(action, server, tools, at, ports);
+      return output;
+    },
+  });
+}
 
 const accessFields = {
   access: z
