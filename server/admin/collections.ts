@@ -30,6 +30,7 @@ import {
   toolSelection,
   toolSelectionView,
 } from './tool-selection.ts';
+import { viewOf } from './views.ts';
 
 /** The input fields that name a collection, its path in the API, and its name in the audit log. */
 const ofCollection = {
@@ -116,7 +117,7 @@ async function memberNamed(
 }
 
 /** A collection for a reader, with the names that they are shown of its members. */
-async function viewOf(at: At, reader: NameReader, ports: WithDb): Promise<CollectionView> {
+async function collectionView(at: At, reader: NameReader, ports: WithDb): Promise<CollectionView> {
   const collection = await ownCollection(at, ports);
   const [members, entries] = [
     await listMembers(ports.db, collection.id),
@@ -139,14 +140,15 @@ async function viewOf(at: At, reader: NameReader, ports: WithDb): Promise<Collec
     })),
     names: entries
       .filter(({ member, kind, name }) => shownOf(names.get(member))({ kind, name }))
-      .map((entry) => ({
-        kind: entry.kind,
-        server: names.get(entry.member) ?? '',
-        name: entry.name,
-        state: entry.state,
-        shown: entry.state === 'shown' ? entry.shown : null,
-      })),
+      .map((entry) => toNameView(entry, names)),
   };
+}
+
+/** The view of a name; `members` has the names of servers by id. */
+function toNameView(entry: NamedEntry, members: ReadonlyMap<string, string>) {
+  const server = members.get(entry.member) ?? '';
+  const shown = entry.state === 'shown' ? entry.shown : null;
+  return viewOf(nameViewSchema, { ...entry, server, shown });
 }
 
 export const collectionList = organizationOperation({
@@ -212,7 +214,7 @@ export const collectionCreate = organizationOperation({
       members,
     );
     if (!added) throw conflict(`a server ${organization.name}/${name} already exists`);
-    return viewOf({ organization: organization.name, collection: name }, reader, ports);
+    return collectionView({ organization: organization.name, collection: name }, reader, ports);
   },
 });
 
@@ -224,7 +226,7 @@ export const collectionRead = organizationOperation({
   input: z.strictObject(ofCollection),
   output: collectionViewSchema,
   run: ({ collection }, { organization, ...reader }, ports) =>
-    viewOf({ organization: organization.name, collection }, reader, ports),
+    collectionView({ organization: organization.name, collection }, reader, ports),
 });
 
 export const collectionAddMember = organizationOperation({
@@ -245,7 +247,7 @@ export const collectionAddMember = organizationOperation({
     if (!(await addMember(ports.db, id, { id: member.id, selection }))) {
       throw conflict(`the collection already has the server ${server}`);
     }
-    return viewOf(at, reader, ports);
+    return collectionView(at, reader, ports);
   },
 });
 
@@ -262,7 +264,7 @@ export const collectionSetMember = organizationOperation({
     const { id } = await ownCollection(at, ports);
     const member = await ownServer(organization.name, server, ports);
     if (!(await changeMember(ports.db, id, { id: member.id, selection }))) throw notFound('member');
-    return viewOf(at, reader, ports);
+    return collectionView(at, reader, ports);
   },
 });
 
@@ -279,7 +281,7 @@ export const collectionRemoveMember = organizationOperation({
     const { id } = await ownCollection(at, ports);
     const member = await ownServer(organization.name, server, ports);
     if (!(await removeMember(ports.db, id, member.id))) throw notFound('member');
-    return viewOf(at, reader, ports);
+    return collectionView(at, reader, ports);
   },
 });
 
@@ -310,15 +312,7 @@ export const collectionChoose = organizationOperation({
     const decided = await decideCollectionName(ports.db, id, pair, decisionOf(decision, as));
     const names = new Map((await listMembers(ports.db, id)).map((one) => [one.id, one.name]));
     if (!('problem' in decided)) {
-      return {
-        names: decided.map((entry) => ({
-          kind: entry.kind,
-          server: names.get(entry.member) ?? '',
-          name: entry.name,
-          state: entry.state,
-          shown: entry.state === 'shown' ? entry.shown : null,
-        })),
-      };
+      return { names: decided.map((entry) => toNameView(entry, names)) };
     }
     switch (decided.problem) {
       case 'unknown':

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { deleteConsents } from '#db/consents';
 import { allowAssertedGrant } from '#db/assertion-grants';
 import { findGrant, listGrants, revokeGrant, setGrantTools, type ListedGrant } from '#db/grants';
+import type { Db } from '#db/transaction';
 import { allScopes } from '#model/scopes';
 import { conflict, notFound } from './refusal.ts';
 import { fields, surfaces } from './fields.ts';
@@ -20,6 +21,8 @@ import { viewOf } from './views.ts';
 
 const inOrganization = { organization: fields.organization };
 const path = '/organizations/{organization}/grants';
+const ofGrant = { ...inOrganization, grantId: z.string().max(100) };
+const target = ({ grantId }: { grantId: string }) => grantId;
 
 const grantViewSchema = z
   .object({
@@ -85,7 +88,7 @@ export const grantRead = organizationOperation({
   doc: 'Read a person’s consent for an application',
   route: { method: 'GET', path: `${path}/{grantId}` },
   permission: 'grants.read',
-  input: z.strictObject({ ...inOrganization, grantId: z.string().max(100) }),
+  input: z.strictObject(ofGrant),
   output: grantViewSchema,
   run: ({ grantId }, { organization }, ports) => grantView(organization.id, grantId, ports),
 });
@@ -102,14 +105,21 @@ async function grantView(
   return toGrantView(grant);
 }
 
+/** Finds a grant at a server of an organization. @throws {AdministrationRefusal} `not_found` */
+async function ownGrant(organization: string, grantId: string, db: Db) {
+  const grant = await findGrant(db, grantId);
+  if (grant?.serverPath.split('/')[0] === organization) return grant;
+  throw notFound('grant');
+}
+
 export const grantUpdate = organizationOperation({
   name: 'grant.update',
   doc: 'Change which tools an application can use for a person; takes effect on the next call',
   route: { method: 'PATCH', path: `${path}/{grantId}` },
   permission: 'grants.manage',
-  input: z.strictObject({ ...inOrganization, grantId: z.string().max(100), tools: toolSelection }),
+  input: z.strictObject({ ...ofGrant, tools: toolSelection }),
   output: grantViewSchema,
-  target: ({ grantId }) => grantId,
+  target,
   async run({ grantId, tools }, { organization }, ports) {
     await grantView(organization.id, grantId, ports);
     if (!(await setGrantTools(ports.db, grantId, tools))) {
@@ -124,13 +134,11 @@ export const grantWithdraw = organizationOperation({
   doc: 'Withdraw a person’s consent for an application; its tokens stop working immediately, and an identity provider cannot give them back',
   route: { method: 'DELETE', path: `${path}/{grantId}` },
   permission: 'grants.manage',
-  input: z.strictObject({ ...inOrganization, grantId: z.string().max(100) }),
+  input: z.strictObject(ofGrant),
   output: z.object({ id: z.string() }),
-  target: ({ grantId }) => grantId,
+  target,
   async run({ grantId: id }, { organization }, { db, clock }) {
-    const grant = await findGrant(db, id);
-    if (grant?.serverPath.split('/')[0] !== organization.name) throw notFound('grant');
-    await deleteConsents(db, grant);
+    await deleteConsents(db, await ownGrant(organization.name, id, db));
     if (await revokeGrant(db, id, clock.now())) return { id };
     throw conflict('the consent is already withdrawn');
   },
@@ -141,12 +149,11 @@ export const grantAllow = organizationOperation({
   doc: 'Let an identity provider give an application withdrawn access again',
   route: { method: 'POST', path: `${path}/{grantId}/allow` },
   permission: 'grants.manage',
-  input: z.strictObject({ ...inOrganization, grantId: z.string().max(100) }),
+  input: z.strictObject(ofGrant),
   output: z.object({ id: z.string() }),
-  target: ({ grantId }) => grantId,
+  target,
   async run({ grantId: id }, { organization }, { db }) {
-    const grant = await findGrant(db, id);
-    if (grant?.serverPath.split('/')[0] !== organization.name) throw notFound('grant');
+    await ownGrant(organization.name, id, db);
     if (await allowAssertedGrant(db, id)) return { id };
     throw conflict('no identity provider gave this access');
   },
