@@ -127,15 +127,19 @@ export function command<
     prints,
     secret,
     instead,
+    failed,
     hint,
     conflict,
     asks,
+    isChange = false,
     ...derived
   }: DerivedCommand<z.output<Output> | z.output<Other>> & {
     /** The field of the output that contains a secret, which is displayed only once. */
     readonly secret?: string;
     /** Selects another operation, depending on what the arguments name. */
     readonly instead?: (given: Given) => Operation<z.ZodObject, Other> | undefined;
+    /** Why the command failed although the operation was performed. */
+    readonly failed?: (output: z.output<Output> | z.output<Other>) => string | undefined;
     /** A next step for the user, printed after the result. */
     readonly hint?: (
       output: z.output<Output> | z.output<Other>,
@@ -149,12 +153,19 @@ export function command<
       given: Given,
       ports: Ports,
     ) => Awaitable<{ readonly stops: string; readonly hint: string } | undefined>;
+    /** Whether it is nothing without an option that has a value. */
+    readonly isChange?: boolean;
   },
 ): Command {
   const options = [...(derived.options ?? []), ...(asks ? [confirmation] : [])];
+  const facts = factsOf(operation, { ...derived, options });
   return {
-    ...factsOf(operation, { ...derived, options }),
+    ...facts,
     async run(input, { out, ...ports }) {
+      const valued = facts.options.filter(({ value }) => value !== undefined);
+      if (isChange && valued.every(({ name }) => input.list(name).length === 0)) {
+        throw new UsageError('give what to change');
+      }
       const given = await givenTo(operation, derived, input, ports);
       const question = asks && !input.flag('yes') ? await asks(given, ports) : undefined;
       if (question) {
@@ -164,10 +175,12 @@ export function command<
       const output = await (other
         ? administer(other, given, ports)
         : administer(operation, given, ports, () => conflict?.(given, ports)));
-      const facts = printed(prints, output, { given, now: ports.clock.now() });
+      const fault = failed?.(output);
+      if (fault !== undefined) throw new CommandError(fault);
+      const cells = printed(prints, output, { given, now: ports.clock.now() });
       const isJson = input.flag('json');
-      const isShown = secret !== undefined && facts[secret] !== null;
-      printMade(facts, { json: isJson, out, ...(isShown && { secret }) });
+      const isShown = secret !== undefined && cells[secret] !== null;
+      printMade(cells, { json: isJson, out, ...(isShown && { secret }) });
       const next = isJson ? undefined : await hint?.(output, given, ports);
       if (next !== undefined) out(`hint: ${next}`);
     },

@@ -3,8 +3,6 @@ import { z } from 'zod';
 import { findClient } from '#db/clients';
 import { updateProvider } from '#db/identity-providers';
 import { isWorkloadIssuer } from '#db/trust-rules';
-import { json } from '#config/option';
-import { UsageError } from '#config/usage-error';
 import { command, type Command } from './command.ts';
 import { fields, surfaces, words, yesOrNo } from './fields.ts';
 import {
@@ -191,31 +189,20 @@ async function serverIds(
 
 export const assertionOperations: readonly Operation[] = [providerUpdateAssertions];
 
-const updateCommand = command(providerUpdateAssertions, {
-  words: 'provider assertions',
-  positionals: [organizationArgument, textArgument('ID', 'providerId')],
-  doc: 'change to which applications an identity provider may vouch for members',
-  prints: [
-    'id',
-    'name',
-    { assertions: ({ assertionsAllowed }) => (assertionsAllowed ? 'allowed' : 'refused') },
-    'assertionClients',
-    'assertionServers',
-    'nativeClientId',
-    'keysUrl',
-  ],
-});
-
 export const assertionCommands: readonly Command[] = [
-  {
-    ...updateCommand,
-    async run(input, ports) {
-      const given = updateCommand.options.filter(({ name }) => name !== json.name);
-      const isNothing = given.every(
-        ({ name }) => input.list(name).length === 0 && input.text(name) === undefined,
-      );
-      if (isNothing) throw new UsageError('give what to change');
-      await updateCommand.run(input, ports);
-    },
-  },
+  command(providerUpdateAssertions, {
+    words: 'provider assertions',
+    positionals: [organizationArgument, textArgument('ID', 'providerId')],
+    doc: 'change to which applications an identity provider may vouch for members',
+    isChange: true,
+    prints: [
+      'id',
+      'name',
+      { assertions: ({ assertionsAllowed }) => (assertionsAllowed ? 'allowed' : 'refused') },
+      'assertionClients',
+      'assertionServers',
+      'nativeClientId',
+      'keysUrl',
+    ],
+  }),
 ];

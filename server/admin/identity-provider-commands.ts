@@ -1,5 +1,4 @@
 import { json, knownBaseUrl, masterKeyFile, outboundHost } from '#config/option';
-import { CommandError, UsageError } from '#config/usage-error';
 import { administer, command, listCommand, type Command } from './command.ts';
 import {
   providerCheck,
@@ -32,20 +31,6 @@ const columns = [
   'members',
 ] as const;
 
-const checkCommand: Command = {
-  words: 'provider check',
-  positionals: ['ORG', 'ID'],
-  options: [masterKeyFile, outboundHost, json],
-  doc: 'read the configuration and the keys of an identity provider now',
-  async run(input, { out, ...ports }) {
-    const { name } = await namedOrganization(input.positionals[0] ?? '', ports.stores);
-    const place = { organization: name, providerId: input.positionals[1] ?? '' };
-    const { isReady, fault, detail } = await administer(providerCheck, place, ports);
-    if (!isReady) throw new CommandError(`the provider cannot be used: ${fault} (${detail})`);
-    printMade({ id: place.providerId, answer: 'ready' }, { json: input.flag('json'), out });
-  },
-};
-
 const unlinkCommand: Command = {
   words: 'provider unlink',
   positionals: ['ORG', 'ID', 'EMAIL'],
@@ -60,14 +45,6 @@ const unlinkCommand: Command = {
     printMade(facts, { json: input.flag('json'), out });
   },
 };
-
-const updateCommand = command(providerUpdate, {
-  words: 'provider update',
-  positionals: providerArguments,
-  options: [masterKeyFile, knownBaseUrl],
-  doc: 'change an identity provider; omitted options keep their value',
-  prints: columns,
-});
 
 export const providerCommands: readonly Command[] = [
   command(providerCreate, {
@@ -88,18 +65,23 @@ export const providerCommands: readonly Command[] = [
     empty: (given) =>
       `no identity providers yet: latchkey-server provider create ${organizationIn(given)} …`,
   }),
-  {
-    ...updateCommand,
-    async run(input, ports) {
-      const given = updateCommand.options.filter(({ value }) => value !== undefined);
-      const isNothing = given.every(
-        ({ name }) => input.list(name).length === 0 && input.text(name) === undefined,
-      );
-      if (isNothing) throw new UsageError('give what to change');
-      await updateCommand.run(input, ports);
-    },
-  },
-  checkCommand,
+  command(providerUpdate, {
+    words: 'provider update',
+    positionals: providerArguments,
+    options: [masterKeyFile, knownBaseUrl],
+    doc: 'change an identity provider; omitted options keep their value',
+    isChange: true,
+    prints: columns,
+  }),
+  command(providerCheck, {
+    words: 'provider check',
+    positionals: providerArguments,
+    options: [masterKeyFile, outboundHost],
+    doc: 'read the configuration and the keys of an identity provider now',
+    failed: ({ isReady, fault, detail }) =>
+      isReady ? undefined : `the provider cannot be used: ${fault} (${detail})`,
+    prints: [{ id: (_, { given }) => given['providerId'], answer: () => 'ready' }],
+  }),
   command(providerDisable, {
     words: 'provider disable',
     positionals: providerArguments,

@@ -1,6 +1,5 @@
-import { json, knownBaseUrl, masterKeyFile, outboundHost } from '#config/option';
-import { CommandError } from '#config/usage-error';
-import { administer, command, listCommand, type Command } from './command.ts';
+import { knownBaseUrl, masterKeyFile, outboundHost } from '#config/option';
+import { command, listCommand, type Command } from './command.ts';
 import {
   mailList,
   mailRetry,
@@ -9,8 +8,7 @@ import {
   mailServerSet,
   mailTest,
 } from './mail.ts';
-import { namedOrganization, organizationArgument, organizationIn } from './positionals.ts';
-import { printMade } from './print.ts';
+import { organizationArgument, organizationIn, textArgument } from './positionals.ts';
 
 const serverColumns = [
   'host',
@@ -25,20 +23,6 @@ const serverColumns = [
     refused: ({ mails }: { readonly mails: { readonly refused: number } }) => mails.refused,
   },
 ] as const;
-
-const testCommand: Command = {
-  words: 'mail test',
-  positionals: ['ORG', 'EMAIL'],
-  options: [masterKeyFile, outboundHost, knownBaseUrl, json],
-  doc: 'send a test message through the mail server of an organization now, and show the result',
-  async run(input, { out, ...ports }) {
-    const [name = '', to = ''] = input.positionals;
-    const { name: organization } = await namedOrganization(name, ports.stores);
-    const { isSent, words } = await administer(mailTest, { organization, to }, ports);
-    if (!isSent) throw new CommandError(`the mail server ${words}`);
-    printMade({ to, answer: words }, { json: input.flag('json'), out });
-  },
-};
 
 export const mailCommands: readonly Command[] = [
   command(mailServerSet, {
@@ -55,7 +39,14 @@ export const mailCommands: readonly Command[] = [
     doc: 'show the mail server of an organization and its last result',
     prints: serverColumns,
   }),
-  testCommand,
+  command(mailTest, {
+    words: 'mail test',
+    positionals: [organizationArgument, textArgument('EMAIL', 'to')],
+    options: [masterKeyFile, outboundHost, knownBaseUrl],
+    doc: 'send a test message through the mail server of an organization now, and show the result',
+    failed: ({ isSent, words }) => (isSent ? undefined : `the mail server ${words}`),
+    prints: [{ to: (_, { given }) => given['to'], answer: 'words' }],
+  }),
   command(mailServerRemove, {
     words: 'mail remove-server',
     positionals: [organizationArgument],

@@ -21,11 +21,9 @@ import { fields, surfaces } from './fields.ts';
 import { randomBase62 } from '#secrets/secrets';
 import { wantedActionPattern } from '#webhooks/webhook-setup';
 import { json, masterKeyFile, outboundHost } from '#config/option';
-import type { Input } from '#config/read-options';
-import { CommandError, UsageError } from '#config/usage-error';
+import { UsageError } from '#config/usage-error';
 import { administer, command, listCommand, printed, type Command } from './command.ts';
 import {
-  type Stores,
   namedOrganization,
   organizationArgument,
   organizationIn,
@@ -390,7 +388,9 @@ const updateCommand: Command = {
   ],
   doc: 'change the URL or the events of a webhook',
   async run(input, { out, ...ports }) {
-    const at = await placeOf(input, ports.stores);
+    const [org = '', webhookId = ''] = input.positionals;
+    const { name: organization } = await namedOrganization(org, ports.stores);
+    const at = { organization, webhookId };
     const actions = [...input.list('action')];
     const isAll = input.flag('all-actions');
     if (isAll && actions.length > 0) throw new UsageError('give --action or --all-actions');
@@ -409,26 +409,6 @@ const updateCommand: Command = {
     });
   },
 };
-
-const testCommand: Command = {
-  words: 'webhook test',
-  positionals: ['ORG', 'ID'],
-  options: [masterKeyFile, outboundHost, json],
-  doc: 'send a webhook.test event now and show the result',
-  async run(input, { out, ...ports }) {
-    const at = await placeOf(input, ports.stores);
-    const { isDelivered, words } = await administer(webhookTest, at, ports);
-    if (!isDelivered) throw new CommandError(`the receiver ${words}`);
-    printMade({ id: at.webhookId, answer: words }, { json: input.flag('json'), out });
-  },
-};
-
-async function placeOf(input: Input, stores: Stores) {
-  return {
-    organization: (await namedOrganization(input.positionals[0] ?? '', stores)).name,
-    webhookId: input.positionals[1] ?? '',
-  };
-}
 
 export const webhookCommands: readonly Command[] = [
   command(webhookCreate, {
@@ -456,7 +436,14 @@ export const webhookCommands: readonly Command[] = [
     prints: ['id', 'secret', { earlier_until_at: 'earlierSecretUntil' }],
     secret: 'secret',
   }),
-  testCommand,
+  command(webhookTest, {
+    words: 'webhook test',
+    positionals: webhookArguments,
+    options: [masterKeyFile, outboundHost],
+    doc: 'send a webhook.test event now and show the result',
+    failed: ({ isDelivered, words }) => (isDelivered ? undefined : `the receiver ${words}`),
+    prints: [{ id: (_, { given }) => given['webhookId'], answer: 'words' }],
+  }),
   command(webhookEnable, {
     words: 'webhook enable',
     positionals: webhookArguments,
