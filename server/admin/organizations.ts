@@ -287,26 +287,16 @@ export const settingsUpdate = organizationOperation({
   output: settingsViewSchema,
   target: ({ organization, ...change }) => `organization:${organization} ${JSON.stringify(change)}`,
   async run(input, { organization, actor }, ports) {
-    const { secondFactorRequired, openClientsAllowed, latchkeyProxyAllowed } = input;
-    const { callRetentionDays, singleSignOnRequired, title } = input;
-    const { leaverResources, invitedScimGroups } = input;
-    if (singleSignOnRequired) await checkMayRequire(organization, ports);
-    if (secondFactorRequired && actor.type === 'person') {
+    const { organization: _, title, ...change } = input;
+    if (change.singleSignOnRequired) await checkMayRequire(organization, ports);
+    if (change.secondFactorRequired && actor.type === 'person') {
       const { hasSecondFactor } = await ownMember(organization.id, actor.userId, ports);
       if (!hasSecondFactor) {
         throw conflict('you have no second factor and would lock yourself out: set one up first');
       }
     }
     if (title !== undefined) await setOrganizationTitle(ports.db, organization.id, title);
-    await updateSettings(ports.db, organization.id, {
-      ...(secondFactorRequired !== undefined && { secondFactorRequired }),
-      ...(openClientsAllowed !== undefined && { openClientsAllowed }),
-      ...(latchkeyProxyAllowed !== undefined && { latchkeyProxyAllowed }),
-      ...(callRetentionDays !== undefined && { callRetentionDays }),
-      ...(singleSignOnRequired !== undefined && { singleSignOnRequired }),
-      ...(leaverResources !== undefined && { leaverResources }),
-      ...(invitedScimGroups !== undefined && { invitedScimGroups }),
-    });
+    await updateSettings(ports.db, organization.id, change);
     return settingsOf(organization, ports);
   },
 });

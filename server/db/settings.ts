@@ -73,7 +73,7 @@ export async function updateSettings(
     singleSignOnRequired,
     leaverResources,
     invitedScimGroups,
-  }: Partial<OrganizationSettings>,
+  }: { readonly [Name in keyof OrganizationSettings]?: OrganizationSettings[Name] | undefined },
 ): Promise<void> {
   const change = {
     ...(secondFactorRequired !== undefined && {
