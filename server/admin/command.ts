@@ -281,7 +281,7 @@ function optionsOf({
 }
 
 /** `expires-in-days` for `expiresInDays`. */
-function optionName(field: string): string {
+export function optionName(field: string): string {
   return field.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
 

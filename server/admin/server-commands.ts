@@ -8,7 +8,14 @@ import { bytesOfSize, sizeOfBytes } from '#model/byte-size';
 import { limitBounds, limitNames } from '#model/server-limits';
 import { listedSettings, offeredKinds, settingColumns } from '#model/upstream-kinds';
 import { requireAgent } from './agents.ts';
-import { administer, command, type Command, type CommandPorts, listCommand } from './command.ts';
+import {
+  administer,
+  command,
+  type Command,
+  type CommandPorts,
+  listCommand,
+  optionName,
+} from './command.ts';
 import {
   type Given,
   type Ports,
@@ -36,6 +43,7 @@ import {
 } from './servers.ts';
 import { findUnlisted, unlistedHint } from './unlisted-names.ts';
 import { type GivenHeader, headerList } from './upstream-headers.ts';
+import { wireName } from './wire-names.ts';
 import { checkBaseUrl } from '#config/base-url';
 
 const chosenKinds = offeredKinds.filter(({ chosenBy }) => chosenBy === undefined);
@@ -211,21 +219,18 @@ export const serverUpdateCommand: Command = {
     const at = await placeOf(input.positionals[0] ?? '', ports);
     const chosen = words.map(({ name }) => [name, input.text(name)] as const);
     const given = Object.fromEntries(chosen.filter(([, text]) => text !== undefined));
-    const closes = input.text('changed-tools');
-    const reviews = input.text('new-tools');
     const headers = headersBeside(input);
-    const upstream = isUpstreamGiven(input) && {
-      ...(await readUpstream(input, at.organization, ports.stores)),
-      ...headers,
-    };
+    const upstream = isUpstreamGiven(input)
+      ? { ...(await readUpstream(input, at.organization, ports.stores)), ...headers }
+      : undefined;
     const changed = await administer(
       serverUpdate,
       {
         ...at,
         ...given,
-        ...(closes && { changedTools: closes }),
-        ...(reviews && { newTools: reviews }),
-        ...(upstream && { upstream }),
+        changedTools: input.text('changed-tools') || undefined,
+        newTools: input.text('new-tools') || undefined,
+        upstream,
       },
       ports,
     );
@@ -351,14 +356,6 @@ function headersBeside(input: Input): { headers?: GivenHeader[] } {
   throw new UsageError('--http-header-file requires --http-url', hint);
 }
 
-const limitOptionNames = {
-  callsPerMinute: 'calls-per-minute',
-  concurrentCalls: 'concurrent-calls',
-  requestBytes: 'request-bytes',
-  answerBytes: 'answer-bytes',
-  callSeconds: 'call-seconds',
-} as const;
-
 const limitUnits = {
   callsPerMinute: 'COUNT',
   concurrentCalls: 'COUNT',
@@ -376,7 +373,7 @@ const limitDocs = {
 } as const;
 
 const limitOptions: readonly Option[] = limitNames.map((limit) => ({
-  name: limitOptionNames[limit],
+  name: optionName(limit),
   value: `${limitUnits[limit]}|none`,
   doc: limitDocs[limit],
 }));
@@ -389,7 +386,7 @@ export const serverLimitCommand: Command = {
   async run(input, { out, ...ports }) {
     const { organization, name } = await namedServer(input.positionals[0] ?? '', ports.stores);
     const typed = limitNames.flatMap((limit) => {
-      const text = input.text(limitOptionNames[limit]);
+      const text = input.text(optionName(limit));
       return text === undefined ? [] : [[limit, readLimit(limit, text)] as const];
     });
     const at = { organization, server: name };
@@ -398,9 +395,7 @@ export const serverLimitCommand: Command = {
       typed.length > 0
         ? await administer(serverUpdate, change, ports)
         : await administer(serverRead, at, ports);
-    const shown = limitNames.map(
-      (limit) => [limitOptionNames[limit].replaceAll('-', '_'), limits[limit]] as const,
-    );
+    const shown = limitNames.map((limit) => [wireName(limit), limits[limit]] as const);
     const facts = { id, name: `${organization}/${name}`, ...Object.fromEntries(shown) };
     printMade(facts, { json: input.flag('json'), out });
   },
@@ -410,7 +405,7 @@ export const serverLimitCommand: Command = {
 function readLimit(limit: (typeof limitNames)[number], text: string): number | null {
   if (text === 'none') return null;
   const [least, most] = limitBounds[limit];
-  const name = limitOptionNames[limit];
+  const name = optionName(limit);
   if (limit === 'requestBytes' || limit === 'answerBytes') {
     const bytes = bytesOfSize(text, 'bytes');
     if (bytes >= least && bytes <= most) return bytes;

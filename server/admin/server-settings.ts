@@ -7,12 +7,7 @@ import { updateServer, type ServerChange } from '#db/servers';
 import type { Awaitable } from '#model/awaitable';
 import { type ServerRecord } from '#model/endpoints';
 import { transaction, type Db } from '#db/transaction';
-import {
-  changedLimits,
-  limitBounds,
-  type LimitsChange,
-  type ServerLimits,
-} from '#model/server-limits';
+import { changedLimits, limitBounds, type ServerLimits } from '#model/server-limits';
 import { bytesOfSize, sizeOfBytes, typedSize } from '#model/byte-size';
 import { surfaces, words } from './fields.ts';
 import type { WithDb, WithDbAndClock } from './operation.ts';
@@ -20,98 +15,75 @@ import { ownServer, serverTarget } from './paths.ts';
 import { AdministrationRefusal, checkedInput, conflict } from './refusal.ts';
 import { viewOf } from './views.ts';
 
-/** One limit: a whole number within its bounds, or `null` for none. */
-function limit(
-  name: keyof ServerLimits,
-  doc: string,
-  shown: { readonly label: string; readonly help?: string },
-) {
-  const [least, most] = limitBounds[name];
-  return numberOrNone(z.int().min(least).max(most), doc, { ...shown, read: Number, digits: '12' });
-}
+const limitDocs = {
+  callsPerMinute:
+    'Requests per caller in any minute; notifications and listening streams: twice as many each',
+  concurrentCalls: 'Concurrent requests per caller; listening streams: four times as many',
+  requestBytes: 'The largest request body, in bytes',
+  answerBytes: 'The largest response, in bytes',
+  callSeconds: 'The longest that a request and its response may take',
+} as const satisfies Readonly<Record<keyof ServerLimits, string>>;
 
-/** A limit in bytes. Forms have it in MB, or with another unit. */
-function sizeLimit(
-  name: 'requestBytes' | 'answerBytes',
-  doc: string,
-  shown: { readonly label: string; readonly help?: string },
-) {
+/** One limit: a whole number within its bounds, or `null` for none. Forms have sizes in MB, or with another unit. */
+function limit(name: keyof ServerLimits, label: string, help: string) {
   const [least, most] = limitBounds[name];
-  return numberOrNone(z.int().min(least).max(most), doc, {
-    ...shown,
-    read: (text) => bytesOfSize(text, 'MB'),
-    show: (value) => typedSize(value, 'MB'),
-    rule: `must be a size between ${sizeOfBytes(least)} and ${sizeOfBytes(most)}`,
-    digits: '30',
-  });
-}
-
-function numberOrNone(
-  number: z.ZodInt,
-  doc: string,
-  {
-    read,
-    digits,
-    ...shown
-  }: {
-    readonly label: string;
-    readonly help?: string;
-    readonly read: (text: string) => number;
-    readonly show?: (value: number) => string;
-    readonly rule?: string;
-    readonly digits: string;
-  },
-) {
-  return number
+  const isSize = name === 'requestBytes' || name === 'answerBytes';
+  const read = isSize ? (text: string) => bytesOfSize(text, 'MB') : Number;
+  return z
+    .int()
+    .min(least)
+    .max(most)
     .nullable()
     .register(surfaces, {
       control: {
-        ...shown,
         kind: 'text',
+        label,
+        help,
         optional: 'unmarked',
         read: (text) => (text === '' ? null : read(text)),
+        ...(isSize && {
+          show: (value: number) => typedSize(value, 'MB'),
+          rule: `must be a size between ${sizeOfBytes(least)} and ${sizeOfBytes(most)}`,
+        }),
         attributes: {
-          inputmode: shown.show ? 'text' : 'numeric',
+          inputmode: isSize ? 'text' : 'numeric',
           autocomplete: 'off',
           spellcheck: 'false',
-          maxlength: digits,
+          maxlength: isSize ? '30' : '12',
         },
       },
     })
     .optional()
-    .describe(doc);
+    .describe(limitDocs[name]);
 }
 
 const limitFields = z
   .strictObject({
     callsPerMinute: limit(
       'callsPerMinute',
-      'Requests per caller in any minute; notifications and listening streams: twice as many each',
-      {
-        label: 'Calls per minute',
-        help: 'For each caller: a key, or an application acting for one person. Notifications may be twice as many. Empty: no limit.',
-      },
+      'Calls per minute',
+      'For each caller: a key, or an application acting for one person. Notifications may be twice as many. Empty: no limit.',
     ),
     concurrentCalls: limit(
       'concurrentCalls',
-      'Concurrent requests per caller; listening streams: four times as many',
-      {
-        label: 'Concurrent calls',
-        help: 'For each caller. Four times as many streams may be open. Empty: 1,024 for each key or application.',
-      },
+      'Concurrent calls',
+      'For each caller. Four times as many streams may be open. Empty: 1,024 for each key or application.',
     ),
-    requestBytes: sizeLimit('requestBytes', 'The largest request body, in bytes', {
-      label: 'Max request size',
-      help: 'In MB, or with a unit: 500 kB. Empty: 4 MB, unless the operator of the server chose otherwise.',
-    }),
-    answerBytes: sizeLimit('answerBytes', 'The largest response, in bytes', {
-      label: 'Max response size',
-      help: 'In MB, or with a unit: 500 kB. Empty: no limit.',
-    }),
-    callSeconds: limit('callSeconds', 'The longest that a request and its response may take', {
-      label: 'Timeout',
-      help: 'In seconds, from the arrival of a call to the end of its response. Empty: no limit, but an HTTP upstream must begin to answer within 10 minutes.',
-    }),
+    requestBytes: limit(
+      'requestBytes',
+      'Max request size',
+      'In MB, or with a unit: 500 kB. Empty: 4 MB, unless the operator of the server chose otherwise.',
+    ),
+    answerBytes: limit(
+      'answerBytes',
+      'Max response size',
+      'In MB, or with a unit: 500 kB. Empty: no limit.',
+    ),
+    callSeconds: limit(
+      'callSeconds',
+      'Timeout',
+      'In seconds, from the arrival of a call to the end of its response. Empty: no limit, but an HTTP upstream must begin to answer within 10 minutes.',
+    ),
   })
   .describe('Omitted limits keep their value; null removes a limit');
 
@@ -168,18 +140,14 @@ export const serverSettingFields = {
   limits: limitFields.optional(),
 };
 
-const maybeLimit = z.int().nullable();
+const maybeLimit = (name: keyof ServerLimits) => z.int().nullable().describe(limitDocs[name]);
 export const limitsViewSchema = z
   .object({
-    callsPerMinute: maybeLimit.describe(
-      'Requests per caller in any minute; notifications and listening streams: twice as many each',
-    ),
-    concurrentCalls: maybeLimit.describe(
-      'Concurrent requests per caller; listening streams: four times as many',
-    ),
-    requestBytes: maybeLimit.describe('The largest request body, in bytes'),
-    answerBytes: maybeLimit.describe('The largest response, in bytes'),
-    callSeconds: maybeLimit.describe('The longest that a request and its response may take'),
+    callsPerMinute: maybeLimit('callsPerMinute'),
+    concurrentCalls: maybeLimit('concurrentCalls'),
+    requestBytes: maybeLimit('requestBytes'),
+    answerBytes: maybeLimit('answerBytes'),
+    callSeconds: maybeLimit('callSeconds'),
   })
   .describe('null: the default limit applies');
 
@@ -188,14 +156,10 @@ export function toLimitsView(limits: ServerLimits = {}): z.output<typeof limitsV
   return viewOf(limitsViewSchema, limits);
 }
 
+const changeSchema = z.strictObject(serverSettingFields);
+
 /** Settings as entered. Omitted members keep their value. */
-export interface GivenSettings {
-  readonly title?: string | undefined;
-  readonly description?: string | undefined;
-  readonly instructions?: string | undefined;
-  readonly hiddenTools?: readonly string[] | undefined;
-  readonly limits?: LimitsChange | undefined;
-}
+export type GivenSettings = z.output<typeof changeSchema>;
 
 /** Converts entered settings to a change of the server. */
 export function settingsChange(now: ServerRecord, given: GivenSettings): ServerChange {
@@ -257,8 +221,6 @@ export interface SettingsCaller {
   /** Admits the caller again, in the transaction of the change, at its end. Rejects if it has lost access. */
   readonly admit: (tx: Db) => Promise<unknown>;
 }
-
-const changeSchema = z.strictObject(serverSettingFields);
 
 /**
  * A server's settings, with a version that differs after each change. Who does not manage it learns no names of hidden tools, not even by
