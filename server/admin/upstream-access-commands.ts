@@ -3,9 +3,10 @@ import { type Option } from '#model/option';
 import type { Input } from '#config/read-options';
 import { readNamedSecret } from '#config/named-file';
 import { UsageError } from '#config/usage-error';
-import { administer, type Command } from './command.ts';
-import { namedServer, requireUser } from './positionals.ts';
-import { printMade, printRows } from './print.ts';
+import { administer, type Command, listCommand } from './command.ts';
+import { yesOrNo } from './fields.ts';
+import { placeOf, requireUser, serverArgument } from './positionals.ts';
+import { printMade } from './print.ts';
 import { accessRead as read, accessSet as set, type AccessView } from './upstream-access.ts';
 import { connectionEnd as end, connectionList as list } from './upstream-connections.ts';
 
@@ -74,34 +75,32 @@ export const serverSetAccess: Command = {
   options: setOptions,
   doc: 'set the upstream authentication: no token, one token for all callers, or a token or a key of each person',
   async run(input, { out, ...ports }) {
-    const at = await placeOf(input, ports.stores);
+    const at = await placeOf(input.positionals[0] ?? '', ports);
     const kind = kindOf(input);
+    const forwards = input.text('forward-caller');
     const secretFile = input.text('client-secret-file');
     const scopes = input.list('scope');
     const now = kind === undefined ? await administer(read, at, ports) : undefined;
     if (now && now.kind !== 'none') {
-      throw new UsageError(
-        'choose one of --none, --client-credentials, --per-person, --per-person-key',
-      );
+      throw new UsageError(kindChoice);
     }
     const shown = await administer(
       set,
       {
         ...at,
         kind: kind ?? 'none',
-        ...given('issuer', input.text('issuer')),
-        ...given('clientId', input.text('client-id')),
-        ...(secretFile !== undefined && {
-          clientSecret: readNamedSecret(secretFile, 'client-secret-file'),
-        }),
-        ...(scopes.length > 0 && { scopes: [...scopes] }),
-        ...(input.flag('omit-resource') && { omitsResource: true }),
-        ...given('keyHeader', input.text('key-header')),
-        ...given('keyTemplate', input.text('key-template')),
-        ...given('keyLabel', input.text('key-label')),
-        ...given('keyHelpUrl', input.text('key-help-url')),
-        ...given('keyTool', input.text('key-tool')),
-        ...forwards(input.text('forward-caller')),
+        issuer: input.text('issuer'),
+        clientId: input.text('client-id'),
+        clientSecret:
+          secretFile === undefined ? undefined : readNamedSecret(secretFile, 'client-secret-file'),
+        scopes: scopes.length > 0 ? scopes : undefined,
+        omitsResource: input.flag('omit-resource') || undefined,
+        keyHeader: input.text('key-header'),
+        keyTemplate: input.text('key-template'),
+        keyLabel: input.text('key-label'),
+        keyHelpUrl: input.text('key-help-url'),
+        keyTool: input.text('key-tool'),
+        forwardsCaller: forwards === undefined ? undefined : yesOrNo(forwards, 'forward-caller'),
       },
       ports,
     );
@@ -115,33 +114,27 @@ export const serverShowAccess: Command = {
   options: [json],
   doc: 'show the upstream authentication',
   async run(input, { out, ...ports }) {
-    const at = await placeOf(input, ports.stores);
+    const at = await placeOf(input.positionals[0] ?? '', ports);
     const shown = await administer(read, at, ports);
     printMade(facts(at, shown), { json: input.flag('json'), out });
   },
 };
 
-export const connectionList: Command = {
+export const connectionList = listCommand(list, {
   words: 'connection list',
-  positionals: path,
-  options: [json],
+  positionals: [serverArgument],
   doc: 'list the people who connected an account, or entered a key, at the upstream of a server',
-  async run(input, { out, ...ports }) {
-    const at = await placeOf(input, ports.stores);
-    const { items } = await administer(list, at, ports);
-    const rows = items.map((one) => ({
-      user: one.email,
-      kind: one.kind,
-      created_at: one.createdAt,
-      renewed_at: one.renewedAt,
-      failed_at: one.failedAt,
-      proved_at: one.provedAt,
-      last_used_at: one.lastUsedAt,
-    }));
-    const empty = 'no person has connected an account or entered a key';
-    printRows(rows, { json: input.flag('json'), empty, out });
-  },
-};
+  prints: [
+    { user: 'email' },
+    'kind',
+    'createdAt',
+    'renewedAt',
+    'failedAt',
+    'provedAt',
+    'lastUsedAt',
+  ],
+  empty: 'no person has connected an account or entered a key',
+});
 
 export const connectionEnd: Command = {
   words: 'connection end',
@@ -149,18 +142,13 @@ export const connectionEnd: Command = {
   options: [json],
   doc: 'disconnect a person’s account, or remove their key, immediately; a running server revokes the tokens of an account',
   async run(input, { out, ...ports }) {
-    const at = await placeOf(input, ports.stores);
+    const at = await placeOf(input.positionals[0] ?? '', ports);
     const user = await requireUser(input.positionals[1] ?? '', ports.stores);
     await administer(end, { ...at, userId: user.id }, ports);
     const ended = { user: user.email, ended_at: ports.clock.now() };
     printMade(ended, { json: input.flag('json'), out });
   },
 };
-
-async function placeOf(input: Input, stores: Parameters<typeof namedServer>[1]) {
-  const { organization, name } = await namedServer(input.positionals[0] ?? '', stores);
-  return { organization, server: name };
-}
 
 function facts(at: { organization: string; server: string }, shown: AccessView) {
   return {
@@ -183,34 +171,20 @@ function facts(at: { organization: string; server: string }, shown: AccessView) 
   };
 }
 
+const kinds = [
+  ['none', 'none'],
+  ['client-credentials', 'client_credentials'],
+  ['per-person', 'authorization_code'],
+  ['per-person-key', 'person_key'],
+] as const;
+const kindChoice = `choose one of ${kinds.map(([option]) => `--${option}`).join(', ')}`;
+
 /** @throws {UsageError} when more than one is given */
 function kindOf(input: Input): AccessView['kind'] | undefined {
-  const chosen = [
-    ...(input.flag('none') ? (['none'] as const) : []),
-    ...(input.flag('client-credentials') ? (['client_credentials'] as const) : []),
-    ...(input.flag('per-person') ? (['authorization_code'] as const) : []),
-    ...(input.flag('per-person-key') ? (['person_key'] as const) : []),
-  ];
-  if (chosen.length > 1) {
-    throw new UsageError(
-      'choose one of --none, --client-credentials, --per-person, --per-person-key',
-    );
+  const [chosen, another] = kinds.filter(([option]) => input.flag(option));
+  if (another) throw new UsageError(kindChoice);
+  if (!chosen && input.text('forward-caller') === undefined) {
+    throw new UsageError(`${kindChoice}, --forward-caller`);
   }
-  const [kind] = chosen;
-  if (kind === undefined && input.text('forward-caller') === undefined) {
-    throw new UsageError(
-      'choose one of --none, --client-credentials, --per-person, --per-person-key, --forward-caller',
-    );
-  }
-  return kind;
-}
-
-function forwards(text: string | undefined): { forwardsCaller?: boolean } {
-  if (text === undefined) return {};
-  if (text === 'yes' || text === 'no') return { forwardsCaller: text === 'yes' };
-  throw new UsageError(`--forward-caller '${text}' is neither yes nor no`);
-}
-
-function given(name: string, value: string | undefined) {
-  return value === undefined ? {} : { [name]: value };
+  return chosen?.[1];
 }
