@@ -2,7 +2,6 @@ import { randomInt } from 'node:crypto';
 
 import { Secret, TOTP } from 'otpauth';
 
-import { insertAuditEvent } from '#db/audit';
 import type { Clock, EpochSeconds } from '#model/clock';
 import { hashSecret } from '#secrets/secrets';
 import {
@@ -18,7 +17,7 @@ import { endSessions, type Session } from '#db/sessions';
 import { type Db, transaction } from '#db/transaction';
 import { AccountRefusal } from './account-refusal.ts';
 import type { Sealing } from '#secrets/master-key';
-import { isRecentProof, type Visit } from './sessions.ts';
+import { isRecentProof, recordChange, type Visit } from './sessions.ts';
 
 export interface EnrolTotpPorts {
   readonly db: Db;
@@ -88,7 +87,7 @@ export async function confirmTotp(
       throw new AccountRefusal('enrolled');
     }
     await endSessions(tx, user.id);
-    await recordEvent(user, 'totp.enrol', visit, { db: tx, clock });
+    await recordChange(user, 'totp.enrol', visit, { db: tx, clock });
   });
   return { outcome: 'enrolled', codes };
 }
@@ -107,7 +106,7 @@ export async function renewRecoveryCodes(
   const { codes, hashes } = newCodes(user.id);
   await transaction(ports.db, async (db) => {
     await replaceRecoveryCodes(db, user.id, hashes);
-    await recordEvent(user, 'recovery-codes.renew', visit, { ...ports, db });
+    await recordChange(user, 'recovery-codes.renew', visit, { ...ports, db });
   });
   return codes;
 }
@@ -125,7 +124,7 @@ export async function removeTotp(
   const { user } = await requireTwoFactors(signed, ports);
   await transaction(ports.db, async (db) => {
     await deleteTotp(db, user.id);
-    await recordEvent(user, 'totp.remove', visit, { ...ports, db });
+    await recordChange(user, 'totp.remove', visit, { ...ports, db });
   });
 }
 
@@ -145,17 +144,6 @@ function newCodes(userId: string) {
   const codes = mintRecoveryCodes();
   const hashes = codes.map((code) => recoveryHash(userId, code) ?? '');
   return { codes, hashes };
-}
-
-function recordEvent(
-  { id }: User,
-  action: string,
-  { address, requestId }: Visit,
-  { db, clock }: Pick<EnrolTotpPorts, 'db' | 'clock'>,
-): Promise<void> {
-  const actor = `user:${id}`;
-  const where = { organization: undefined, target: actor, address, requestId };
-  return insertAuditEvent(db, { at: clock.now(), actor, action, ...where, outcome: 'done' });
 }
 
 const secretBytes = 20;

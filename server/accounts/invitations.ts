@@ -1,5 +1,4 @@
 import { insertAuditEvent } from '#db/audit';
-import type { Clock } from '#model/clock';
 import { emailKey } from '#model/email';
 import { hashSecret } from '#secrets/secrets';
 import {
@@ -11,19 +10,14 @@ import {
   type Invitee,
 } from '#db/invitations';
 import { findUser } from '#db/people';
-import { transaction, type Db } from '#db/transaction';
+import { transaction } from '#db/transaction';
 import { AccountRefusal } from './account-refusal.ts';
-import type { Visit } from './sessions.ts';
-
-export interface JoinPorts {
-  readonly db: Db;
-  readonly clock: Clock;
-}
+import type { AccountPorts, Visit } from './sessions.ts';
 
 /** The open invitation of a link. @throws {AccountRefusal} `link_expired` */
 export async function openInvitation(
   linkToken: string,
-  { db, clock }: JoinPorts,
+  { db, clock }: AccountPorts,
 ): Promise<Invitation> {
   const invitation = await findInvitation(db, hashSecret(linkToken), clock.now());
   if (invitation) return invitation;
@@ -40,7 +34,7 @@ export async function join(
   linkToken: string,
   invitee: Invitee,
   { address, requestId }: Visit,
-  { db: database, clock }: JoinPorts,
+  { db: database, clock }: AccountPorts,
 ): Promise<Exclude<InvitationResult, 'invalid' | 'deactivated'>> {
   return transaction(database, async (db) => {
     const invitation = await openInvitation(linkToken, { db, clock });

@@ -1,7 +1,6 @@
 import { randomBytes, scrypt, timingSafeEqual, type ScryptOptions } from 'node:crypto';
 
-import { insertAuditEvent } from '#db/audit';
-import type { Clock, EpochSeconds } from '#model/clock';
+import type { EpochSeconds } from '#model/clock';
 import { replacePasswordHash } from '#db/authenticators';
 import { clearAttempts } from '#db/failed-attempts';
 import { revokeGrantsOfPerson } from '#db/person-grants';
@@ -11,7 +10,7 @@ import type { Db } from '#db/transaction';
 import { accountSubject } from './guess-limit.ts';
 import { type HashedFor, HashingQueue } from './hashing-queue.ts';
 import { emailKey } from '#model/email';
-import type { Visit } from './sessions.ts';
+import { type AccountPorts, recordChange, type Visit } from './sessions.ts';
 
 const fewestCharacters = 12;
 const mostCharacters = 256;
@@ -100,11 +99,6 @@ function base64(bytes: Buffer): string {
   return bytes.toString('base64').replaceAll('=', '');
 }
 
-export interface SetPasswordPorts {
-  readonly db: Db;
-  readonly clock: Clock;
-}
-
 /**
  * Replaces a person's password and revokes their sessions, grants and tokens, so that anyone who knew the old one is
  * signed out. The caller checks that the person may do this, validates and hashes the password, because those steps can
@@ -113,8 +107,8 @@ export interface SetPasswordPorts {
 export async function setPassword(
   user: User,
   hash: string,
-  { address, requestId }: Pick<Visit, 'address' | 'requestId'>,
-  { db, clock }: SetPasswordPorts,
+  visit: Pick<Visit, 'address' | 'requestId'>,
+  { db, clock }: AccountPorts,
 ): Promise<void> {
   const now = clock.now();
   await endGrants(user.id, { db, now });
@@ -122,16 +116,7 @@ export async function setPassword(
   // Again, because until `replacePasswordHash` an old session could still consent to a grant.
   await endGrants(user.id, { db, now });
   await clearAttempts(db, accountSubject(user.email));
-  await insertAuditEvent(db, {
-    at: now,
-    actor: `user:${user.id}`,
-    organization: undefined,
-    action: 'password.set',
-    target: `user:${user.id}`,
-    address,
-    requestId,
-    outcome: 'done',
-  });
+  await recordChange(user, 'password.set', visit, { db, clock });
 }
 
 /** Revokes every grant and token that acts for a person. */

@@ -9,18 +9,13 @@ import {
   type ProviderLogout,
   type SignInPlace,
 } from '#db/provider-sessions';
-import { transaction, type Db } from '#db/transaction';
-import type { Clock } from '#model/clock';
+import { transaction } from '#db/transaction';
+import type { AccountPorts } from './sessions.ts';
 
 /** A provider, with the name of the organization that owns it; `undefined` for that of the installation. */
 export interface NamedPlace {
   readonly place: SignInPlace;
   readonly organization: string | undefined;
-}
-
-interface LogoutPorts {
-  readonly db: Db;
-  readonly clock: Clock;
 }
 
 /** Why access ended, as the audit log names it after `provider.` or `identity.`. */
@@ -38,7 +33,7 @@ type EndedBecause = 'sign-out' | 'end-access' | 'lose-person';
 export async function endByProvider(
   { place, organization }: NamedPlace,
   logout: ProviderLogout,
-  { db, clock }: LogoutPorts,
+  { db, clock }: AccountPorts,
 ): Promise<'done' | 'repeated'> {
   const now = clock.now();
   const { subject, providerSession } = logout;
@@ -70,7 +65,7 @@ export async function endAccess(
   { place, organization }: NamedPlace,
   userId: string,
   because: Exclude<EndedBecause, 'sign-out'>,
-  { db: tx, clock }: LogoutPorts,
+  { db: tx, clock }: AccountPorts,
 ): Promise<void> {
   await endSessionsAt(tx, place, { userId });
   const within = place.type === 'organization' ? place.organizationId : undefined;
@@ -83,7 +78,7 @@ function note(
   { place, organization }: NamedPlace,
   userId: string,
   because: EndedBecause,
-  { db, clock }: LogoutPorts,
+  { db, clock }: AccountPorts,
 ): Promise<void> {
   const isOwn = place.type === 'organization';
   return insertAuditEvent(db, {

@@ -2,6 +2,8 @@ import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 
 import type { Clock, EpochSeconds } from '#model/clock';
 import { hashSecret, randomBase62 } from '#secrets/secrets';
+import { insertAuditEvent } from '#db/audit';
+import type { User } from '#db/people';
 import { insertCheck } from '#db/provider-checks';
 import { isSignInOpen, type ProviderSignIn } from '#db/provider-sessions';
 import { insertSession, type Session } from '#db/sessions';
@@ -14,6 +16,24 @@ export interface Visit {
   readonly address: string;
   readonly userAgent: string;
   readonly requestId: string;
+}
+
+/** Where the accounts are. */
+export interface AccountPorts {
+  readonly db: Db;
+  readonly clock: Clock;
+}
+
+/** Adds an entry to the audit log: a person changed how they sign in. */
+export function recordChange(
+  { id }: Pick<User, 'id'>,
+  action: string,
+  { address, requestId }: Pick<Visit, 'address' | 'requestId'>,
+  { db, clock }: AccountPorts,
+): Promise<void> {
+  const actor = `user:${id}`;
+  const where = { organization: undefined, target: actor, address, requestId };
+  return insertAuditEvent(db, { at: clock.now(), actor, action, ...where, outcome: 'done' });
 }
 
 const mostUserAgent = 300;
@@ -48,7 +68,7 @@ export function checkPurpose(provider: string, subject: string): string {
 export async function startSession(
   { userId, factors, through, from }: NewSession,
   { address, userAgent }: Visit,
-  { db, clock }: { db: Db; clock: Clock },
+  { db, clock }: AccountPorts,
 ): Promise<{ session: Session; sessionToken: string }> {
   const now = clock.now();
   const sessionToken = randomToken();
