@@ -208,13 +208,18 @@ async function provenMasterKey(
   );
 }
 
-export async function note(action: string, { db, clock }: { db: Db; clock: Clock }): Promise<void> {
+/** Adds what the operator did to the audit log. */
+export async function note(
+  action: string,
+  { db, clock }: { db: Db; clock: Clock },
+  target?: string,
+): Promise<void> {
   await insertAuditEvent(db, {
     at: clock.now(),
     actor: 'operator',
     organization: undefined,
     action,
-    target: undefined,
+    target,
     address: undefined,
     requestId: undefined,
     outcome: 'done',

@@ -1,6 +1,5 @@
 import { join } from 'node:path';
 
-import { insertAuditEvent } from '#db/audit';
 import { json, masterKeyFile } from '#config/option';
 import { listSigningKeys } from '#db/signing-keys';
 import { transaction } from '#db/transaction';
@@ -8,6 +7,7 @@ import { readMasterKey } from '#secrets/master-key';
 import { rotateSigningKey } from '#oauth/signing-keys';
 import type { Command } from '#admin/command';
 import { printMade } from '#admin/print';
+import { note } from './backup-commands.ts';
 
 export const signingKeyRotate: Command = {
   words: 'signing-key rotate',
@@ -20,16 +20,7 @@ export const signingKeyRotate: Command = {
     const masterKey = readMasterKey(file, { mayCreate });
     const kid = await transaction(stores.db, async (db) => {
       const made = await rotateSigningKey(db, { masterKey, clock });
-      await insertAuditEvent(db, {
-        at: clock.now(),
-        actor: 'operator',
-        organization: undefined,
-        action: 'signing-key.rotate',
-        target: `signing-key:${made}`,
-        address: undefined,
-        requestId: undefined,
-        outcome: 'done',
-      });
+      await note('signing-key.rotate', { db, clock }, `signing-key:${made}`);
       return made;
     });
     printMade({ kid, created_at: clock.now() }, { json: input.flag('json'), out });
