@@ -30,7 +30,7 @@ import {
 import { fewNames } from '#model/few-names';
 import type { ServerRecord } from '#model/endpoints';
 import { fields, surfaces, words } from './fields.ts';
-import { ofGroup } from './groups.ts';
+import { groupIdsInQuery, ofGroup, unknownGroup } from './groups.ts';
 import {
   type AdministrationPorts,
   type Operation,
@@ -199,8 +199,6 @@ export const deploymentSet = organizationOperation({
   },
 });
 
-const unknownGroup = () => invalidField('groupIds', 'names a group that does not exist');
-
 export const deploymentPublish = organizationOperation({
   name: 'deployment.publish',
   doc: 'Publish a server: anyone can read its URL and these words in the MCP registry and in its server card, without signing in',
@@ -265,20 +263,16 @@ export const deploymentUnpublish = organizationOperation({
   },
 });
 
-/** One group is sent in a query as a text. */
-const groupIdsInQuery = z
-  .preprocess(
-    (given) => (typeof given === 'string' ? [given] : given),
-    z.array(ofGroup.groupId).max(100).default([]),
-  )
-  .describe('Also the servers for members of these groups; without any, only those for everyone');
+const selectedGroups = groupIdsInQuery.describe(
+  'Also the servers for members of these groups; without any, only those for everyone',
+);
 
 export const deploymentSelection = organizationOperation({
   name: 'deployment.selection',
   doc: 'List the servers that are installed by default for a selection, and tell whether any server is published',
   onlyReads: true,
   permission: 'server.manage',
-  input: z.strictObject({ ...inOrganization, groupIds: groupIdsInQuery }),
+  input: z.strictObject({ ...inOrganization, groupIds: selectedGroups }),
   output: z.object({ servers: z.array(z.string()), isAnyPublished: z.boolean() }),
   run: async ({ groupIds }, { organization }, ports) => ({
     servers: (await installedFor(organization, groupIds, ports)).map(({ name }) => name),
@@ -298,7 +292,7 @@ export const deploymentFile = organizationOperation({
       .enum(connections)
       .default('direct')
       .describe('Whether assistants connect themselves, or start the installed command latchkey'),
-    groupIds: groupIdsInQuery,
+    groupIds: selectedGroups,
   }),
   output: z
     .object({

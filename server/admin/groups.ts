@@ -2,7 +2,7 @@ import { nearest } from 'latchkey-mcp/suggest';
 import { z } from 'zod';
 
 import { organizationOperation, type Operation, type WithDb } from './operation.ts';
-import { AdministrationRefusal, conflict, notFound } from './refusal.ts';
+import { AdministrationRefusal, conflict, invalidField, notFound } from './refusal.ts';
 import { fields, surfaces, words } from './fields.ts';
 import {
   listGroups,
@@ -36,6 +36,17 @@ function groupTarget({ groupId }: { readonly groupId: string }): string {
 }
 
 const groupName = words(100).min(1);
+/** The refusal of ids of which one is that of no group. */
+export function unknownGroup(field = 'groupIds'): AdministrationRefusal {
+  return invalidField(field, 'names a group that does not exist');
+}
+
+/** Groups in a query: one is sent as a text. */
+export const groupIdsInQuery = z.preprocess(
+  (given) => (typeof given === 'string' ? [given] : given),
+  z.array(ofGroup.groupId).max(100).default([]),
+);
+
 
 /** The view of a group: on pages, in the API and in commands. */
 const groupViewSchema = z

@@ -44,6 +44,7 @@ import {
   organizationOperation,
   type Operation,
   type WithDb,
+import { unknownGroup } from './groups.ts';
 } from './operation.ts';
 import { checkRecent } from './people.ts';
 import { conflict, invalidField, notFound } from './refusal.ts';
@@ -325,9 +326,7 @@ async function checkTrust(
     throw invalidField('emailTrusted', why);
   }
   const known = new Set((await listGroups(db, id)).map((group) => group.id));
-  if (!joiningGroups.every((group) => known.has(group))) {
-    throw invalidField('joiningGroups', 'names a group that does not exist');
-  }
+  if (!joiningGroups.every((group) => known.has(group))) throw unknownGroup('joiningGroups');
 }
 
 export const providerCheck = organizationOperation({

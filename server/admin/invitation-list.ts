@@ -3,8 +3,9 @@ import { listGroups } from '#db/groups';
 import { type CsvRecord, csvSeparator, readCsv } from '#model/csv';
 import { emailKey, isEmail } from '#model/email';
 import { isRole, roles, type Role } from '#model/roles';
+import { unknownGroup } from './groups.ts';
 import { type AdministrationPorts, mayDo, type WithDbAndClock } from './operation.ts';
-import { AdministrationRefusal, conflict, type FieldError, invalidField } from './refusal.ts';
+import { AdministrationRefusal, conflict, type FieldError } from './refusal.ts';
 
 /*
  * A list of people to invite: addresses, separated by line breaks, commas or semicolons, or CSV with the columns email, role and groups.
@@ -53,9 +54,7 @@ export async function readInvitationList(
   const groups = await listGroups(db, organizationId);
   const groupsById = new Map(groups.map((group) => [group.id, group]));
   const usual = defaults.groupIds.flatMap((id) => groupsById.get(id) ?? []);
-  if (usual.length !== defaults.groupIds.length) {
-    throw invalidField('groupIds', 'names a group that does not exist');
-  }
+  if (usual.length !== defaults.groupIds.length) throw unknownGroup();
   const readGroups = groupReader(groups);
   const listed = entries.flatMap((entry) => {
     const address = readAddress(entry.address);

@@ -16,6 +16,7 @@ import { isEmail } from '#model/email';
 import { roles } from '#model/roles';
 import { hashSecret, randomBase62 } from '#secrets/secrets';
 import { type FieldControl, fields, surfaces, words } from './fields.ts';
+import { unknownGroup } from './groups.ts';
 import { checkRoom, skipper } from './invitation-list.ts';
 import { enqueueMails } from './mail.ts';
 import {
@@ -221,9 +222,7 @@ export const invitationCreate = organizationOperation({
   async run(asked, { organization, role: by, actor }, ports) {
     checkOwnerChange(by, asked.role);
     const known = new Set((await listGroups(ports.db, organization.id)).map(({ id }) => id));
-    if (!asked.groupIds.every((id) => known.has(id))) {
-      throw invalidField('groupIds', 'names a group that does not exist');
-    }
+    if (!asked.groupIds.every((id) => known.has(id))) throw unknownGroup();
     if (asked.send && asked.email === undefined) throw invalidField('email', 'is missing');
     await checkNew(asked, organization, ports);
     await checkRoom(ports.db, organization.id, 1);

@@ -13,7 +13,7 @@ import {
 } from '#db/server-access';
 import { administer, type Command } from './command.ts';
 import { surfaces } from './fields.ts';
-import { findGroups, ofGroup } from './groups.ts';
+import { findGroups, groupIdsInQuery, unknownGroup } from './groups.ts';
 import { organizationOperation, type Operation, type WithDb } from './operation.ts';
 import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
 import { namedServer } from './positionals.ts';
@@ -60,12 +60,6 @@ export const serverGroupsRead = organizationOperation({
   },
 });
 
-/** One group is sent in a query as a text. */
-const groupIds = z.preprocess(
-  (given) => (typeof given === 'string' ? [given] : given),
-  z.array(ofGroup.groupId).max(100).default([]),
-);
-
 /** Who may use a server from now on. */
 const choice = {
   ...ofServer,
@@ -87,7 +81,7 @@ const choice = {
         ],
       },
     }),
-  groupIds: groupIds.register(surfaces, {
+  groupIds: groupIdsInQuery.clone().register(surfaces, {
     control: {
       kind: 'checkboxes',
       name: 'group',
@@ -127,8 +121,6 @@ function checkChoice({ access, groupIds: ids }: AccessChoice): void {
 }
 
 const listed = ({ count, people }: CountedPeople) => ({ count, people: [...people] });
-
-const unknownGroup = () => invalidField('groupIds', 'names a group that does not exist');
 
 const countedPeople = z.object({
   count: z.int(),

@@ -17,7 +17,7 @@ import {
 } from '#db/tool-rules';
 import type { ServerRecord } from '#model/endpoints';
 import { type Audience, type PrimitiveKind, primitiveKinds } from '#model/tool-rights';
-import { ofGroup } from './groups.ts';
+import { ofGroup, unknownGroup } from './groups.ts';
 import {
   type Actor,
   type AdministrationPorts,
@@ -155,7 +155,7 @@ function refused(
         'someone changed the rules meanwhile: compare your choice with the present rules, then save again',
       );
     case 'unknown-group':
-      return invalidField('groupIds', 'names a group that does not exist');
+      return unknownGroup();
     case 'too-many':
       return conflict(
         `a server can have at most ${mostToolRules} rules: remove rules that are not needed, or change the default`,
