@@ -16,6 +16,7 @@ import { type Operation, organizationOperation } from './operation.ts';
 import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
 import { namedOrganization, placeOf } from './positionals.ts';
 import { printMade } from './print.ts';
+import { viewOf } from './views.ts';
 
 // The arguments and results of calls: whether a server stores them, and reading them.
 
@@ -33,10 +34,8 @@ const settingFields = {
 
 const contentsViewSchema = z.object(settingFields).meta({ id: 'StoredContents' });
 
-function toContentsView(settings: ContentSettings = noContents) {
-  const { arguments: hasArguments, results, limitBytes, days: keptDays } = settings;
-  return { arguments: hasArguments, results, limitBytes, days: keptDays };
-}
+const toContentsView = (settings: ContentSettings = noContents) =>
+  viewOf(contentsViewSchema, settings);
 
 const path = `${serverPath}/contents`;
 

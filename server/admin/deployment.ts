@@ -40,6 +40,7 @@ import {
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
 import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
 import { conflict, invalidField, notFound } from './refusal.ts';
+import { viewOf } from './views.ts';
 
 const inOrganization = { organization: fields.organization };
 const installs = ['nobody', 'everyone', 'groups'] as const;
@@ -78,26 +79,25 @@ export function installedForWhom({
 }
 
 function toDeploymentView(
-  { organization, name, title, disabledAt }: ServerRecord,
-  { install, groups, publication }: Deployment,
+  { organization, name, title = '', disabledAt }: ServerRecord,
+  deployment: Deployment,
   base: string | undefined,
 ): DeploymentView {
-  const at = { organization, name };
-  return {
+  const { publication } = deployment;
+  return viewOf(deploymentViewSchema, {
+    ...deployment,
     server: name,
-    title: title ?? '',
-    install,
-    groups: [...groups],
+    title,
     publication: publication
       ? {
           ...publication,
           version: publicVersion(publication),
-          name: base === undefined ? null : registryName(base, at),
+          name: base === undefined ? null : registryName(base, { organization, name }),
           card: base === undefined ? null : cardUrl(base, organization, name),
         }
       : null,
-    disabledAt: disabledAt ?? null,
-  };
+    disabledAt,
+  });
 }
 
 async function deploymentViewOf(

@@ -26,6 +26,7 @@ import { randomBase62 } from '#secrets/secrets';
 import { CommandError } from '#config/usage-error';
 import { administer } from './command.ts';
 import { type Ports, namedOrganization } from './positionals.ts';
+import { viewOf } from './views.ts';
 
 /** The input fields that name a group, its path in the API, and its name in the audit log. */
 export const ofGroup = { organization: fields.organization, groupId: z.string().max(100) };
@@ -35,7 +36,6 @@ function groupTarget({ groupId }: { readonly groupId: string }): string {
   return `group:${groupId}`;
 }
 
-const groupName = words(100).min(1);
 /** The refusal of ids of which one is that of no group. */
 export function unknownGroup(field = 'groupIds'): AdministrationRefusal {
   return invalidField(field, 'names a group that does not exist');
@@ -47,6 +47,7 @@ export const groupIdsInQuery = z.preprocess(
   z.array(ofGroup.groupId).max(100).default([]),
 );
 
+const groupName = words(100).min(1);
 
 /** The view of a group: on pages, in the API and in commands. */
 const groupViewSchema = z
@@ -74,16 +75,12 @@ export type GroupView = z.output<typeof groupViewSchema>;
 async function listGroupViews(organizationId: string, { db }: WithDb): Promise<GroupView[]> {
   const list = await listGroups(db, organizationId);
   const ruled = await listRuledByGroup(db, organizationId);
-  return list.map(({ id, name, memberCount, servers, createdAt }) => ({
-    id,
-    name,
-    members: memberCount,
-    servers: [...servers],
-    restricted: (ruled.get(id) ?? []).map(({ server, kind, name: what = null }) => {
-      return { server, kind, name: what };
-    }),
-    createdAt,
-  }));
+  return list.map((group) => {
+    const restricted = (ruled.get(group.id) ?? []).map(({ server, kind, name = null }) => {
+      return { server, kind, name };
+    });
+    return viewOf(groupViewSchema, { ...group, members: group.memberCount, restricted });
+  });
 }
 
 /** Finds a group of an organization. @throws {AdministrationRefusal} `not_found` */

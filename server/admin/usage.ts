@@ -13,6 +13,7 @@ import { organizationOperation, type Operation } from './operation.ts';
 import { findListed } from './positionals.ts';
 import { type Cell, printRows } from './print.ts';
 import { notFound } from './refusal.ts';
+import { viewOf } from './views.ts';
 
 const mostRows = 1000;
 const rangeNames = Object.keys(usageRanges).filter(isUsageRange);
@@ -86,20 +87,17 @@ async function rowsOf(
   const names = await (by === 'caller' ? findCallerNames(db, ids) : findSubjectNames(db, by, ids));
   return subjects.map(({ serverId, subject, total }) => {
     const read = by === 'caller' ? readCallerSubject(subject) : undefined;
-    return {
+    return viewOf(usageRowSchema, {
+      ...total,
       server: { id: serverId, name: servers.get(serverId) ?? null },
       type: read?.caller.type ?? by,
       id: read?.caller.id ?? subject,
-      name: names.get(subject) ?? null,
-      tool: read?.tool ?? null,
-      calls: total.calls,
-      toolErrors: total.toolErrors,
-      refused: total.refused,
-      upstreamErrors: total.upstreamErrors,
-      medianMs: total.p50 ?? null,
-      p90Ms: total.p90 ?? null,
-      p99Ms: total.p99 ?? null,
-    };
+      name: names.get(subject),
+      tool: read?.tool,
+      medianMs: total.p50,
+      p90Ms: total.p90,
+      p99Ms: total.p99,
+    });
   });
 }
 
