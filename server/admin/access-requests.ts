@@ -28,7 +28,7 @@ import {
   personOf,
   type WithDb,
 } from './operation.ts';
-import { pageOf } from './paging.ts';
+import { pageOf, partFields, toPageView } from './paging.ts';
 import { ofServer, serverPath, serverTarget } from './paths.ts';
 import { findGroups } from './groups.ts';
 import {
@@ -190,14 +190,13 @@ export const requestList = organizationOperation({
       .default('open')
       .describe('Requests that wait for an answer (open, the default), or the others (decided)')
       .register(surfaces, { option: { value: 'STATUS', fallback: 'open' } }),
-    page: z.coerce.number().int().min(1).max(100_000).default(1),
-    limit: z.coerce.number().int().min(1).max(200).default(50),
+    ...partFields,
   }),
   output: pageOf(requestViewSchema),
   async run({ status, page, limit }, { organization }, { db }) {
     const part = { status, limit, offset: (page - 1) * limit };
-    const { items, total } = await listAccessRequests(db, organization.id, part);
-    return { items: items.map(toRequestView), total, page, limit };
+    const requests = await listAccessRequests(db, organization.id, part);
+    return toPageView(requests, { page, limit }, toRequestView);
   },
 });
 

@@ -28,7 +28,7 @@ import {
   type WithDb,
   type WithDbAndClock,
 } from './operation.ts';
-import { pageOf } from './paging.ts';
+import { pageOf, partFields, toPageView } from './paging.ts';
 import { AdministrationRefusal, conflict, invalidField, notFound } from './refusal.ts';
 import { viewOf } from './views.ts';
 
@@ -343,14 +343,12 @@ export const mailList = organizationOperation({
   input: z.strictObject({
     ...inOrganization,
     status: z.enum(['waiting', 'sent', 'refused']).optional().describe('All if omitted'),
-    page: z.coerce.number().int().min(1).max(100_000).default(1),
-    limit: z.coerce.number().int().min(1).max(200).default(50),
+    ...partFields,
   }),
   output: pageOf(mailViewSchema),
   async run({ status, page, limit }, { organization }, { db }) {
     const part = { status, limit, offset: (page - 1) * limit };
-    const { items, total } = await listMails(db, organization.id, part);
-    return { items: items.map(toMailView), total, page, limit };
+    return toPageView(await listMails(db, organization.id, part), { page, limit }, toMailView);
   },
 });
 
