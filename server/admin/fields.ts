@@ -106,6 +106,13 @@ export const surfaces = z.registry<{
   readonly control?: FieldControl;
 }>();
 
+/** Gives a variant of a field, such as one with a default, the option and the control of the field. */
+export function alike<Variant extends z.ZodType>(field: z.ZodType, variant: Variant): Variant {
+  const shown = surfaces.get(field);
+  if (shown) surfaces.add(variant, shown);
+  return variant;
+}
+
 /** The attributes of a control for a name or an id that is no text in a language. */
 export const identifier = { spellcheck: 'false', autocapitalize: 'none', autocomplete: 'off' };
 /** Those of a control for a slug. */

@@ -243,10 +243,3 @@ export const grantCheckField = wholeNumber(hours.least, hours.most)
       attributes: { inputmode: 'numeric', maxlength: '3', autocomplete: 'off' },
     },
   });
-
-/** Gives a variant of a field, such as one with a default, the option and the control of the field. */
-export function alike<Variant extends z.ZodType>(field: z.ZodType, variant: Variant): Variant {
-  const shown = surfaces.get(field);
-  if (shown) surfaces.add(variant, shown);
-  return variant;
-}

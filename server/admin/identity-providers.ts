@@ -21,9 +21,8 @@ import type { EpochSeconds } from '#model/clock';
 import { isSharedIssuer } from '#model/issuers';
 import { checkAgainModes, usualChecking } from '#model/provider-checks';
 import { randomBase62 } from '#secrets/secrets';
-import { fields, surfaces } from './fields.ts';
+import { alike, fields, surfaces } from './fields.ts';
 import {
-  alike,
   nameField,
   clientIdField,
   secretField,
@@ -44,8 +43,8 @@ import {
   organizationOperation,
   type Operation,
   type WithDb,
-import { unknownGroup } from './groups.ts';
 } from './operation.ts';
+import { unknownGroup } from './groups.ts';
 import { checkRecent } from './people.ts';
 import { conflict, invalidField, notFound } from './refusal.ts';
 import { viewOf } from './views.ts';

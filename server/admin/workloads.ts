@@ -19,7 +19,16 @@ import {
 } from './clients.ts';
 import { command, type Command } from './command.ts';
 import { createProvedClient } from './create-credentials.ts';
-import { fields, readScope, surfaces, wholeNumber, words, yesOrNo, nameControl } from './fields.ts';
+import {
+  alike,
+  fields,
+  readScope,
+  surfaces,
+  wholeNumber,
+  words,
+  yesOrNo,
+  nameControl,
+} from './fields.ts';
 import {
   actorName,
   type AdministrationPorts,
@@ -55,9 +64,7 @@ const scopesField = clientScopes
       read: readScope,
     },
   });
-const scopesOrUsual = scopesField
-  .default([...ordinaryScopes])
-  .register(surfaces, { ...surfaces.get(scopesField) });
+const scopesOrUsual = alike(scopesField, scopesField.default([...ordinaryScopes]));
 
 export const organizationClientCreate = organizationOperation({
   name: 'organization-client.create',
@@ -250,25 +257,20 @@ const singleUseField = z
     },
   });
 /** Forms send words. */
-const singleUse = z
-  .preprocess(
-    (value) => (value === 'yes' || value === 'no' ? value === 'yes' : value),
-    singleUseField,
-  )
-  .default(true)
-  .register(surfaces, { ...surfaces.get(singleUseField) });
+const singleUse = z.preprocess(
+  (value) => (value === 'yes' || value === 'no' ? value === 'yes' : value),
+  singleUseField,
+);
 
 const ruleFields = {
   issuer: issuerField,
   subject: subjectField,
-  claim: claimField.optional().register(surfaces, { ...surfaces.get(claimField) }),
-  audience: audienceField.optional().register(surfaces, { ...surfaces.get(audienceField) }),
-  keysUrl: keysUrlField.optional().register(surfaces, { ...surfaces.get(keysUrlField) }),
-  jwks: issuerKeysField.optional().register(surfaces, { ...surfaces.get(issuerKeysField) }),
-  longestLifeSeconds: longestLifeField
-    .default(defaultLifeSeconds)
-    .register(surfaces, { ...surfaces.get(longestLifeField) }),
-  isSingleUse: singleUse,
+  claim: alike(claimField, claimField.optional()),
+  audience: alike(audienceField, audienceField.optional()),
+  keysUrl: alike(keysUrlField, keysUrlField.optional()),
+  jwks: alike(issuerKeysField, issuerKeysField.optional()),
+  longestLifeSeconds: alike(longestLifeField, longestLifeField.default(defaultLifeSeconds)),
+  isSingleUse: alike(singleUseField, singleUse.default(true)),
 };
 const ruleSchema = z.object(ruleFields);
 type Rule = z.output<typeof ruleSchema>;
