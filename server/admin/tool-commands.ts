@@ -7,7 +7,7 @@ import { type PrimitiveKind, primitiveKinds } from '#model/tool-rights';
 import type { Option } from '#model/option';
 import type { Input } from '#config/read-options';
 import type { z } from 'zod';
-import { administer, type Command, type CommandPorts } from './command.ts';
+import { administer, type Command, type CommandPorts, optionName } from './command.ts';
 import { findGroups } from './groups.ts';
 import type { Operation } from './operation.ts';
 import { placeOf, type Ports } from './positionals.ts';
@@ -368,19 +368,15 @@ const rejectCommand = reviewCommand(
   },
 );
 
-const hintOptions = {
-  'read-only': 'readOnly',
-  destructive: 'destructive',
-  idempotent: 'idempotent',
-  'open-world': 'openWorld',
-} as const;
 const hintDocs = {
-  'read-only': 'whether it only reads',
+  readOnly: 'whether it only reads',
   destructive: 'whether it may delete or overwrite something',
   idempotent: 'whether repeating a call changes nothing more',
-  'open-world': 'whether it reaches systems outside',
-} as const;
-const hintNames = ['read-only', 'destructive', 'idempotent', 'open-world'] as const;
+  openWorld: 'whether it reaches systems outside',
+} as const satisfies Record<keyof NonNullable<ToolView['hints']>, string>;
+const hintOptions = Object.entries(hintDocs).map(([hint, doc]) => {
+  return { hint, name: optionName(hint), value: 'YES|NO|AS-SERVER', doc };
+});
 
 const correctCommand: Command = {
   words: 'tool correct',
@@ -396,7 +392,7 @@ const correctCommand: Command = {
       value: 'TEXT',
       doc: 'the description that assistants see; empty: as the server says',
     },
-    ...hintNames.map((name) => ({ name, value: 'YES|NO|AS-SERVER', doc: hintDocs[name] })),
+    ...hintOptions,
     json,
   ],
   doc: 'correct what assistants see of a tool; omitted options keep their correction',
@@ -406,9 +402,9 @@ const correctCommand: Command = {
       const text = input.text(name);
       return text === undefined ? [] : [[name, text === '' ? null : text] as const];
     });
-    const hints = hintNames.flatMap((name) => {
-      const text = input.text(name);
-      return text === undefined ? [] : [[hintOptions[name], hintIn(text, name)] as const];
+    const hints = hintOptions.flatMap(({ hint, name: option }) => {
+      const text = input.text(option);
+      return text === undefined ? [] : [[hint, hintIn(text, option)] as const];
     });
     const name = input.positionals[1] ?? '';
     const change = { ...at, name, ...Object.fromEntries([...texts, ...hints]) };
