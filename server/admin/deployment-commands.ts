@@ -7,7 +7,7 @@ import {
   connections,
   isAssistantFile,
 } from '#deployment/assistant-files';
-import { administer, administerList, command, type Command } from './command.ts';
+import { administer, command, type Command, listCommand, printed } from './command.ts';
 import {
   deploymentFile,
   deploymentList,
@@ -21,25 +21,26 @@ import {
   type Given,
   namedOrganization,
   namedServer,
+  organizationArgument,
   organizationIn,
   serverArgument,
 } from './positionals.ts';
-import { printMade, printRows } from './print.ts';
+import { printMade } from './print.ts';
 
 const groupOption = (doc: string) =>
   ({ name: 'group', value: 'GROUP', repeated: true, doc }) as const;
 
-function factsOf(
-  { server, install, groups, publication }: DeploymentView,
-  { organization }: { readonly organization: string },
-) {
-  return {
-    server: `${organization}/${server}`,
-    install,
-    groups: groups.map(({ name }) => name),
-    public: publication?.description ?? null,
-  };
-}
+const serverColumn = {
+  server: ({ server }: DeploymentView, { given }: { given: Given }) =>
+    `${organizationIn(given)}/${server}`,
+};
+const publicColumn = { public: (view: DeploymentView) => view.publication?.description ?? null };
+const columns = [
+  serverColumn,
+  'install',
+  { groups: ({ groups }: DeploymentView) => groups.map(({ name }) => name) },
+  publicColumn,
+] as const;
 
 const file: Command = {
   words: 'deployment file',
@@ -84,22 +85,13 @@ const file: Command = {
   },
 };
 
-const list: Command = {
+const list = listCommand(deploymentList, {
   words: 'deployment list',
-  positionals: ['ORG'],
-  options: [json],
+  positionals: [organizationArgument],
   doc: 'list servers with the computers on which they are installed by default, and what is public of them',
-  async run(input, ports) {
-    const { name: organization } = await namedOrganization(
-      input.positionals[0] ?? '',
-      ports.stores,
-    );
-    const items = await administerList(deploymentList, { organization }, ports);
-    const empty = `no servers yet: latchkey-server server create ${organization}/NAME`;
-    const rows = items.map((item) => factsOf(item, { organization }));
-    printRows(rows, { json: input.flag('json'), empty, out: ports.out });
-  },
-};
+  prints: columns,
+  empty: (given) => `no servers yet: latchkey-server server create ${organizationIn(given)}/NAME`,
+});
 
 const set: Command = {
   words: 'deployment set',
@@ -126,19 +118,14 @@ const set: Command = {
     const groupIds = await findGroups(organization, names, ports);
     const given = { organization, server, install, groupIds };
     const made = await administer(deploymentSet, given, ports);
-    printMade(factsOf(made, { organization }), { json: input.flag('json'), out: ports.out });
+    const facts = printed(columns, made, { given, now: ports.clock.now() });
+    printMade(facts, { json: input.flag('json'), out: ports.out });
   },
 };
 
-const printed = {
+const publishing = {
   positionals: [serverArgument],
-  prints: [
-    {
-      server: ({ server }: DeploymentView, { given }: { given: Given }) =>
-        `${organizationIn(given)}/${server}`,
-    },
-    { public: (view: DeploymentView) => view.publication?.description ?? null },
-  ] as const,
+  prints: [serverColumn, publicColumn],
 };
 
 export const deploymentCommands: readonly Command[] = [
@@ -146,12 +133,12 @@ export const deploymentCommands: readonly Command[] = [
   set,
   file,
   command(deploymentPublish, {
-    ...printed,
+    ...publishing,
     words: 'deployment publish',
     doc: 'list a server publicly, in the MCP registry and with a server card: anyone can read its URL and these words',
   }),
   command(deploymentUnpublish, {
-    ...printed,
+    ...publishing,
     words: 'deployment unpublish',
     doc: 'stop listing a server publicly',
   }),
