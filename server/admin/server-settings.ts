@@ -203,15 +203,6 @@ export function checkRevision(now: ServerRecord, read: number | undefined): void
   throw conflict('the server has changed since it was read: read it again, then change it');
 }
 
-/** How a server presents itself. Its callers can see these settings and, with the right scope, change them. */
-export interface ServerSettings {
-  readonly title: string;
-  readonly description: string;
-  readonly instructions: string;
-  readonly hiddenTools: readonly string[];
-  readonly limits: ReturnType<typeof toLimitsView>;
-}
-
 /** A caller that was admitted to a server's endpoint. */
 export interface SettingsCaller {
   /** The actor in the audit log: `key:…`, `client:…`. */
@@ -223,16 +214,10 @@ export interface SettingsCaller {
 }
 
 /**
- * A server's settings, with a version that differs after each change. Who does not manage it learns no names of hidden tools, not even by
- * comparing versions.
+ * How a server presents itself, with a version that differs after each change. Its callers can see these settings and, with the right
+ * scope, change them. Who does not manage it learns no names of hidden tools, not even by comparing versions.
  */
-export function serverSettings(
-  server: ServerRecord,
-  isManager = true,
-): {
-  readonly settings: ServerSettings;
-  readonly version: string;
-} {
+export function serverSettings(server: ServerRecord, isManager = true) {
   const { title = '', description = '', instructions = '' } = server;
   const hiddenTools = isManager ? server.target.hiddenTools : [];
   const limits = toLimitsView(server.limits);
