@@ -31,32 +31,13 @@ import { personPseudonymize } from './pseudonyms.ts';
 import { scimOperations } from './scim.ts';
 import { outboundOperations } from './outbound.ts';
 import { searchOperations } from './search.ts';
-import {
-  serverCreate,
-  serverDelete,
-  serverDisable,
-  serverEnable,
-  serverList,
-  serverRead,
-  serverUpdate,
-} from './servers.ts';
+import { serverOperations } from './servers.ts';
 import { tokenOperations } from './tokens.ts';
 import { toolRuleOperations } from './tool-rules.ts';
 import { toolOperations } from './tools.ts';
 import { accessRead, accessSet } from './upstream-access.ts';
-import {
-  connectionEnd,
-  connectionList,
-  ownConnectionEnd,
-  ownConnectionRead,
-} from './upstream-connections.ts';
-import {
-  headerForgetPrevious,
-  headerList,
-  headerRemove,
-  headerRestore,
-  headerSet,
-} from './upstream-headers.ts';
+import { connectionOperations } from './upstream-connections.ts';
+import { headerOperations } from './upstream-headers.ts';
 import { usageOperations } from './usage.ts';
 import { userOperations } from './users.ts';
 import { webhookOperations } from './webhooks.ts';
@@ -66,13 +47,7 @@ export const operations: readonly Operation[] = [
   ...organizationOperations,
   ...attentionOperations,
   ...searchOperations,
-  serverList,
-  serverCreate,
-  serverRead,
-  serverUpdate,
-  serverDisable,
-  serverEnable,
-  serverDelete,
+  ...serverOperations,
   ...collectionOperations,
   ...toolOperations,
   ...toolRuleOperations,
@@ -88,15 +63,8 @@ export const operations: readonly Operation[] = [
   ...deploymentOperations,
   accessRead,
   accessSet,
-  headerList,
-  headerSet,
-  headerRestore,
-  headerForgetPrevious,
-  headerRemove,
-  connectionList,
-  connectionEnd,
-  ownConnectionRead,
-  ownConnectionEnd,
+  ...headerOperations,
+  ...connectionOperations,
   ...personOperations,
   ...offboardingOperations,
   personPseudonymize,

@@ -18,6 +18,7 @@ import { fields, surfaces, nameControl, slugAttributes } from './fields.ts';
 import {
   type Actor,
   type AdministrationPorts,
+  type Operation,
   organizationOperation,
   type WithDb,
 } from './operation.ts';
@@ -111,22 +112,14 @@ async function agentNamesOf(
   return listAgentNames(db, [...new Set(ids)]);
 }
 
-/** The server whose upstream is chosen. */
-export interface UpstreamPlace {
-  readonly organization: string;
-  readonly actor: Actor;
-  /** The current upstream. */
-  readonly before?: UpstreamKind;
-}
-
 /**
- * Converts the choice of an administrator into the settings of an upstream.
+ * Converts the choice of an administrator into the settings of an upstream; `before` is the current one.
  *
  * @throws {AdministrationRefusal} `invalid` when the organization has no such active agent, or calling the URL is forbidden
  */
 async function chosenUpstream(
   choice: UpstreamChoice,
-  { organization, actor, before }: UpstreamPlace,
+  { organization, actor, before }: { organization: string; actor: Actor; before?: UpstreamKind },
   { db, upstreamSetup }: Pick<AdministrationPorts, 'db' | 'upstreamSetup'>,
 ): Promise<UpstreamKind> {
   const chosen = await chooseUpstream(choice, {
@@ -361,3 +354,13 @@ export const serverDelete = organizationOperation({
     return { id, organization: organization.name, name };
   },
 });
+
+export const serverOperations: readonly Operation[] = [
+  serverList,
+  serverCreate,
+  serverRead,
+  serverUpdate,
+  serverDisable,
+  serverEnable,
+  serverDelete,
+];

@@ -12,7 +12,13 @@ import type { ServerRecord, Target } from '#model/endpoints';
 import { keyPlace, type PersonKeyRule } from '#model/person-keys';
 import { takesCredentials } from '#model/upstream-kinds';
 import { fields } from './fields.ts';
-import { type Actor, organizationOperation, personOf, type WithDb } from './operation.ts';
+import {
+  type Actor,
+  type Operation,
+  organizationOperation,
+  personOf,
+  type WithDb,
+} from './operation.ts';
 import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
 import { notFound } from './refusal.ts';
 import { viewOf } from './views.ts';
@@ -144,6 +150,13 @@ export const ownConnectionEnd = organizationOperation({
     return ownConnectionView(record, actor, ports);
   },
 });
+
+export const connectionOperations: readonly Operation[] = [
+  connectionList,
+  connectionEnd,
+  ownConnectionRead,
+  ownConnectionEnd,
+];
 
 async function ownConnectionView(
   record: ServerRecord,

@@ -15,6 +15,7 @@ import {
   type Actor,
   type AdministrationPorts,
   noteDone,
+  type Operation,
   organizationOperation,
   type WithDbAndClock,
 } from './operation.ts';
@@ -173,6 +174,14 @@ export const headerRemove = organizationOperation({
       }),
     ),
 });
+
+export const headerOperations: readonly Operation[] = [
+  headerList,
+  headerSet,
+  headerRestore,
+  headerForgetPrevious,
+  headerRemove,
+];
 
 /** Changes the upstream of a server. @throws {AdministrationRefusal} */
 async function changeHeaders(
