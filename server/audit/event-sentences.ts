@@ -2,7 +2,7 @@ import { type AuditEvent, findAuditedNames } from '#db/audit';
 import { findServerTitles } from '#db/servers';
 import { findSubjectNames } from '#db/subject-names';
 import type { Db } from '#db/transaction';
-import { auditSentence } from './sentences.ts';
+import { auditSentence, pastOf } from './sentences.ts';
 
 /** Who did something: in words, with a name if there is one. */
 export interface NamedActor {
@@ -87,7 +87,7 @@ export async function findEventSentences(
   const titles = await findServerTitles(db, organization, [...new Set(servers)]);
   return (event) => {
     const { actor, action, target, outcome } = event;
-    const [did, tries, what] = auditSentence(action);
+    const [doing, what] = auditSentence(action);
     const parts = partsOf(event);
     const page = refusedPage.exec(target ?? '')?.[1];
     if (page !== undefined && what.includes('{')) {
@@ -100,7 +100,7 @@ export async function findEventSentences(
       if (title !== undefined) return { name: part, title };
       return { name: names.get(part) ?? part };
     });
-    const verb = outcome === 'refused' ? `tried to ${tries}` : did;
+    const verb = outcome === 'refused' ? `tried to ${doing}` : pastOf(doing);
     return { actor: actorOf(actor), verb, what: words.filter((part) => part !== '') };
   };
 }
@@ -170,7 +170,7 @@ const partPatterns: ReadonlyMap<string, RegExp> = new Map([
 
 /** The parts of a target that the sentence of its action names. */
 function partsOf({ action, target }: SaidEvent): Readonly<Record<string, string>> {
-  const [, , what] = auditSentence(action);
+  const [, what] = auditSentence(action);
   const parts = [...what.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => {
     const pattern = partPatterns.get(name) ?? new RegExp(`\\b${name}:([^\\s/]+)`);
     return [name, pattern.exec(target ?? '')?.[1] ?? ''] as const;
