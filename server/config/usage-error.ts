@@ -1,6 +1,5 @@
-/** The command line is wrong. Reported in one line with a hint; exit code 2. */
-export class UsageError extends Error {
-  override readonly name = 'UsageError';
+/** An error that is reported in one line with a hint. */
+class ReportedError extends Error {
   readonly hint: string | undefined;
 
   constructor(message: string, hint?: string, options?: ErrorOptions) {
@@ -9,13 +8,12 @@ export class UsageError extends Error {
   }
 }
 
-/** The command line is right but the command failed. Reported in one line with a hint; exit code 1. */
-export class CommandError extends Error {
-  override readonly name = 'CommandError';
-  readonly hint: string | undefined;
+/** The command line is wrong. Exit code 2. */
+export class UsageError extends ReportedError {
+  override readonly name = 'UsageError';
+}
 
-  constructor(message: string, hint?: string, options?: ErrorOptions) {
-    super(message, options);
-    this.hint = hint;
-  }
+/** The command line is right but the command failed. Exit code 1. */
+export class CommandError extends ReportedError {
+  override readonly name = 'CommandError';
 }
