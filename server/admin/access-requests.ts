@@ -30,13 +30,8 @@ import {
 } from './operation.ts';
 import { pageOf, partFields, toPageView } from './paging.ts';
 import { ofServer, serverPath, serverTarget } from './paths.ts';
-import { findGroups } from './groups.ts';
-import {
-  organizationArgument,
-  organizationIn,
-  textArgument,
-  type Positional,
-} from './positionals.ts';
+import { groupArgument } from './groups.ts';
+import { organizationArgument, textArgument } from './positionals.ts';
 import { type AdministrationRefusal, conflict, invalidField, notFound } from './refusal.ts';
 import { viewOf } from './views.ts';
 
@@ -362,13 +357,6 @@ export const accessRequestOperations: readonly Operation[] = [
 ];
 
 const requestArgument = textArgument('ID', 'requestId');
-const groupArgument: Positional = {
-  usage: 'GROUP',
-  async read(text, ports, given) {
-    const [groupId] = await findGroups(organizationIn(given), [text], ports);
-    return { groupId };
-  },
-};
 const decisionPrints = ['id', 'server', 'email', 'status'] as const;
 
 export const accessRequestCommands: readonly Command[] = [

@@ -30,7 +30,7 @@ import {
 import { fewNames } from '#model/few-names';
 import type { ServerRecord } from '#model/endpoints';
 import { fields, surfaces, words } from './fields.ts';
-import { groupIdsInQuery, ofGroup, unknownGroup } from './groups.ts';
+import { groupIdsInQuery, groupsControl, ofGroup, unknownGroup } from './groups.ts';
 import {
   type AdministrationPorts,
   type Operation,
@@ -173,11 +173,7 @@ export const deploymentSet = organizationOperation({
       .default([])
       .register(surfaces, {
         control: {
-          kind: 'checkboxes',
-          name: 'group',
-          label: 'Groups',
-          subject: 'The list of groups',
-          choices: [],
+          ...groupsControl,
           when: { choice: 'install', is: ['groups'], part: 'groups' },
         },
       }),

@@ -6,6 +6,7 @@ import { administer, command, listCommand, type Command } from './command.ts';
 import {
   findGroups,
   groupAddMember,
+  groupArgument,
   groupCreate,
   groupDelete,
   groupList,
@@ -26,18 +27,10 @@ import {
   organizationIn,
   personArgument,
   type Ports,
-  type Positional,
   textArgument,
 } from './positionals.ts';
 import { printRows } from './print.ts';
 
-const groupArgument: Positional = {
-  usage: 'GROUP',
-  async read(text, ports, given) {
-    const [groupId] = await findGroups(organizationIn(given), [text], ports);
-    return { groupId };
-  },
-};
 const mappingArguments = [
   organizationArgument,
   groupArgument,

@@ -3,7 +3,7 @@ import { z } from 'zod';
 
 import { organizationOperation, type Operation, type WithDb } from './operation.ts';
 import { AdministrationRefusal, conflict, invalidField, notFound } from './refusal.ts';
-import { fields, surfaces, words } from './fields.ts';
+import { type FieldControl, fields, surfaces, words } from './fields.ts';
 import {
   listGroups,
   insertGroup,
@@ -25,7 +25,7 @@ import { primitiveKinds } from '#model/tool-rights';
 import { randomBase62 } from '#secrets/secrets';
 import { CommandError } from '#config/usage-error';
 import { administer } from './command.ts';
-import { type Ports, namedOrganization } from './positionals.ts';
+import { namedOrganization, organizationIn, type Ports, type Positional } from './positionals.ts';
 import { viewOf } from './views.ts';
 
 /** The input fields that name a group, its path in the API, and its name in the audit log. */
@@ -46,6 +46,15 @@ export const groupIdsInQuery = z.preprocess(
   (given) => (typeof given === 'string' ? [given] : given),
   z.array(ofGroup.groupId).max(100).default([]),
 );
+
+/** How forms take groups. Pages offer those of the organization. */
+export const groupsControl = {
+  kind: 'checkboxes',
+  name: 'group',
+  label: 'Groups',
+  subject: 'The list of groups',
+  choices: [],
+} as const satisfies FieldControl;
 
 const groupName = words(100).min(1);
 
@@ -361,3 +370,12 @@ export async function findGroups(
     throw new CommandError(`there is no group '${text}' in ${organization}`, hint);
   });
 }
+
+/** A group of the organization that an earlier argument named. */
+export const groupArgument: Positional = {
+  usage: 'GROUP',
+  async read(text, ports, given) {
+    const [groupId] = await findGroups(organizationIn(given), [text], ports);
+    return { groupId };
+  },
+};

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { insertInvitations, listInvitations, renewInvitation } from '#db/invitations';
 import { roles } from '#model/roles';
 import { fields, surfaces } from './fields.ts';
+import { groupsControl } from './groups.ts';
 import {
   type ListedPerson,
   longestList,
@@ -12,7 +13,6 @@ import {
 } from './invitation-list.ts';
 import {
   createdInvitationSchema,
-  groupsControl,
   invitationSeconds,
   invitationsPath,
   type InvitationView,

@@ -15,8 +15,8 @@ import type { EpochSeconds } from '#model/clock';
 import { isEmail } from '#model/email';
 import { roles } from '#model/roles';
 import { hashSecret, randomBase62 } from '#secrets/secrets';
-import { type FieldControl, fields, surfaces, words } from './fields.ts';
-import { unknownGroup } from './groups.ts';
+import { fields, surfaces, words } from './fields.ts';
+import { groupsControl, unknownGroup } from './groups.ts';
 import { checkRoom, skipper } from './invitation-list.ts';
 import { enqueueMails } from './mail.ts';
 import {
@@ -51,15 +51,6 @@ export const sendField = z
       help: 'The mail server of the organization sends it. Otherwise it is shown once, for you to send.',
     },
   });
-
-/** How forms take groups. Pages offer those of the organization. */
-export const groupsControl = {
-  kind: 'checkboxes',
-  name: 'group',
-  label: 'Groups',
-  subject: 'The list of groups',
-  choices: [],
-} as const satisfies FieldControl;
 
 const invitationViewSchema = z
   .object({

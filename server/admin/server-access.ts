@@ -13,7 +13,7 @@ import {
 } from '#db/server-access';
 import { administer, type Command } from './command.ts';
 import { surfaces } from './fields.ts';
-import { findGroups, groupIdsInQuery, unknownGroup } from './groups.ts';
+import { findGroups, groupIdsInQuery, groupsControl, unknownGroup } from './groups.ts';
 import { organizationOperation, type Operation, type WithDb } from './operation.ts';
 import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
 import { namedServer } from './positionals.ts';
@@ -82,14 +82,7 @@ const choice = {
       },
     }),
   groupIds: groupIdsInQuery.clone().register(surfaces, {
-    control: {
-      kind: 'checkboxes',
-      name: 'group',
-      label: 'Groups',
-      subject: 'The list of groups',
-      choices: [],
-      when: { choice: 'access', is: ['groups'], part: 'groups' },
-    },
+    control: { ...groupsControl, when: { choice: 'access', is: ['groups'], part: 'groups' } },
   }),
 };
 
