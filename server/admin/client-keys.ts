@@ -4,6 +4,7 @@ import { z } from 'zod';
 
 import { readNamedFile } from '#config/named-file';
 import { UsageError } from '#config/usage-error';
+import { type FieldControl, surfaces } from './fields.ts';
 
 const privateMembers = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'];
 
@@ -24,6 +25,33 @@ export const jwksField = z
       .max(20),
   })
   .meta({ id: 'Jwks' });
+
+/** The attributes of a control for code. */
+export const codeAttributes = { class: 'code-like', spellcheck: 'false', autocapitalize: 'none' };
+
+/** The keys of a new client, which can have a secret instead. */
+export function clientKeysField(
+  shown: Pick<FieldControl, 'help' | 'optional' | 'when'> & { readonly rows: number },
+) {
+  return jwksField
+    .optional()
+    .describe('The client’s public keys (private_key_jwt), instead of a secret')
+    .register(surfaces, {
+      option: {
+        value: 'FILE',
+        doc: 'the client’s public keys, instead of a secret',
+        read: readJwks,
+      },
+      control: {
+        ...shown,
+        kind: 'textarea',
+        label: 'Public keys',
+        subject: 'The JWK set',
+        attributes: codeAttributes,
+        read: jwksOf,
+      },
+    });
+}
 
 /** Parses a text as a JWK set, which `jwksField` then validates. Returns the text itself if it is not JSON. */
 export function jwksOf(text: string): unknown {

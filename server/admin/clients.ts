@@ -21,7 +21,7 @@ import {
 import { conflict, forbidden, invalidField, notFound } from './refusal.ts';
 import { type IsShown, namesShownOf, type NameReader } from './shown-names.ts';
 import { fields, readScope, surfaces, type FormChoice, nameControl } from './fields.ts';
-import { jwksField, jwksOf, readJwks } from './client-keys.ts';
+import { clientKeysField, codeAttributes, jwksField } from './client-keys.ts';
 import { createProvedClient } from './create-credentials.ts';
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
 import { ownServer, serverPath } from './paths.ts';
@@ -77,6 +77,11 @@ export const clientViewSchema = z
   })
   .meta({ id: 'Client' });
 
+/** A client that was just created. */
+export const createdClientSchema = clientViewSchema.extend({
+  clientSecret: z.string().nullable().describe('Shown only once; null for a client with jwks'),
+});
+
 /** Times in seconds since 1970, `null` for what has not happened. */
 export type ClientView = z.output<typeof clientViewSchema>;
 
@@ -131,7 +136,6 @@ export async function ownClient(
   return { ...client, secretHint: newest?.hint, trusts };
 }
 
-export const codeAttributes = { class: 'code-like', spellcheck: 'false', autocapitalize: 'none' };
 /** The fields that a form has for a new client as for one that is changed. */
 export const clientName = fields.name.clone().register(surfaces, {
   control: nameControl('People see it when the application asks for their consent.'),
@@ -235,37 +239,14 @@ export const clientCreate = organizationOperation({
           read: readRedirectUri,
         },
       }),
-    jwks: jwksField
-      .optional()
-      .describe('The client’s public keys (private_key_jwt), instead of a secret')
-      .register(surfaces, {
-        option: {
-          value: 'FILE',
-          doc: 'the client’s public keys, instead of a secret',
-          read: readJwks,
-        },
-        control: {
-          kind: 'textarea',
-          label: 'Public keys',
-          subject: 'The JWK set',
-          help: 'A JWK set: {"keys":[…]}, public members only.',
-          rows: 6,
-          attributes: codeAttributes,
-          read: jwksOf,
-          optional: false,
-          when: {
-            choice: proof,
-            is: ['keys'],
-            part: 'keys',
-          },
-        },
-      }),
+    jwks: clientKeysField({
+      help: 'A JWK set: {"keys":[…]}, public members only.',
+      rows: 6,
+      optional: false,
+      when: { choice: proof, is: ['keys'], part: 'keys' },
+    }),
   }),
-  output: clientViewSchema
-    .extend({
-      clientSecret: z.string().nullable().describe('Shown only once; null for a client with jwks'),
-    })
-    .meta({ id: 'CreatedClient' }),
+  output: createdClientSchema.meta({ id: 'CreatedClient' }),
   target: (_, made) => made && target(made),
   async run(input, { organization, actor }, ports) {
     const { name, scopes, tools, redirectUris, jwks } = input;

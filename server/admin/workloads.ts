@@ -6,13 +6,13 @@ import { isProviderIssuer } from '#db/vouching-providers';
 import { ordinaryScopes } from '#model/scopes';
 import { randomBase62 } from '#secrets/secrets';
 import { outboundHost } from '#config/option';
-import { jwksField, jwksOf, readJwks } from './client-keys.ts';
+import { clientKeysField, codeAttributes, jwksField, jwksOf, readJwks } from './client-keys.ts';
 import {
   clientName,
   clientPath,
   clientScopes,
   clientViewSchema,
-  codeAttributes,
+  createdClientSchema,
   ofClient,
   ownClient,
   toClientView,
@@ -76,31 +76,12 @@ export const organizationClientCreate = organizationOperation({
     name: nameField,
     scopes: scopesOrUsual,
     tools: maybeToolSelection,
-    jwks: jwksField
-      .optional()
-      .describe('The client’s public keys (private_key_jwt), instead of a secret')
-      .register(surfaces, {
-        option: {
-          value: 'FILE',
-          doc: 'the client’s public keys, instead of a secret',
-          read: readJwks,
-        },
-        control: {
-          kind: 'textarea',
-          label: 'Public keys',
-          subject: 'The JWK set',
-          help: 'Only if the application signs with its own private key: {"keys":[…]}, public members only.',
-          rows: 4,
-          attributes: codeAttributes,
-          read: jwksOf,
-        },
-      }),
+    jwks: clientKeysField({
+      help: 'Only if the application signs with its own private key: {"keys":[…]}, public members only.',
+      rows: 4,
+    }),
   }),
-  output: clientViewSchema
-    .extend({
-      clientSecret: z.string().nullable().describe('Shown only once; null for a client with jwks'),
-    })
-    .meta({ id: 'CreatedOrganizationClient' }),
+  output: createdClientSchema.meta({ id: 'CreatedOrganizationClient' }),
   target: (_, made) => made && target(made),
   async run({ name, scopes, tools, jwks }, { organization, actor }, ports) {
     const chosen = {
