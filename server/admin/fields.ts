@@ -207,6 +207,30 @@ export const expiryChoices: readonly FieldChoice[] = [
   { value: 'date', text: 'On a date', isOmitted: true },
 ];
 
+/** In how many days something expires that may also never do so. */
+export function lifeField(
+  most: number,
+  shown: {
+    readonly help: string;
+    readonly chosen: string;
+    readonly choices: readonly FieldChoice[];
+  },
+) {
+  const digits = String(most).length;
+  return fields
+    .days(1, most)
+    .optional()
+    .describe('Never if omitted')
+    .register(surfaces, {
+      option: {
+        value: 'DAYS',
+        doc: `in how many days it expires, up to ${most} (default: never)`,
+        read: readDays(new RegExp(`^[1-9]\\d{0,${digits - 1}}$`)),
+      },
+      control: { ...shown, kind: 'select', name: 'expiry', label: 'Expires', subject: 'The end' },
+    });
+}
+
 /**
  * When something expires: at the end of a day, after a number of days, or never. The day must not be past, nor further
  * away than `mostDays`.

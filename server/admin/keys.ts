@@ -26,7 +26,7 @@ import {
   expiry,
   expiryChoices,
   fields,
-  readDays,
+  lifeField,
   readScope,
   surfaces,
   nameControl,
@@ -199,26 +199,11 @@ export const keyCreate = organizationOperation({
         control: { kind: 'scopes', label: 'Scopes', chosen: defaultKeyScopes },
       }),
     tools: maybeToolSelection,
-    expiresInDays: fields
-      .days(1, mostDays)
-      .optional()
-      .describe('Never if omitted')
-      .register(surfaces, {
-        option: {
-          value: 'DAYS',
-          doc: `in how many days it expires, up to ${mostDays} (default: never)`,
-          read: readDays(/^[1-9]\d{0,4}$/),
-        },
-        control: {
-          kind: 'select',
-          name: 'expiry',
-          label: 'Expires',
-          subject: 'The end',
-          help: 'Rotate a key every 90 days. The list of keys shows when rotation is due.',
-          chosen: '90',
-          choices: [...expiryChoices, { value: '', text: 'Never' }],
-        },
-      }),
+    expiresInDays: lifeField(mostDays, {
+      help: 'Rotate a key every 90 days. The list of keys shows when rotation is due.',
+      chosen: '90',
+      choices: [...expiryChoices, { value: '', text: 'Never' }],
+    }),
     expiresOn: fields.expiresOn,
   }),
   output: createdKey,

@@ -14,7 +14,7 @@ import { countScimUsers, listWaiting } from '#db/scim-users';
 import type { EpochSeconds } from '#model/clock';
 import { hashSecret, mintSecret, randomBase62, secretHint } from '#secrets/secrets';
 import { command, listCommand, type Command } from './command.ts';
-import { fields, readDays, surfaces } from './fields.ts';
+import { fields, lifeField, readDays, surfaces } from './fields.ts';
 import {
   type Actor,
   actorName,
@@ -118,30 +118,15 @@ export const scimRead = organizationOperation({
   },
 });
 
-const lifeField = fields
-  .days(1, mostDays)
-  .optional()
-  .describe('Never if omitted')
-  .register(surfaces, {
-    option: {
-      value: 'DAYS',
-      doc: `in how many days it expires, up to ${mostDays} (default: never)`,
-      read: readDays(/^[1-9]\d{0,3}$/),
-    },
-    control: {
-      kind: 'select',
-      name: 'expiry',
-      label: 'Expires',
-      subject: 'The end',
-      help: 'Provisioning stops when it expires: rotate it before.',
-      chosen: '365',
-      choices: [
-        { value: '90', text: 'In 90 days' },
-        { value: '365', text: 'In 365 days' },
-        { value: '', text: 'Never' },
-      ],
-    },
-  });
+const lifetime = lifeField(mostDays, {
+  help: 'Provisioning stops when it expires: rotate it before.',
+  chosen: '365',
+  choices: [
+    { value: '90', text: 'In 90 days' },
+    { value: '365', text: 'In 365 days' },
+    { value: '', text: 'Never' },
+  ],
+});
 
 async function makeToken(
   organizationId: string,
@@ -179,7 +164,7 @@ export const scimCreateToken = organizationOperation({
   name: 'scim.create-token',
   doc: 'Create a token by which a directory provisions the organization; only this response contains it',
   permission: toManage,
-  input: z.strictObject({ ...inOrganization, expiresInDays: lifeField }),
+  input: z.strictObject({ ...inOrganization, expiresInDays: lifetime }),
   output: createdToken,
   target: (_, made) => made && target({ scimTokenId: made.id }),
   async run(input, { organization, actor }, ports) {
@@ -198,7 +183,7 @@ export const scimRotateToken = organizationOperation({
   permission: toManage,
   input: z.strictObject({
     ...inOrganization,
-    expiresInDays: lifeField,
+    expiresInDays: lifetime,
     othersExpireInDays: fields
       .days(0, 30)
       .default(1)
