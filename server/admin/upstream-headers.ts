@@ -130,15 +130,12 @@ export const headerRestore = organizationOperation({
   output: headersViewSchema,
   target: headerTarget,
   run: ({ header: name, ...at }, { organization }, ports) =>
-    changeHeaders({ ...at, organization: organization.name }, ports, ({ target: { upstream } }) =>
-      withHeaders(upstream, (headers) => {
-        const header = named(headers, name);
-        const now = ports.clock.now();
-        const previous = previousOf(header, now);
-        if (previous) return withHeader(headers, { ...previous, name: header.name }, now);
-        throw conflict('the header has no previous value');
-      }),
-    ),
+    changeHeader({ ...at, organization: organization.name }, name, ports, (headers, header) => {
+      const now = ports.clock.now();
+      const previous = previousOf(header, now);
+      if (previous) return withHeader(headers, { ...previous, name: header.name }, now);
+      throw conflict('the header has no previous value');
+    }),
 });
 
 export const headerForgetPrevious = organizationOperation({
@@ -150,11 +147,8 @@ export const headerForgetPrevious = organizationOperation({
   output: headersViewSchema,
   target: headerTarget,
   run: ({ header: name, ...at }, { organization }, ports) =>
-    changeHeaders({ ...at, organization: organization.name }, ports, ({ target: { upstream } }) =>
-      withHeaders(upstream, (headers) => {
-        const header = named(headers, name);
-        return headers.map((one) => (one === header ? withoutPrevious(one) : one));
-      }),
+    changeHeader({ ...at, organization: organization.name }, name, ports, (headers, header) =>
+      headers.map((one) => (one === header ? withoutPrevious(one) : one)),
     ),
 });
 
@@ -167,11 +161,8 @@ export const headerRemove = organizationOperation({
   output: headersViewSchema,
   target: headerTarget,
   run: ({ header: name, ...at }, { organization }, ports) =>
-    changeHeaders({ ...at, organization: organization.name }, ports, ({ target: { upstream } }) =>
-      withHeaders(upstream, (headers) => {
-        const header = named(headers, name);
-        return headers.filter((one) => one !== header);
-      }),
+    changeHeader({ ...at, organization: organization.name }, name, ports, (headers, header) =>
+      headers.filter((one) => one !== header),
     ),
 });
 
@@ -210,19 +201,20 @@ function noHeadersThere(): AdministrationRefusal {
   return conflict(words);
 }
 
-function withHeaders(
-  upstream: UpstreamKind,
-  change: (headers: readonly FixedHeader[]) => readonly FixedHeader[],
-): UpstreamKind {
-  const headers = change(headersIn(upstream));
-  return takesCredentials(upstream) ? { ...upstream, headers } : upstream;
-}
-
-/** @throws {AdministrationRefusal} `not_found` */
-function named(headers: readonly FixedHeader[], name: string): FixedHeader {
-  const header = headers.find((one) => one.name === name.toLowerCase());
-  if (header) return header;
-  throw notFound('header');
+/** Changes the headers of a server that has one of this name. @throws {AdministrationRefusal} `not_found` */
+function changeHeader(
+  at: Parameters<typeof changeHeaders>[0],
+  name: string,
+  ports: WithDbAndClock,
+  change: (headers: readonly FixedHeader[], header: FixedHeader) => readonly FixedHeader[],
+): Promise<HeadersView> {
+  return changeHeaders(at, ports, ({ target: { upstream } }) => {
+    const present = headersIn(upstream);
+    const header = present.find((one) => one.name === name.toLowerCase());
+    if (!header) throw notFound('header');
+    const headers = change(present, header);
+    return takesCredentials(upstream) ? { ...upstream, headers } : upstream;
+  });
 }
 
 function toHeadersView(
