@@ -153,7 +153,7 @@ export function command<
       given: Given,
       ports: Ports,
     ) => Awaitable<{ readonly stops: string; readonly hint: string } | undefined>;
-    /** Whether it is nothing without an option that has a value. */
+    /** Whether it refuses to run without any option that has a value, because there is nothing to change then. */
     readonly isChange?: boolean;
   },
 ): Command {
