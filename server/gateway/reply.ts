@@ -12,6 +12,7 @@ import {
   type LongBody,
 } from './answers.ts';
 import type { Awaitable } from '#model/awaitable';
+import { whenOver } from '#model/streams';
 import {
   AnswerMessage,
   answeredAnother,
@@ -395,12 +396,5 @@ export function resumed(
   chunks: AsyncIterable<Uint8Array>,
   finish: ReplyOptions['finish'],
 ): GatewayAnswer {
-  const sent = async function* () {
-    try {
-      yield* chunks;
-    } finally {
-      finish('ok');
-    }
-  };
-  return eventAnswer(live(sent()));
+  return eventAnswer(live(whenOver(chunks, () => finish('ok'))));
 }

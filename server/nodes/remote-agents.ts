@@ -9,6 +9,7 @@ import {
   type UpstreamRequest,
 } from '#gateway/upstream';
 import { LimitedMap } from '#model/limited-map';
+import { withErrors } from '#model/streams';
 import type { AgentTunnels } from '#upstreams/tunnel/agent-tunnels';
 import { LastInstances } from '#upstreams/tunnel/connected-agent';
 import { type LinkStream, NodeLinkError } from './link-stream.ts';
@@ -271,7 +272,7 @@ export class RemoteAgents {
         return await this.#sendTo(next, request, { ...call, process });
       }
     } catch (error) {
-      throw error instanceof NodeLinkError ? agentRefusal(error) : error;
+      throw agentError(error);
     }
   }
 
@@ -347,11 +348,11 @@ export class RemoteAgents {
         mediaType: head.mediaType,
         sessionId: head.sessionId,
         retryAfterSeconds: head.retryAfterSeconds,
-        body: answered instanceof Uint8Array ? answered : passed(answered),
+        body: answered instanceof Uint8Array ? answered : withErrors(answered, agentError),
       };
     } catch (error) {
       signal.throwIfAborted();
-      throw error instanceof NodeLinkError ? agentRefusal(error) : error;
+      throw agentError(error);
     }
   }
 }
@@ -374,12 +375,8 @@ function sessionName({ agent, server, caller }: AgentCall, id: string): string {
   return `${agent} ${server} ${caller} ${id}`;
 }
 
-async function* passed(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  try {
-    yield* body;
-  } catch (error) {
-    throw error instanceof NodeLinkError ? agentRefusal(error) : error;
-  }
+function agentError(error: unknown): unknown {
+  return error instanceof NodeLinkError ? agentRefusal(error) : error;
 }
 
 function agentRefusal(error: NodeLinkError): UpstreamError | GatewayRefusal {

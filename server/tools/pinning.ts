@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Target } from '#model/endpoints';
+import { withErrors } from '#model/streams';
 import { eventsIn, wholeBody } from '#gateway/answers';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
 import { removals } from '#gateway/tool-list';
@@ -130,7 +131,8 @@ async function* pinnedEvents(
   pinning: Pinning,
 ): AsyncGenerator<Uint8Array> {
   let isAnswered = false;
-  for await (const { data } of withinLimit(eventsIn(body, mostBytes), pinning.request)) {
+  const events = withErrors(eventsIn(body, mostBytes), (error) => limitIn(error, pinning.request));
+  for await (const { data } of events) {
     if (isAnswered || data.length === 0) continue;
     const message = Buffer.from(data);
     const known = await recalled(message, pinning);
@@ -281,17 +283,6 @@ function shifted(edits: readonly Edit[], id: IdPlace, sign: 1 | -1): Edit[] {
 async function whole(body: UpstreamAnswer['body'], request: PinnedRequest): Promise<Buffer> {
   try {
     return await wholeBody(body, mostBytes);
-  } catch (error) {
-    throw limitIn(error, request);
-  }
-}
-
-async function* withinLimit<Item>(
-  items: AsyncIterable<Item>,
-  request: PinnedRequest,
-): AsyncGenerator<Item> {
-  try {
-    yield* items;
   } catch (error) {
     throw limitIn(error, request);
   }

@@ -1,5 +1,6 @@
 // Stdio upstreams: commands on this host that speak MCP over their standard streams.
 import { abortSignal } from '#model/ending';
+import { withErrors } from '#model/streams';
 import {
   type LocalServer,
   LocalServerError,
@@ -68,7 +69,10 @@ function stdioUpstream(local: LocalServer, caller: string): Upstream {
           mediaType: answer.headers['content-type']?.split(';')[0]?.trim().toLowerCase() ?? '',
           sessionId: answer.headers['mcp-session-id'],
           retryAfterSeconds: retryAfter === undefined ? undefined : Number(retryAfter),
-          body: answer.body instanceof Uint8Array ? answer.body : translateErrors(answer.body),
+          body:
+            answer.body instanceof Uint8Array
+              ? answer.body
+              : withErrors(answer.body, upstreamError),
         };
       } catch (error) {
         if (error instanceof LocalServerError && error.code === 'busy') return busyAnswer();
@@ -76,14 +80,6 @@ function stdioUpstream(local: LocalServer, caller: string): Upstream {
       }
     },
   };
-}
-
-async function* translateErrors(chunks: AsyncIterable<Buffer>): AsyncGenerator<Uint8Array> {
-  try {
-    yield* chunks;
-  } catch (error) {
-    throw upstreamError(error);
-  }
 }
 
 function upstreamError(error: unknown): unknown {

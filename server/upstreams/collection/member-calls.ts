@@ -12,6 +12,7 @@ import { type Awaitable, whenReady } from '#model/awaitable';
 import type { EpochSeconds } from '#model/clock';
 import type { Listed } from '#model/collection-names';
 import type { Target } from '#model/endpoints';
+import { whenOver } from '#model/streams';
 import type { UpstreamKind } from '#model/upstream-kinds';
 
 /** What collections need of the rest of the server. */
@@ -162,19 +163,10 @@ function upstreamAnswer({ status, headers, body, message, sent }: GatewayAnswer)
 }
 
 function bodyOf(body: GatewayAnswer['body'], sent: GatewayAnswer['sent']): UpstreamAnswer['body'] {
-  if (typeof body === 'object' && !(body instanceof Uint8Array)) return countedBody(body, sent);
+  if (typeof body === 'object' && !(body instanceof Uint8Array)) {
+    return whenOver(body, () => sent?.());
+  }
   // From here on, the memory counts for the answer of the collection.
   sent?.();
   return typeof body === 'string' ? Buffer.from(body) : (body ?? new Uint8Array());
-}
-
-async function* countedBody(
-  body: AsyncIterable<Uint8Array>,
-  sent: GatewayAnswer['sent'],
-): AsyncGenerator<Uint8Array> {
-  try {
-    yield* body;
-  } finally {
-    sent?.();
-  }
 }

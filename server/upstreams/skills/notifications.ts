@@ -5,6 +5,7 @@ import type { UpstreamAnswer, UpstreamRequest, UpstreamSend } from '#gateway/ups
 import { membersIn } from 'latchkey-mcp/json-edit';
 import { type Envelope, scanMessage } from 'latchkey-mcp/message';
 import { type SseEvent, sseEvents } from 'latchkey-mcp/sse';
+import { whenOver } from '#model/streams';
 import { isUnknownMethod, readResponse, wholeAnswer } from './responses.ts';
 import type { SkillSession } from './sessions.ts';
 import type { SkillChange, SkillFolder } from './skill-folder.ts';
@@ -160,7 +161,7 @@ export async function listenInSession(
   session.listening = ours;
   stopping.signal.addEventListener('abort', () => ours.abort());
   const own = sessionNotifications(session, folder, ours.signal);
-  if (!theirs || theirs.status === 405) return eventStream(withStop(own, stop));
+  if (!theirs || theirs.status === 405) return eventStream(whenOver(own, stop));
   return { ...theirs, body: joinStreams(rawEvents(theirs.body), own, stop) };
 }
 
@@ -182,14 +183,6 @@ async function* sessionNotifications(
 
 async function* rawEvents(body: UpstreamAnswer['body']): AsyncGenerator<Uint8Array> {
   for await (const event of sseEvents(body, { maxBytes })) yield event.raw;
-}
-
-async function* withStop(own: AsyncIterable<Uint8Array>, stop: () => void) {
-  try {
-    yield* own;
-  } finally {
-    stop();
-  }
 }
 
 /** The events of a stream for a change. MCP 2025-11-25 resources, "Notifications" */

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 
 import { GatewayRefusal } from '#gateway/gateway-refusal';
 import { type UpstreamAnswer, type UpstreamRequest } from '#gateway/upstream';
+import { whenOver } from '#model/streams';
 import { type Envelope } from 'latchkey-mcp/message';
 
 const ownPrefix = 'skills-';
@@ -101,7 +102,7 @@ export async function sendCancellable(
     if (answer.body instanceof Uint8Array) done();
     return answer.body instanceof Uint8Array
       ? answer
-      : { ...answer, body: withDone(answer.body, done) };
+      : { ...answer, body: whenOver(answer.body, done) };
   } catch (cause) {
     done();
     const isCancelled = ending.signal.aborted && !request.signal.aborted;
@@ -116,14 +117,3 @@ const accepted: UpstreamAnswer = {
   retryAfterSeconds: undefined,
   body: new Uint8Array(),
 };
-
-async function* withDone(
-  chunks: AsyncIterable<Uint8Array>,
-  done: () => void,
-): AsyncGenerator<Uint8Array> {
-  try {
-    yield* chunks;
-  } finally {
-    done();
-  }
-}
