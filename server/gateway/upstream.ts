@@ -59,6 +59,26 @@ export interface UpstreamAnswer {
   readonly message?: Message | AnswerMessage | undefined;
 }
 
+/** The media type in a `Content-Type`, without its parameters. RFC 9110 §8.3.1 */
+export function mediaTypeOf(contentType: string): string {
+  if (contentType === 'application/json') return contentType;
+  return contentType.split(';')[0]?.trim().toLowerCase() ?? '';
+}
+
+/** What is read of an answer's headers. Their names are in lower case. A `Retry-After` that is a date is ignored. */
+export function answerHead(
+  status: number,
+  headers: Readonly<Record<string, string | undefined>>,
+): Omit<UpstreamAnswer, 'body'> {
+  const retryAfter = /^[1-9]\d{0,5}$/.exec(headers['retry-after'] ?? '')?.[0];
+  return {
+    status,
+    mediaType: mediaTypeOf(headers['content-type'] ?? ''),
+    sessionId: headers['mcp-session-id'],
+    retryAfterSeconds: retryAfter === undefined ? undefined : Number(retryAfter),
+  };
+}
+
 /** A body that is read as it arrives. */
 export interface UpstreamBody extends AsyncIterable<Uint8Array> {
   /** Called by a reader that no longer holds what it has read. */

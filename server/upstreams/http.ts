@@ -7,6 +7,7 @@ import { buildConnector, type Dispatcher, errors, Pool } from 'undici';
 
 import type { Clock, EpochSeconds } from '#model/clock';
 import {
+  mediaTypeOf,
   type Upstream,
   type UpstreamAnswer,
   UpstreamError,
@@ -188,11 +189,6 @@ function boundedConnector({
 
 function isLiteral(hostname: string): boolean {
   return hostname.startsWith('[') || isIP(hostname) !== 0;
-}
-
-function mediaTypeOf(contentType: string): string {
-  if (contentType === 'application/json') return contentType;
-  return contentType.split(';')[0]?.trim().toLowerCase() ?? '';
 }
 
 /** Answers up to this length are read whole, which costs half as much as streaming them. */

@@ -8,7 +8,8 @@ import {
   localServers,
 } from 'latchkey/agent';
 
-import { type Upstream, UpstreamError } from '#gateway/upstream';
+import { emptyAnswer } from '#gateway/adapter-messages';
+import { answerHead, type Upstream, UpstreamError } from '#gateway/upstream';
 
 /** How a command on this host is started. */
 export interface StdioCommandSettings {
@@ -63,19 +64,17 @@ function stdioUpstream(local: LocalServer, caller: string): Upstream {
           signal: abortSignal(signal),
           ...(body && { body: Buffer.from(body) }),
         });
-        const retryAfter = /^[1-9]\d{0,5}$/.exec(answer.headers['retry-after'] ?? '')?.[0];
         return {
-          status: answer.status,
-          mediaType: answer.headers['content-type']?.split(';')[0]?.trim().toLowerCase() ?? '',
-          sessionId: answer.headers['mcp-session-id'],
-          retryAfterSeconds: retryAfter === undefined ? undefined : Number(retryAfter),
+          ...answerHead(answer.status, answer.headers),
           body:
             answer.body instanceof Uint8Array
               ? answer.body
               : withErrors(answer.body, upstreamError),
         };
       } catch (error) {
-        if (error instanceof LocalServerError && error.code === 'busy') return busyAnswer();
+        if (error instanceof LocalServerError && error.code === 'busy') {
+          return { ...emptyAnswer(503), retryAfterSeconds: 1 };
+        }
         throw upstreamError(error);
       }
     },
@@ -89,11 +88,3 @@ function upstreamError(error: unknown): unknown {
   const known = code === 'unreachable' || code === 'too_large' ? code : 'broken';
   return new UpstreamError(known, message, { cause: error });
 }
-
-const busyAnswer = () => ({
-  status: 503,
-  mediaType: '',
-  sessionId: undefined,
-  retryAfterSeconds: 1,
-  body: new Uint8Array(),
-});

@@ -1,6 +1,7 @@
 // Streams of notifications: changes of the skills among the events of the upstream.
 import { z } from 'zod';
 
+import { emptyAnswer } from '#gateway/adapter-messages';
 import type { UpstreamAnswer, UpstreamRequest, UpstreamSend } from '#gateway/upstream';
 import { membersIn } from 'latchkey-mcp/json-edit';
 import { type Envelope, scanMessage } from 'latchkey-mcp/message';
@@ -68,8 +69,7 @@ export async function listenWithSkills(
 }
 
 function eventStream(body: AsyncIterable<Uint8Array>): UpstreamAnswer {
-  const headers = { sessionId: undefined, retryAfterSeconds: undefined };
-  return { status: 200, mediaType: 'text/event-stream', ...headers, body };
+  return { ...emptyAnswer(200), mediaType: 'text/event-stream', body };
 }
 
 function readSubscription(

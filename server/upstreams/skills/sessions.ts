@@ -1,6 +1,7 @@
 // Sessions of the legacy era at servers with skills.
 import { randomBytes } from 'node:crypto';
 
+import { emptyAnswer } from '#gateway/adapter-messages';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
 import { type UpstreamAnswer, type UpstreamRequest } from '#gateway/upstream';
 import { whenOver } from '#model/streams';
@@ -85,7 +86,7 @@ export async function sendCancellable(
 ): Promise<UpstreamAnswer> {
   if (envelope.method === 'notifications/cancelled') {
     active.get(envelope.requestId ?? '')?.abort();
-    return accepted;
+    return emptyAnswer();
   }
   const { id } = envelope;
   if (envelope.kind !== 'request' || id === undefined) return send(request);
@@ -109,11 +110,3 @@ export async function sendCancellable(
     throw isCancelled ? new GatewayRefusal('cancelled', { cause }) : cause;
   }
 }
-
-const accepted: UpstreamAnswer = {
-  status: 202,
-  mediaType: '',
-  sessionId: undefined,
-  retryAfterSeconds: undefined,
-  body: new Uint8Array(),
-};

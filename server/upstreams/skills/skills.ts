@@ -1,3 +1,4 @@
+import { emptyAnswer } from '#gateway/adapter-messages';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
 import {
   messageIn,
@@ -203,9 +204,4 @@ function checkUri(uri: string): void {
 function withoutSession(request: UpstreamRequest): UpstreamRequest {
   const { 'mcp-session-id': _, ...headers } = request.headers;
   return { ...request, headers };
-}
-
-function emptyAnswer(status: number): UpstreamAnswer {
-  const body = new Uint8Array();
-  return { status, mediaType: '', sessionId: undefined, retryAfterSeconds: undefined, body };
 }

@@ -8,7 +8,8 @@ import {
   type Reset,
   type ResetCode,
 } from 'latchkey-mcp/tunnel-frames';
-import { UpstreamError, type UpstreamAnswer } from '#gateway/upstream';
+import { emptyAnswer } from '#gateway/adapter-messages';
+import { answerHead, UpstreamError, type UpstreamAnswer } from '#gateway/upstream';
 import { IncomingBody, OutgoingBody } from './flow-control.ts';
 
 /** Answers up to this length are delivered whole, which costs half as much as streaming them. */
@@ -17,13 +18,7 @@ const idleTimeoutMs = 600_000;
 const eventStream = 'text/event-stream';
 
 /** The answer if there is no capacity for a caller: try again in a second. */
-export const busyAnswer: UpstreamAnswer = {
-  status: 503,
-  mediaType: '',
-  sessionId: undefined,
-  retryAfterSeconds: 1,
-  body: new Uint8Array(),
-};
+export const busyAnswer: UpstreamAnswer = { ...emptyAnswer(503), retryAfterSeconds: 1 };
 
 export interface TunnelStreamOptions {
   readonly id: number;
@@ -49,7 +44,7 @@ export class TunnelStream {
   readonly #incoming = new IncomingBody(windowBytes);
   readonly #answered = Promise.withResolvers<UpstreamAnswer>();
   #outgoing: OutgoingBody | undefined;
-  #head: Head | undefined;
+  #head: Omit<UpstreamAnswer, 'body'> | undefined;
   #isDelivered = false;
   #hasEnded = false;
   #isClosed = false;
@@ -77,13 +72,14 @@ export class TunnelStream {
     this.#outgoing.flush();
   }
 
-  onHead(head: Head | undefined): boolean {
-    if (!head || this.#head) return this.#violate('its head cannot be read');
+  onHead(received: Head | undefined): boolean {
+    if (!received || this.#head) return this.#violate('its head cannot be read');
+    const head = answerHead(received.status, received.headers);
     this.#head = head;
     this.#waitingSinceMs = this.#options.nowMs();
     if (this.#options.isListening) this.#deliver();
     // Most streams end in the same turn, and are then delivered whole.
-    else if (mediaTypeOf(head) === eventStream) queueMicrotask(() => this.#deliver());
+    else if (head.mediaType === eventStream) queueMicrotask(() => this.#deliver());
     return true;
   }
 
@@ -104,7 +100,7 @@ export class TunnelStream {
     if (!this.#isDelivered) {
       this.#isDelivered = true;
       const body = this.#take() ?? new Uint8Array();
-      this.#answered.resolve({ ...answerOf(this.#head), body });
+      this.#answered.resolve({ ...this.#head, body });
     }
     this.#wake?.();
     // The agent answered before it read the whole request, so it does not need the rest.
@@ -179,7 +175,7 @@ export class TunnelStream {
     if (this.#isDelivered || this.#failure) return;
     this.#isDelivered = true;
     this.#waitingSinceMs = undefined;
-    if (this.#head) this.#answered.resolve({ ...answerOf(this.#head), body: this.#body() });
+    if (this.#head) this.#answered.resolve({ ...this.#head, body: this.#body() });
   }
 
   #close(): void {
@@ -221,20 +217,6 @@ export class TunnelStream {
       this.reset('cancelled', 'the caller stopped reading');
     }
   }
-}
-
-function mediaTypeOf({ headers }: Head): string {
-  return headers['content-type']?.split(';')[0]?.trim().toLowerCase() ?? '';
-}
-
-function answerOf(head: Head): Omit<UpstreamAnswer, 'body'> {
-  const retryAfter = /^[1-9]\d{0,5}$/.exec(head.headers['retry-after'] ?? '')?.[0];
-  return {
-    status: head.status,
-    mediaType: mediaTypeOf(head),
-    sessionId: head.headers['mcp-session-id'],
-    retryAfterSeconds: retryAfter === undefined ? undefined : Number(retryAfter),
-  };
 }
 
 function errorCode(code: ResetCode): UpstreamError['code'] {
