@@ -1,3 +1,5 @@
+import type { UpstreamAccess } from '#db/upstream-access';
+import type { UpstreamConnection } from '#db/upstream-connections';
 import type { Target } from '#model/endpoints';
 
 // Access to upstreams that require OAuth tokens: the metadata of their authorization servers, and the purposes that secrets are
@@ -9,30 +11,19 @@ export type CredentialedTarget = Target & {
 };
 
 /** The purpose that a client secret is encrypted for: one server and one authorization server. */
-export function secretPurpose({
-  targetId,
-  id,
-}: {
-  readonly targetId: string;
-  readonly id: string;
-}): string {
+export function secretPurpose({ targetId, id }: Pick<UpstreamAccess, 'targetId' | 'id'>): string {
   return `upstream client secret ${targetId} ${id}`;
 }
 
 /** The purpose that the token of a registration is encrypted for. */
-export function registrationPurpose(of: {
-  readonly targetId: string;
-  readonly clientId: string;
-}): string {
+export function registrationPurpose(of: Pick<UpstreamAccess, 'targetId' | 'clientId'>): string {
   return `upstream registration ${of.targetId} ${of.clientId}`;
 }
 
 /** The purpose that tokens are encrypted for: one server, one authorization server and one person. */
-export function tokensPurpose(of: {
-  readonly targetId: string;
-  readonly accessId: string;
-  readonly userId: string;
-}): string {
+export function tokensPurpose(
+  of: Pick<UpstreamConnection, 'targetId' | 'accessId' | 'userId'>,
+): string {
   return `upstream tokens ${of.targetId} ${of.accessId} ${of.userId}`;
 }
 

@@ -1,5 +1,6 @@
 // This server as an OAuth client of an upstream's authorization server.
 import * as openid from 'openid-client';
+import { z } from 'zod';
 import type { UpstreamAccess } from '#db/upstream-access';
 import type { Clock, EpochSeconds } from '#model/clock';
 import type { ServerRecord } from '#model/endpoints';
@@ -10,15 +11,17 @@ import { issueChallenge, spendChallenge, type ChallengePorts } from '#accounts/c
 import type { Sealing } from '#secrets/master-key';
 import { secretPurpose, UpstreamAccessError } from './access.ts';
 
-/** The tokens that an upstream's authorization server issued to this server. */
-export interface UpstreamTokens {
-  readonly accessToken: string;
-  readonly refreshToken?: string | undefined;
+/** The tokens that an upstream's authorization server issued to this server, as they are stored. */
+export const tokensSchema = z.strictObject({
+  accessToken: z.string(),
+  refreshToken: z.string().optional(),
   /** When to renew the access token, ahead of its expiry. */
-  readonly renewAt?: EpochSeconds | undefined;
+  renewAt: z.number().optional(),
   /** `undefined` when the authorization server did not say. */
-  readonly expiresAt?: EpochSeconds | undefined;
-}
+  expiresAt: z.number().optional(),
+});
+
+export type UpstreamTokens = Readonly<z.infer<typeof tokensSchema>>;
 
 /** An access token is renewed this long before it expires, or later if it is short-lived. */
 const marginSeconds = 60;

@@ -1,6 +1,5 @@
 // Access tokens for upstreams: those of people, which are stored in the database, and those of servers, which exist only in memory.
 import { setTimeout as delay } from 'node:timers/promises';
-import { z } from 'zod';
 import {
   claimUpstreamConnection,
   findUpstreamConnection,
@@ -14,14 +13,11 @@ import type { Clock, EpochSeconds } from '#model/clock';
 import type { ServerRecord } from '#model/endpoints';
 import type { Sealing } from '#secrets/master-key';
 import { tokensPurpose, UpstreamAccessError } from './access.ts';
-import type { AuthorizationClient, UpstreamTokens } from './authorization-client.ts';
-
-const tokensSchema = z.strictObject({
-  accessToken: z.string(),
-  refreshToken: z.string().optional(),
-  renewAt: z.number().optional(),
-  expiresAt: z.number().optional(),
-});
+import {
+  tokensSchema,
+  type AuthorizationClient,
+  type UpstreamTokens,
+} from './authorization-client.ts';
 
 /** Serializes tokens as the text that is sealed. */
 export function tokensText({
@@ -202,11 +198,7 @@ interface CachedTokens {
   request: Promise<UpstreamTokens> | undefined;
 }
 
-export interface ServerTokensOptions {
-  readonly clientOf: (access: UpstreamAccess) => AuthorizationClient;
-  readonly db: Db;
-  readonly clock: Clock;
-}
+export type ServerTokensOptions = Omit<PersonTokensOptions, 'sealing'>;
 
 /**
  * The tokens of servers, obtained with client credentials. They exist only in memory, because another one can always be
