@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '#model/clock';
 import type { Scope } from '#model/scopes';
+import { discard } from '#gateway/answers';
 import {
   UpstreamError,
   UpstreamRefusal,
@@ -12,14 +13,17 @@ import {
   type UpstreamStep,
 } from '#gateway/upstream';
 import type { OutboundGuard } from '#outbound/checked-addresses';
-import type { Sealing } from '#secrets/master-key';
-import type { Db } from '#db/transaction';
 import { findUpstreamAccess } from '#db/upstream-access';
 import type { AccessTokens } from '#oauth/access-tokens';
 import { UpstreamAccessError, type CredentialedTarget } from './access.ts';
 import { callerHeader } from '#model/fixed-headers';
 import { accountPath, clientsOf } from './authorization-client.ts';
-import { PersonTokens, ServerTokens, type EndedTokens } from './tokens.ts';
+import {
+  PersonTokens,
+  ServerTokens,
+  type EndedTokens,
+  type PersonTokensOptions,
+} from './tokens.ts';
 import type { UpstreamAccount } from '#model/calls';
 import type { Target } from '#model/endpoints';
 
@@ -69,12 +73,12 @@ export function authorizationStep(
       if (first === undefined || !token) return answer;
       if (answer.status === 403) await checkScope(answer, page);
       if (answer.status !== 401) return answer;
-      await finish(answer);
+      await discard(answer.body);
       const second = await token(first);
       const again = await sendWith(request, next, second);
       if (again.status === 403) await checkScope(again, page);
       if (again.status !== 401) return again;
-      await finish(again);
+      await discard(again.body);
       throw new UpstreamRefusal('token_refused', page);
     } catch (error) {
       throw error instanceof UpstreamAccessError ? refusalOf(error, page) : error;
@@ -85,7 +89,7 @@ export function authorizationStep(
 /** @throws {UpstreamRefusal} when the account lacks a scope. RFC 6750 §3.1 */
 async function checkScope(answer: UpstreamAnswer, page: string): Promise<void> {
   if (!/\berror="?insufficient_scope\b/i.test(answer.challenge ?? '')) return;
-  await finish(answer);
+  await discard(answer.body);
   throw new UpstreamRefusal('scope_missing', page);
 }
 
@@ -101,16 +105,6 @@ function refusalOf(error: UpstreamAccessError, page: string): Error {
     case 'unusable':
     case 'forbidden':
       return new UpstreamRefusal('no_token', page, { cause: error });
-  }
-}
-
-/** Reads the rest of the body, so that the connection can be reused; a long body is aborted. */
-async function finish({ body }: UpstreamAnswer): Promise<void> {
-  if (body instanceof Uint8Array) return;
-  let bytes = 0;
-  for await (const chunk of body) {
-    bytes += chunk.length;
-    if (bytes > 64 * 1024) return;
   }
 }
 
@@ -157,14 +151,11 @@ export interface UpstreamCaller {
   readonly scopes: readonly Scope[];
 }
 
-export interface UpstreamAuthorizationsOptions {
+export interface UpstreamAuthorizationsOptions extends Omit<PersonTokensOptions, 'clientOf'> {
   readonly base: string;
   readonly endpointUrl: (serverPath: string) => string;
-  readonly db: Db;
-  readonly sealing: Sealing;
   readonly tokens: Pick<AccessTokens, 'issue'>;
   readonly guard: OutboundGuard;
-  readonly clock: Clock;
 }
 
 interface AccessOfServer {

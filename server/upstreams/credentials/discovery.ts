@@ -46,13 +46,12 @@ export async function discover(
   const resource = await fetchResourceMetadata(url, challenge.metadataUrl, fetchThere);
   const named = resource?.authorization_servers ?? [];
   if (issuer !== undefined && named.length > 0 && !named.includes(issuer)) {
-    const message = `the upstream names ${named.slice(0, 3).join(', ').slice(0, 300)} instead of ${issuer}`;
-    throw new UpstreamAccessError('unusable', message);
+    const some = named.slice(0, 3).join(', ').slice(0, 300);
+    throw unusable(`the upstream names ${some} instead of ${issuer}`);
   }
   const chosen = issuer ?? named[0];
   if (chosen === undefined) {
-    const message = 'the upstream does not announce an authorization server: enter its issuer URL';
-    throw new UpstreamAccessError('unusable', message);
+    throw unusable('the upstream does not announce an authorization server: enter its issuer URL');
   }
   const metadata = await fetchServerMetadata(chosen, fetch);
   checkMetadata(metadata, kind);
@@ -66,6 +65,10 @@ export async function discover(
       ...(kind === 'authorization_code' && offers ? ['offline_access'] : []),
     ],
   };
+}
+
+function unusable(message: string): UpstreamAccessError {
+  return new UpstreamAccessError('unusable', message);
 }
 
 /** Adds `fixed` headers to requests to one origin. */
@@ -120,10 +123,10 @@ async function fetchResourceMetadata(
     const found = resourceSchema.safeParse(await fetchDocument(location, fetch)).data;
     if (!found) continue;
     if (covers(found.resource, url)) return found;
-    throw new UpstreamAccessError('unusable', `${location} does not describe ${url}`);
+    throw unusable(`${location} does not describe ${url}`);
   }
   if (challenged === undefined) return undefined;
-  throw new UpstreamAccessError('unusable', `${challenged} is not protected resource metadata`);
+  throw unusable(`${challenged} is not protected resource metadata`);
 }
 
 /** Whether a resource is this URL or a path above it. RFC 9728 §3.3, and MCP's canonical URI of a server */
@@ -137,10 +140,10 @@ function covers(resource: string, url: string): boolean {
 
 async function fetchServerMetadata(issuer: string, fetch: GuardedFetch): Promise<ServerMetadata> {
   const problem = 'is not a valid issuer URL';
-  if (!URL.canParse(issuer)) throw new UpstreamAccessError('unusable', `${issuer} ${problem}`);
+  if (!URL.canParse(issuer)) throw unusable(`${issuer} ${problem}`);
   const { origin, pathname, search, hash, protocol } = new URL(issuer);
   if (search || hash || !/^https?:$/.test(protocol)) {
-    throw new UpstreamAccessError('unusable', `${issuer} ${problem}`);
+    throw unusable(`${issuer} ${problem}`);
   }
   const path = pathname.replace(/\/$/, '');
   const locations = [
@@ -153,12 +156,9 @@ async function fetchServerMetadata(issuer: string, fetch: GuardedFetch): Promise
     if (!found) continue;
     // RFC 8414 §3.3: unless it is identical byte for byte, the document belongs to another issuer.
     if (found.issuer === issuer) return found;
-    throw new UpstreamAccessError(
-      'unusable',
-      `${location} belongs to another issuer than ${issuer}`,
-    );
+    throw unusable(`${location} belongs to another issuer than ${issuer}`);
   }
-  throw new UpstreamAccessError('unusable', `${issuer} publishes no metadata`);
+  throw unusable(`${issuer} publishes no metadata`);
 }
 
 function checkMetadata(metadata: ServerMetadata, kind: UpstreamAccessKind): void {
@@ -174,25 +174,21 @@ function checkMetadata(metadata: ServerMetadata, kind: UpstreamAccessKind): void
   const schemes = issuer.startsWith('https:') ? /^https:$/ : /^https?:$/;
   for (const endpoint of endpoints) {
     if (!URL.canParse(endpoint) || !schemes.test(new URL(endpoint).protocol)) {
-      throw new UpstreamAccessError(
-        'unusable',
-        `${issuer} has an endpoint that is not an https URL`,
-      );
+      throw unusable(`${issuer} has an endpoint that is not an https URL`);
     }
   }
   if (kind === 'client_credentials') return;
   if (metadata.authorization_endpoint === undefined) {
-    throw new UpstreamAccessError('unusable', `${issuer} has no authorization endpoint`);
+    throw unusable(`${issuer} has no authorization endpoint`);
   }
   if (!metadata.code_challenge_methods_supported?.includes('S256')) {
-    throw new UpstreamAccessError('unusable', `${issuer} does not support PKCE with S256`);
+    throw unusable(`${issuer} does not support PKCE with S256`);
   }
 }
 
 /** `undefined` when there is no JSON document. */
 async function fetchDocument(url: string, fetch: GuardedFetch): Promise<unknown> {
-  if (!URL.canParse(url))
-    throw new UpstreamAccessError('unusable', 'the upstream announces an invalid URL');
+  if (!URL.canParse(url)) throw unusable('the upstream announces an invalid URL');
   const answer = await translateErrors(
     url,
     fetch(url, { headers: { accept: 'application/json' } }),
@@ -205,7 +201,8 @@ async function fetchDocument(url: string, fetch: GuardedFetch): Promise<unknown>
   }
 }
 
-async function translateErrors(url: string, request: Promise<Response>): Promise<Response> {
+/** @throws {UpstreamAccessError} `unreachable`, `forbidden`, if there is no response */
+export async function translateErrors(url: string, request: Promise<Response>): Promise<Response> {
   try {
     return await request;
   } catch (error) {

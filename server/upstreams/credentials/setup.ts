@@ -3,18 +3,13 @@ import { z } from 'zod';
 import type { UpstreamAccess } from '#db/upstream-access';
 import type { FixedHeader } from '#model/fixed-headers';
 import type { ServerRecord } from '#model/endpoints';
-import {
-  hostFault,
-  isPlainlyForbidden,
-  OutboundError,
-  type OutboundGuard,
-} from '#outbound/checked-addresses';
+import { isPlainlyForbidden, type OutboundGuard } from '#outbound/checked-addresses';
 import type { GuardedFetch } from '#outbound/guarded-fetch';
 import type { Sealing } from '#secrets/master-key';
 import { registrationPurpose, secretPurpose, UpstreamAccessError } from './access.ts';
 import { type ServerMetadata } from '#model/authorization-server';
 import { accessFetch, redirectUriOf, upstreamClientDocument } from './authorization-client.ts';
-import { discover, type DiscoveryRequest } from './discovery.ts';
+import { discover, translateErrors, type DiscoveryRequest } from './discovery.ts';
 import { headerPurpose, openedHeaders, type HeaderPlace } from './fixed-headers.ts';
 
 /** Sets up the access to an upstream. Operations use this; it stores nothing. */
@@ -176,25 +171,18 @@ async function postRegistration(
   fetch: GuardedFetch,
 ): Promise<unknown> {
   const headers = { 'content-type': 'application/json', accept: 'application/json' };
-  try {
-    const answer = await fetch(endpoint, { method: 'POST', headers, body: JSON.stringify(client) });
-    if (answer.status >= 500 || answer.status === 429) {
-      throw new UpstreamAccessError(
-        'unreachable',
-        `${issuer} does not accept registrations right now`,
-      );
-    }
-    if (answer.status !== 201 && answer.status !== 200) {
-      throw byHand(`${issuer} refused the registration`);
-    }
-    return await answer.json().catch(() => undefined);
-  } catch (error) {
-    if (!(error instanceof OutboundError)) throw error;
-    const { host } = new URL(endpoint);
-    throw error.code === 'forbidden' || error.code === 'not_public'
-      ? new UpstreamAccessError('forbidden', `${host} ${hostFault(error)}`)
-      : new UpstreamAccessError('unreachable', `${host} cannot be reached: ${error.code}`);
+  const sent = fetch(endpoint, { method: 'POST', headers, body: JSON.stringify(client) });
+  const answer = await translateErrors(endpoint, sent);
+  if (answer.status >= 500 || answer.status === 429) {
+    throw new UpstreamAccessError(
+      'unreachable',
+      `${issuer} does not accept registrations right now`,
+    );
   }
+  if (answer.status !== 201 && answer.status !== 200) {
+    throw byHand(`${issuer} refused the registration`);
+  }
+  return answer.json().catch(() => undefined);
 }
 
 function byHand(message: string): UpstreamAccessError {
