@@ -1,4 +1,6 @@
 import { DatabaseSync } from 'node:sqlite';
+import { z } from 'zod';
+import { queryValue, type QueryValue } from './query-child.ts';
 
 /** The sample library's tables, in the order in which they refer to one another. */
 export const libraryTables = {
@@ -75,17 +77,26 @@ export const libraryIndexes = [
 
 const sampleRows = 3;
 
-export interface TableSummary {
-  name: string;
-  about: string;
-  rowCount: number;
-}
+export const tableSummary = z.object({
+  name: z.string(),
+  about: z.string(),
+  rowCount: z.number().int(),
+});
 
-export interface TableDescription extends TableSummary {
-  columns: { name: string; type: string; nullable: boolean; primaryKey: boolean }[];
-  foreignKeys: { column: string; references: string }[];
-  sample: Record<string, string | number | null>[];
-}
+export const tableDescription = tableSummary.extend({
+  columns: z.array(
+    z.object({
+      name: z.string(),
+      type: z.string(),
+      nullable: z.boolean(),
+      primaryKey: z.boolean(),
+    }),
+  ),
+  foreignKeys: z.array(z.object({ column: z.string(), references: z.string() })),
+  sample: z.array(z.record(z.string(), queryValue)),
+});
+
+export type TableDescription = z.infer<typeof tableDescription>;
 
 /** Describes the sample library's tables. Runs only SQL of our own. */
 export class LibraryCatalogue {
@@ -95,7 +106,7 @@ export class LibraryCatalogue {
     this.#database = new DatabaseSync(file, { readOnly: true });
   }
 
-  tables(): TableSummary[] {
+  tables(): z.infer<typeof tableSummary>[] {
     return Object.entries(libraryTables).map(([name, { about }]) => ({
       name,
       about,
@@ -125,7 +136,7 @@ export class LibraryCatalogue {
     this.#database.close();
   }
 
-  #rows(sql: string): Record<string, string | number | null>[] {
+  #rows(sql: string): Record<string, QueryValue>[] {
     return this.#database
       .prepare(sql)
       .all()

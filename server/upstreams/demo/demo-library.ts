@@ -9,8 +9,14 @@ import { z } from 'zod';
 
 import type { Upstream } from '#gateway/upstream';
 import { inProcessRequest } from '#gateway/in-process-request';
-import { LibraryCatalogue } from './catalogue.ts';
+import {
+  LibraryCatalogue,
+  tableDescription,
+  tableSummary,
+  type TableDescription,
+} from './catalogue.ts';
 import { libraryFile } from './library-file.ts';
+import { queryValue } from './query-child.ts';
 import { QueryProcess, type QueryOutcome } from './query-process.ts';
 import { readingTheLibrary } from './skill.ts';
 
@@ -24,15 +30,12 @@ const readOnly: ToolAnnotations = {
   openWorldHint: false,
 };
 
-const cellValue = z.union([z.string(), z.number(), z.null()]);
-const summary = { name: z.string(), about: z.string(), rowCount: z.number().int() };
-
 const listTables = {
   title: 'List tables',
   description:
     'Lists the tables of the sample library with a description and the number of rows of each.',
   inputSchema: z.object({}),
-  outputSchema: z.object({ tables: z.array(z.object(summary)) }),
+  outputSchema: z.object({ tables: z.array(tableSummary) }),
   annotations: readOnly,
 };
 
@@ -40,19 +43,7 @@ const describeTable = {
   title: 'Describe a table',
   description: 'One table: its columns, keys, row count and a few rows.',
   inputSchema: z.object({ table: z.string().describe('A name from list_tables') }),
-  outputSchema: z.object({
-    ...summary,
-    columns: z.array(
-      z.object({
-        name: z.string(),
-        type: z.string(),
-        nullable: z.boolean(),
-        primaryKey: z.boolean(),
-      }),
-    ),
-    foreignKeys: z.array(z.object({ column: z.string(), references: z.string() })),
-    sample: z.array(z.record(z.string(), cellValue)),
-  }),
+  outputSchema: tableDescription,
   annotations: readOnly,
 };
 
@@ -66,7 +57,7 @@ const queryTool = {
   }),
   outputSchema: z.object({
     columns: z.array(z.string()),
-    rows: z.array(z.array(cellValue)),
+    rows: z.array(z.array(queryValue)),
     rowCount: z.number().int(),
     truncated: z.boolean().describe('Whether there were more rows'),
   }),
@@ -165,7 +156,7 @@ function libraryServer({ catalogue, queries, skills }: Library): McpServer {
   return server;
 }
 
-function describe(table: NonNullable<ReturnType<LibraryCatalogue['table']>>): string {
+function describe(table: TableDescription): string {
   const references = new Map(table.foreignKeys.map((key) => [key.column, key.references]));
   const columns = table.columns.map(({ name, type, nullable, primaryKey }) => [
     name,

@@ -3,23 +3,30 @@
 // themselves but their arguments.
 import type * as sqlite from 'node:sqlite';
 import type * as workerThreads from 'node:worker_threads';
+import { z } from 'zod';
 
 export interface Query {
   sql: string;
   maxRows: number;
 }
 
-export type QueryValue = string | number | null;
+export const queryValue = z.union([z.string(), z.number(), z.null()]);
 
-export type QueryAnswer =
-  | {
-      outcome: 'rows';
-      columns: string[];
-      rows: QueryValue[][];
-      /** Whether there were more rows. */
-      truncated: boolean;
-    }
-  | { outcome: 'refused'; reason: string };
+export type QueryValue = z.infer<typeof queryValue>;
+
+/** The child runs SQL of callers, so its answers are validated like any other untrusted input. */
+export const queryAnswer = z.discriminatedUnion('outcome', [
+  z.object({
+    outcome: z.literal('rows'),
+    columns: z.array(z.string()),
+    rows: z.array(z.array(queryValue)),
+    /** Whether there were more rows. */
+    truncated: z.boolean(),
+  }),
+  z.object({ outcome: z.literal('refused'), reason: z.string() }),
+]);
+
+export type QueryAnswer = z.infer<typeof queryAnswer>;
 
 /**
  * Answers SELECT statements of callers, one after the other, over a port. A read-only connection is

@@ -1,26 +1,17 @@
 import { spawn } from 'node:child_process';
-import { z } from 'zod';
-import { answerQueries, type Query, type QueryAnswer, superviseQueries } from './query-child.ts';
+import {
+  answerQueries,
+  queryAnswer,
+  type Query,
+  type QueryAnswer,
+  superviseQueries,
+} from './query-child.ts';
 
 const maxWaiting = 16;
 const maxAnswerBytes = 256 * 1024;
 /** A busy host starts processes slowly; whatever takes longer is not Node. */
 const startTimeoutMs = 30_000;
 const maxMemoryBytes = 300 * 1024 * 1024;
-
-const queryValue = z.union([z.string(), z.number(), z.null()]);
-
-/** The child runs SQL of callers, so its answers are validated like any other untrusted input. */
-const queryAnswer: z.ZodType<QueryAnswer> = z.discriminatedUnion('outcome', [
-  z.object({
-    outcome: z.literal('rows'),
-    columns: z.array(z.string()),
-    rows: z.array(z.array(queryValue)),
-    /** Whether there were more rows. */
-    truncated: z.boolean(),
-  }),
-  z.object({ outcome: z.literal('refused'), reason: z.string() }),
-]);
 
 export type QueryOutcome =
   | QueryAnswer
