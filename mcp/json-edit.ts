@@ -11,32 +11,19 @@ const backslash = 0x5c;
  */
 export function membersIn(body: Buffer, span: Span): Map<string, Span> {
   const members = new Map<string, Span>();
-  visitMembers(body, span, (name, value) => {
-    members.set(name, value);
-    return undefined;
-  });
+  if (body[span.start] === openBrace) readObject(body, span.start, members);
   return members;
 }
 
 /** The span of one member's value, as `membersIn` has it. */
 export function memberIn(body: Buffer, span: Span, wanted: string): Span | undefined {
-  return visitMembers(body, span, (name, value) => (name === wanted ? value : undefined));
-}
-
-/** Visits the members of an object until `visit` returns a span, and returns it. */
-function visitMembers(
-  body: Buffer,
-  span: Span,
-  visit: (name: string, value: Span) => Span | undefined,
-): Span | undefined {
   if (body[span.start] !== openBrace) return undefined;
   let at = blankEnd(body, span.start + 1);
   while (body[at] === quote) {
     const nameEnd = stringEnd(body, at, false);
     const start = blankEnd(body, blankEnd(body, nameEnd) + 1);
     const end = valueEnd(body, start);
-    const found = visit(textOf(body, at, nameEnd), { start, end });
-    if (found) return found;
+    if (textOf(body, at, nameEnd) === wanted) return { start, end };
     at = blankEnd(body, end);
     if (body[at] === comma) at = blankEnd(body, at + 1);
   }

@@ -142,14 +142,8 @@ function isIdText(json: string): boolean {
   return '"-0123456789'.includes(json.charAt(0));
 }
 
-type TextMember =
-  | 'name'
-  | 'uri'
-  | 'requestId'
-  | 'taskId'
-  | 'progressToken'
-  | 'protocolVersion'
-  | 'initializeVersion';
+/** The members of an envelope that are text from the params. */
+type TextMember = Exclude<ParamsPlace & keyof Envelope, 'requestState' | 'meta'>;
 
 function setText(envelope: Envelope, member: TextMember, text: string | undefined): void {
   if (text !== undefined) envelope[member] = text;
