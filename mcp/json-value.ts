@@ -19,12 +19,17 @@ export function memberOf(value: unknown, name: string): unknown {
   return isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined;
 }
 
-/** Parses a JSON object; `undefined` for any other text. */
-export function parseObject(text: string | undefined): JsonObject | undefined {
+/** Parses JSON; `undefined` for any other text. */
+export function parseJson(text: string): unknown {
   try {
-    const value: unknown = JSON.parse(text ?? '');
-    return isObject(value) ? value : undefined;
+    return JSON.parse(text);
   } catch {
     return undefined;
   }
+}
+
+/** Parses a JSON object; `undefined` for any other text. */
+export function parseObject(text: string | undefined): JsonObject | undefined {
+  const value = parseJson(text ?? '');
+  return isObject(value) ? value : undefined;
 }

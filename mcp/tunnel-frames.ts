@@ -1,4 +1,4 @@
-import { membersOf, isObject } from './json-value.ts';
+import { membersOf, isObject, parseJson } from './json-value.ts';
 
 // The frames of the tunnel between an agent and the server, and their payloads. `docs/tunnel.md`
 
@@ -321,10 +321,16 @@ export interface Reset {
 
 /** A RESET that cannot be parsed still resets its stream, as `broken`. */
 export function readReset(payload: Buffer): Reset {
+  const { code, detail } = readResetText(payload);
+  return { code: resetCodes.find((known) => known === code) ?? 'broken', detail };
+}
+
+/** A RESET with any code, which is empty if it cannot be parsed. */
+export function readResetText(payload: Buffer): { readonly code: string; readonly detail: string } {
   const { code, detail } = readObject(payload);
   const text = typeof detail === 'string' ? detail : '';
   return {
-    code: resetCodes.find((known) => known === code) ?? 'broken',
+    code: typeof code === 'string' ? code : '',
     detail: text.replaceAll(/\p{C}+/gu, ' ').slice(0, maxDetailLength),
   };
 }
@@ -412,9 +418,5 @@ function isText(value: unknown, maxLength: number): value is string {
 }
 
 function readObject(payload: Buffer): Partial<Record<string, unknown>> {
-  try {
-    return membersOf(JSON.parse(payload.toString('utf8')));
-  } catch {
-    return {};
-  }
+  return membersOf(parseJson(payload.toString('utf8')));
 }

@@ -11,10 +11,11 @@ import {
   jsonFrame,
   readCredit,
   readFrame,
+  readResetText,
   type Frame,
 } from 'latchkey-mcp/tunnel-frames';
 import { type BufferedBytes, LinkStream, NodeLinkError } from './link-stream.ts';
-import { memberOf } from 'latchkey-mcp/json-value';
+import { memberOf, parseJson } from 'latchkey-mcp/json-value';
 
 /** The longest NATS message that a link sends. */
 export const maxMessageBytes = 512 * 1024;
@@ -197,7 +198,7 @@ export class Link {
       case frameType.credit:
         return stream.onCredit(readCredit(payload));
       case frameType.reset: {
-        const reset = readReset(payload);
+        const reset = readResetText(payload);
         stream.fail(
           new NodeLinkError('reset', `the other node ended the call: ${reset.code}`, reset),
         );
@@ -323,23 +324,5 @@ function nonceOf(sequence: Buffer): Buffer {
 }
 
 function readJson(payload: Buffer): unknown {
-  try {
-    return JSON.parse(payload.toString('utf8'));
-  } catch {
-    return undefined;
-  }
-}
-
-function readReset(payload: Buffer): { code: string; detail: string } {
-  const value = readJson(payload);
-  const text = (name: 'code' | 'detail') => {
-    const found = memberOf(value, name);
-    return typeof found === 'string' ? found : '';
-  };
-  return {
-    code: text('code'),
-    detail: text('detail')
-      .replaceAll(/\p{C}+/gu, ' ')
-      .slice(0, 300),
-  };
+  return parseJson(payload.toString('utf8'));
 }

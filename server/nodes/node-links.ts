@@ -1,4 +1,5 @@
 import { createHash, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto';
+import { parseJson } from 'latchkey-mcp/json-value';
 import { z } from 'zod';
 import type { MasterKey } from '#secrets/master-key';
 import { Link } from './link.ts';
@@ -322,24 +323,16 @@ export class NodeLinks {
   /** The value, or `undefined` if no node of this installation wrote it for this purpose. */
   #verify<Value>(data: Uint8Array, purpose: string, schema: z.ZodType<Value>): Value | undefined {
     if (data.length > maxSignedBytes) return undefined;
-    const signed = signedSchema.safeParse(readJson(Buffer.from(data).toString('utf8')));
+    const signed = signedSchema.safeParse(parseJson(Buffer.from(data).toString('utf8')));
     if (!signed.success) return undefined;
     const { text, mac } = signed.data;
     const right = Buffer.from(this.#options.masterKey.mac('nodes', `${purpose} ${text}`));
     const given = Buffer.from(mac);
     if (given.length !== right.length || !timingSafeEqual(given, right)) return undefined;
-    return schema.safeParse(readJson(text)).data;
+    return schema.safeParse(parseJson(text)).data;
   }
 }
 
 function randomNonce(): string {
   return randomBytes(16).toString('base64url');
-}
-
-function readJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
