@@ -1,4 +1,5 @@
-import { type Message, messageOf } from './message.ts';
+import { type Message, messageOf, resultTo } from './message.ts';
+import { subscriptionId } from './translation.ts';
 
 /** Members of a subscription filter, by the capability that announces changes of that list. */
 export const filterMembers: Readonly<Record<string, string>> = {
@@ -29,6 +30,22 @@ export function filterOf({ lists, uris }: Changes): Record<string, unknown> {
     ...Object.fromEntries(members),
     ...(uris.length > 0 && { resourceSubscriptions: uris }),
   };
+}
+
+export const acknowledgement = 'notifications/subscriptions/acknowledged';
+
+/** The first message of a subscription: what was accepted. `id` is that of the request, as JSON text. */
+export function acknowledged(honoured: Changes, id: string): Message {
+  const filter = JSON.stringify(filterOf(honoured));
+  const meta = `{"${subscriptionId}":${id}}`;
+  return messageOf(
+    `{"jsonrpc":"2.0","method":"${acknowledgement}","params":{"notifications":${filter},"_meta":${meta}}}`,
+  );
+}
+
+/** The last message of a subscription. `id` is that of the request, as JSON text. */
+export function subscriptionEnd(id: string): Message {
+  return resultTo(id, `{"resultType":"complete","_meta":{"${subscriptionId}":${id}}}`);
 }
 
 /** A notification for each list and resource, because all of them may have changed during a gap. */

@@ -1,7 +1,13 @@
 import type { EndSignal } from '#model/ending';
 import { changedObject } from 'latchkey-mcp/json-edit';
 import { type Message, messageOf, objectAt, spanAt } from 'latchkey-mcp/message';
-import { type Changes, allChanged, changesIn, filterOf } from 'latchkey-mcp/subscriptions';
+import {
+  acknowledgement,
+  type Changes,
+  allChanged,
+  changesIn,
+  filterOf,
+} from 'latchkey-mcp/subscriptions';
 import {
   type ClientDescription,
   legacyTasks,
@@ -25,7 +31,6 @@ const maxUris = 1000;
 const maxUriLength = 8192;
 /** For all URIs of a session together, because a caller may have a thousand sessions. */
 const maxCharacters = 64 * 1024;
-const acknowledgement = 'notifications/subscriptions/acknowledged';
 const logMessage = 'notifications/message';
 
 /** A listener and its request. */

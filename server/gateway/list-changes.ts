@@ -7,7 +7,13 @@ import type { EndSignal } from '#model/ending';
 import { type Edit, memberEdits, membersIn, replaced } from 'latchkey-mcp/json-edit';
 import { isError, objectAt } from 'latchkey-mcp/message';
 import { messageEvent, type SseEvent } from 'latchkey-mcp/sse';
-import { type Changes, changesIn, filterMembers } from 'latchkey-mcp/subscriptions';
+import {
+  acknowledged,
+  acknowledgement,
+  type Changes,
+  changesIn,
+  filterMembers,
+} from 'latchkey-mcp/subscriptions';
 import { subscriptionId } from 'latchkey-mcp/translation';
 import { wholeBody } from './answers.ts';
 import type { Filter } from './filters.ts';
@@ -259,8 +265,6 @@ export function acknowledgedChanges(
   };
 }
 
-const acknowledgement = 'notifications/subscriptions/acknowledged';
-
 function isNothing({ lists, uris }: Changes): boolean {
   return lists.length + uris.length === 0;
 }
@@ -279,9 +283,7 @@ export async function listenAnswer(answer: UpstreamAnswer, id: string): Promise<
   const read = await wholeBody(body, maxErrorBytes);
   const { error } = isError(read) ? Object(JSON.parse(read.toString('utf8'))) : {};
   if (Object(error)['code'] !== methodNotFound) return { ...answer, body: read };
-  const meta = `{${JSON.stringify(subscriptionId)}:${id}}`;
-  const text = `{"jsonrpc":"2.0","method":"${acknowledgement}","params":{"notifications":{},"_meta":${meta}}}`;
-  return ownStream(answer, messageEvent(Buffer.from(text)));
+  return ownStream(answer, messageEvent(acknowledged({ lists: [], uris: [] }, id).body));
 }
 
 /** A stream of ours in place of an answer whose body has been read. It ends at once unless it is held. */

@@ -9,13 +9,12 @@ import {
   errorTo,
   messageOf,
   objectAt,
-  resultTo,
   spanAt,
   stringAt,
   textAt,
   valueAt,
 } from 'latchkey-mcp/message';
-import { changesIn, filterOf } from 'latchkey-mcp/subscriptions';
+import { acknowledged, changesIn, subscriptionEnd } from 'latchkey-mcp/subscriptions';
 import {
   type ClientDescription,
   clientOf,
@@ -289,7 +288,6 @@ export async function* listening(
   },
 ): AsyncGenerator<Message> {
   const { id = 'null' } = message.envelope;
-  const meta = `{${JSON.stringify(subscriptionId)}:${id}}`;
   const listener = await link.listeners.add(
     changesIn(objectAt(message, 'params', 'notifications')),
     signal,
@@ -302,16 +300,13 @@ export async function* listening(
   if (signal.aborted) stop();
   const hearNoMore = hearsTasks ? link.tasks.listen(inbox) : undefined;
   try {
-    const filter = JSON.stringify(filterOf(honoured));
-    yield messageOf(
-      `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":${filter},"_meta":${meta}}}`,
-    );
+    yield acknowledged(honoured, id);
     const isOfLists = honoured.lists.length + honoured.uris.length > 0;
     if (isOfLists || logsFrom !== undefined || hearsTasks) {
       for (let change = await inbox.next(); change; change = await inbox.next())
         yield ofSubscription(change, id);
     }
-    if (!signal.aborted) yield resultTo(id, `{"resultType":"complete","_meta":${meta}}`);
+    if (!signal.aborted) yield subscriptionEnd(id);
   } finally {
     signal.removeEventListener('abort', stop);
     hearNoMore?.();

@@ -5,16 +5,16 @@ import { Inbox, messagesOf } from '#gateway/adapter-messages';
 import { backOffs, pauseMs } from '#model/back-off';
 import type { UpstreamRequest } from '#gateway/upstream';
 import { memberIn, withMembers } from 'latchkey-mcp/json-edit';
+import { type Message, messageOf, objectAt, stringAt, valueAt } from 'latchkey-mcp/message';
 import {
-  type Message,
-  messageOf,
-  objectAt,
-  resultTo,
-  stringAt,
-  valueAt,
-} from 'latchkey-mcp/message';
-import { type Changes, changesIn, filterOf } from 'latchkey-mcp/subscriptions';
-import { clientTextsOf, legacyTasks, subscriptionId, taskStatus } from 'latchkey-mcp/translation';
+  acknowledged,
+  acknowledgement,
+  type Changes,
+  changesIn,
+  filterOf,
+  subscriptionEnd,
+} from 'latchkey-mcp/subscriptions';
+import { clientTextsOf, legacyTasks, taskStatus } from 'latchkey-mcp/translation';
 import { allows, type ToolRights } from '#model/tool-rights';
 import {
   admittedToMember,
@@ -91,7 +91,7 @@ export async function* subscription(
     const noted = told.begin().then(() => true);
     const late = pause(longestNoteMs, ending.signal).then(() => false);
     let isNoted = await Promise.race([noted, late]);
-    yield acknowledgement(id, honoured);
+    yield acknowledged(honoured, id);
     followAll(caller);
     void watchMembers(caller, parts.ports, ending.signal, (current) => {
       followAll(current);
@@ -99,20 +99,11 @@ export async function* subscription(
       isNoted = true;
     });
     for (let next = await inbox.next(); next; next = await inbox.next()) yield next;
-    yield resultTo(id, `{"resultType":"complete","_meta":{"${subscriptionId}":${id}}}`);
+    yield subscriptionEnd(id);
   } finally {
     request.signal.removeEventListener('abort', end);
     ending.abort();
   }
-}
-
-function acknowledgement(id: string, honoured: Changes): Message {
-  const params = { notifications: filterOf(honoured) };
-  const meta = `"_meta":{"${subscriptionId}":${id}}`;
-  const text = JSON.stringify(params).slice(0, -1);
-  return messageOf(
-    `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":${text},${meta}}}`,
-  );
 }
 
 interface Following {
@@ -155,7 +146,7 @@ async function follow(
         for await (const news of messagesOf(answer)) {
           const { kind, method = '' } = news.envelope;
           if (kind === 'response') break;
-          if (method === 'notifications/subscriptions/acknowledged') {
+          if (method === acknowledgement) {
             // The list may have changed while the stream was closed.
             if (failures > 0) for (const list of changes.lists) void told.changed(list, member);
             failures = 0;
