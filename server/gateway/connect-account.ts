@@ -3,12 +3,11 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 
 import type { Era } from 'latchkey-mcp/headers';
-import { memberIn, membersIn, replaced } from 'latchkey-mcp/json-edit';
-import { type Envelope, scanMessage } from 'latchkey-mcp/message';
+import { changedObject, memberIn, replaced } from 'latchkey-mcp/json-edit';
+import { type Message, readMessage } from 'latchkey-mcp/message';
 import { GatewayRefusal, type RefusalDetails } from './gateway-refusal.ts';
 import { jsonAnswer } from './reply.ts';
 import type { GatewayAnswer } from './request.ts';
-import type { MessageCall } from './call.ts';
 
 interface AccountError {
   /**
@@ -71,10 +70,7 @@ function forTheModel(message: string): AccountError {
  *
  * MCP 2025-11-25 tasks, "Task-Augmented Requests"
  */
-export function awaitsToolResult({
-  body,
-  envelope,
-}: Pick<MessageCall, 'body' | 'envelope'>): boolean {
+export function awaitsToolResult({ body, envelope }: Message): boolean {
   const { method, id, params } = envelope;
   if (method !== 'tools/call' || id === undefined) return false;
   return !params || memberIn(body, params, 'task') === undefined;
@@ -117,7 +113,7 @@ const mayAsk: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resou
  */
 export function askForAccount(
   error: unknown,
-  { body, envelope }: Pick<MessageCall, 'body' | 'envelope'>,
+  { body, envelope }: Message,
   {
     era,
     inSession = false,
@@ -152,11 +148,6 @@ export function saysItShowsUrls(body: Uint8Array): boolean {
   return saying.safeParse(JSON.parse(Buffer.from(body).toString('utf8'))).success;
 }
 
-interface Message {
-  readonly body: Buffer;
-  readonly envelope: Envelope;
-}
-
 /**
  * A retry without the response to our own request to connect an account, because the upstream did not make that request
  * and must not see the response. If it was the only response, `inputResponses` is removed, too. All other values keep
@@ -167,25 +158,12 @@ interface Message {
 export function withoutConnectResponse({ body, envelope }: Message): Message {
   const { params } = envelope;
   if (!params || !body.includes(connectRequestKey)) return { body, envelope };
-  const given = membersIn(body, params).get('inputResponses');
-  const responses = given && membersIn(body, given);
-  if (!given || !responses?.delete(connectRequestKey)) return { body, envelope };
-  const rest = membersIn(body, params);
-  if (responses.size === 0) rest.delete('inputResponses');
+  const given = memberIn(body, params, 'inputResponses');
+  if (!given || !memberIn(body, given, connectRequestKey)) return { body, envelope };
+  const rest = changedObject(body, given, { [connectRequestKey]: undefined });
   const edit =
-    responses.size === 0
-      ? { span: params, text: objectOf(body, rest) }
-      : { span: given, text: objectOf(body, responses) };
-  const stripped = replaced(body, [edit]);
-  const scan = scanMessage(stripped);
-  return scan.outcome === 'message'
-    ? { body: stripped, envelope: scan.envelope }
-    : { body, envelope };
-}
-
-function objectOf(body: Buffer, members: ReturnType<typeof membersIn>): string {
-  const texts = [...members].map(
-    ([name, { start, end }]) => `${JSON.stringify(name)}:${body.toString('utf8', start, end)}`,
-  );
-  return `{${texts.join(',')}}`;
+    rest === '{}'
+      ? { span: params, text: changedObject(body, params, { inputResponses: undefined }) }
+      : { span: given, text: rest };
+  return readMessage(replaced(body, [edit])) ?? { body, envelope };
 }

@@ -59,13 +59,11 @@ function beginsTask(request: Message): boolean {
 export function withProgressToken(message: Message, progressToken: string): Message {
   const { body, envelope } = message;
   const isNews = envelope.method === progress;
-  const inside = isNews ? { progressToken } : { _meta: metaWith(message, progressToken) };
+  const inside = isNews
+    ? { progressToken }
+    : { _meta: changedObject(body, envelope.meta, { progressToken }) };
   const params = changedObject(body, spanAt(message, 'params'), inside);
   return messageOf(changedObject(body, envelope.root, { params }));
-}
-
-function metaWith({ body, envelope }: Message, progressToken: string): string {
-  return changedObject(body, envelope.meta, { progressToken });
 }
 
 /**

@@ -1,7 +1,7 @@
 import { type MirroredParameter, mirroredParameters, parameterHeaders } from 'latchkey-mcp/headers';
 import type { Span } from 'latchkey-mcp/json';
 import { elementsIn, membersIn, stringAt } from 'latchkey-mcp/json-edit';
-import { type Envelope, scanMessage } from 'latchkey-mcp/message';
+import { type Message, readMessage, spanAt, textAt } from 'latchkey-mcp/message';
 import type { Target } from '#model/endpoints';
 import { LimitedMap } from '#model/limited-map';
 import { upstreamLocation } from '#model/upstream-kinds';
@@ -68,13 +68,13 @@ export class MirroredArguments {
 
   async #call(request: UpstreamRequest, send: Send, target: Target): Promise<UpstreamAnswer> {
     const tools = this.#toolsOf(target);
-    const call = tools.size > 0 ? callIn(request) : undefined;
-    const carried = withArguments(request, call, tools.of(call?.name));
+    const call = tools.size > 0 ? messageIn(request) : undefined;
+    const carried = withArguments(request, call, tools.of(call?.envelope.name));
     const answer = await send(carried);
     if (answer.status !== 400 || answer.mediaType !== 'application/json') return answer;
     const body = await wholeBody(answer.body);
     if (!isMismatch(body)) return { ...answer, body };
-    const refused = callIn(request);
+    const refused = messageIn(request);
     const parameters = refused && (await relist(request, { call: refused, send, tools }));
     const again = withArguments(request, refused, parameters);
     const isSame = JSON.stringify(again.headers) === JSON.stringify(carried.headers);
@@ -145,7 +145,7 @@ function lengthOf(name: string, parameters: readonly MirroredParameter[]): numbe
 }
 
 interface Refused {
-  readonly call: ReadMessage;
+  readonly call: Message;
   readonly send: Send;
   readonly tools: MirroredTools;
 }
@@ -157,11 +157,12 @@ async function relist(
 ): Promise<readonly MirroredParameter[] | undefined> {
   const named = Object.entries(called).filter(([name]) => name !== 'mcp-name');
   const headers = { ...Object.fromEntries(named), 'mcp-method': 'tools/list' };
+  const meta = textAt(call, 'params', '_meta');
   let cursor: string | undefined;
   let found: readonly MirroredParameter[] | undefined;
   for (let page = 0; page < maxPages; page += 1) {
     const params = [
-      ...(call.meta ? [`"_meta":${textAt(call.message, call.meta)}`] : []),
+      ...(meta === undefined ? [] : [`"_meta":${meta}`]),
       ...(cursor === undefined ? [] : [`"cursor":${JSON.stringify(cursor)}`]),
     ];
     const text = Buffer.from(
@@ -172,7 +173,7 @@ async function relist(
     if (!(answer.body instanceof Uint8Array)) answer.body.letGo?.();
     tools.note(learned, { isFirst: page === 0 });
     // Kept here, because `tools` may change when another call requests the list, and does not keep everything.
-    found = learned.tools.get(call.name ?? '') ?? found;
+    found = learned.tools.get(call.envelope.name ?? '') ?? found;
     ({ cursor } = learned);
     if (cursor === undefined) break;
   }
@@ -183,8 +184,8 @@ async function relist(
 function learn(bytes: Buffer): Learned {
   const tools = new Map<string, readonly MirroredParameter[]>();
   const invalid: string[] = [];
-  const list = read(bytes);
-  const result = list && membersIn(bytes, list.root).get('result');
+  const list = readMessage(bytes);
+  const result = list && spanAt(list, 'result');
   const members = result && membersIn(bytes, result);
   const listed = members?.get('tools');
   for (const { start, end } of (listed && elementsIn(bytes, listed)) ?? []) {
@@ -208,18 +209,13 @@ function fits(parameters: readonly MirroredParameter[]): boolean {
 }
 
 function hasCursor(request: UpstreamRequest): boolean {
-  const list = callIn(request);
-  return list?.params !== undefined && membersIn(list.message, list.params).has('cursor');
-}
-
-function callIn(request: UpstreamRequest): ReadMessage | undefined {
-  const message = messageIn(request);
-  return message && { ...message.envelope, message: message.body };
+  const list = messageIn(request);
+  return list !== undefined && spanAt(list, 'params', 'cursor') !== undefined;
 }
 
 function withArguments(
   request: UpstreamRequest,
-  call: ReadMessage | undefined,
+  call: Message | undefined,
   parameters: readonly MirroredParameter[] | undefined,
 ): UpstreamRequest {
   if (!call || !parameters) return request;
@@ -228,34 +224,21 @@ function withArguments(
 }
 
 /** Finds arguments of a call by their paths. Each object on a path is read once, however many parameters are in it. */
-function argumentsOf({ message, params }: ReadMessage) {
+function argumentsOf({ body, envelope }: Message) {
   const known = new Map<Span, ReadonlyMap<string, Span>>();
   const membersOf = (span: Span) => {
-    const members = known.get(span) ?? membersIn(message, span);
+    const members = known.get(span) ?? membersIn(body, span);
     known.set(span, members);
     return members;
   };
   return (path: readonly string[]): string | undefined => {
-    let span = params;
+    let span = envelope.params;
     for (const name of ['arguments', ...path]) span = span && membersOf(span).get(name);
-    return span && textAt(message, span);
+    return span && body.toString('utf8', span.start, span.end);
   };
 }
 
 function isMismatch(bytes: Buffer): boolean {
-  const refusal = read(bytes);
-  const error = refusal && membersIn(bytes, refusal.root).get('error');
-  const code = error && membersIn(bytes, error).get('code');
-  return code !== undefined && Number(textAt(bytes, code)) === headerMismatch;
-}
-
-type ReadMessage = Envelope & { readonly message: Buffer };
-
-function read(message: Buffer): ReadMessage | undefined {
-  const scan = scanMessage(message);
-  return scan.outcome === 'message' ? { ...scan.envelope, message } : undefined;
-}
-
-function textAt(bytes: Buffer, { start, end }: Span): string {
-  return bytes.toString('utf8', start, end);
+  const refusal = readMessage(bytes);
+  return refusal !== undefined && Number(textAt(refusal, 'error', 'code')) === headerMismatch;
 }

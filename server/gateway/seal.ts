@@ -2,7 +2,7 @@ import { timingSafeEqual } from 'node:crypto';
 
 import type { Span } from 'latchkey-mcp/json';
 import { changedObject, memberEdits, membersIn, replaced, stringAt } from 'latchkey-mcp/json-edit';
-import { type Envelope, scanMessage } from 'latchkey-mcp/message';
+import { type Envelope, type Message, scanMessage } from 'latchkey-mcp/message';
 import { type Filter, ownedMarks } from './filters.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import type { Metering } from './metering.ts';
@@ -136,11 +136,6 @@ export function ownedValues(
   for (const given of inside(carried.get('inputResponses')).values())
     noteRelated(inside(given), 'either');
   return found;
-}
-
-interface Message {
-  readonly body: Buffer;
-  readonly envelope: Envelope;
 }
 
 /** A message, and the id of the call that its state says it continues. */

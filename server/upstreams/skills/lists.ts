@@ -3,7 +3,14 @@
 import { GatewayRefusal } from '#gateway/gateway-refusal';
 import type { UpstreamAnswer, UpstreamRequest, UpstreamSend } from '#gateway/upstream';
 import { type Span } from 'latchkey-mcp/json';
-import { elementsIn, memberEdits, membersIn, replaced, stringAt } from 'latchkey-mcp/json-edit';
+import {
+  changedObject,
+  elementsIn,
+  memberEdits,
+  membersIn,
+  replaced,
+  stringAt,
+} from 'latchkey-mcp/json-edit';
 import { type Envelope } from 'latchkey-mcp/message';
 import {
   isUnknownMethod,
@@ -79,12 +86,8 @@ function withCursor(body: Buffer, envelope: Envelope, cursor: string | undefined
   if (cursor !== undefined) {
     return replaced(body, memberEdits(body, params, { cursor: JSON.stringify(cursor) }));
   }
-  const others = [...membersIn(body, params)]
-    .filter(([name]) => name !== 'cursor')
-    .map(
-      ([name, { start, end }]) => `${JSON.stringify(name)}:${body.toString('utf8', start, end)}`,
-    );
-  return replaced(body, [{ span: params, text: `{${others.join(',')}}` }]);
+  const text = changedObject(body, params, { cursor: undefined });
+  return replaced(body, [{ span: params, text }]);
 }
 
 const maxEntries = 100;
