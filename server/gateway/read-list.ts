@@ -2,8 +2,7 @@ import type { EndSignal } from '#model/ending';
 import type { PrimitiveKind } from '#model/tool-rights';
 import { upstreamLocation } from '#model/upstream-kinds';
 import { traceHeaders } from 'latchkey-mcp/headers';
-import { memberIn } from 'latchkey-mcp/json-edit';
-import { type Message, messageOf, readMessage } from 'latchkey-mcp/message';
+import { type Message, messageOf, readMessage, spanAt, textAt } from 'latchkey-mcp/message';
 import { AdaptedUpstream } from './adapted-upstream.ts';
 import { carriesMessages } from './adapter-messages.ts';
 import { discardAnswer, failure, responseBytes } from './answers.ts';
@@ -12,7 +11,7 @@ import { answeredAnother, isSameId } from './filters.ts';
 import type { GatewayParts } from './gateway-parts.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import { forwardPlain } from './plain-calls.ts';
-import { listIn, type ListMethod, unreadableList } from './tool-list.ts';
+import { listIn, type ListMethod, listOfKind, unreadableList } from './tool-list.ts';
 import type { Upstream } from './upstream.ts';
 
 const timeoutMs = 30_000;
@@ -22,14 +21,6 @@ const maxPageBytes = 4 * 1024 * 1024;
 const maxNames = 100_000;
 const maxCharacters = 8 * 1024 * 1024;
 const methodNotFound = '-32601';
-
-/** The list that decides which names of a kind there are. */
-const methods = {
-  tool: 'tools/list',
-  prompt: 'prompts/list',
-  resource: 'resources/list',
-  template: 'resources/templates/list',
-} as const satisfies Record<PrimitiveKind, ListMethod>;
 
 /**
  * Reads the whole list that decides which names of a kind there are, on behalf of a caller and with the caller's own upstream. On its
@@ -44,7 +35,7 @@ export function readList(
   parts: GatewayParts,
   { mayWait }: { readonly mayWait: boolean },
 ): Promise<ReadonlySet<string> | undefined> {
-  const method = methods[kind];
+  const method = listOfKind[kind];
   const { target, owner } = call;
   const place = `${method} ${target.id} ${upstreamLocation(target.upstream)}`;
   const asked = { place, owner: `${method} ${owner}`, mayWait };
@@ -117,13 +108,11 @@ async function ask(
   if (response?.envelope.kind !== 'response')
     throw new GatewayRefusal('upstream_unreadable', { detail: 'its list is not a response' });
   if (!isSameId(response.envelope.id, ownId?.id)) throw answeredAnother();
-  const error = memberIn(response.body, response.envelope.root, 'error');
-  if (!error) return response;
-  const code = memberIn(response.body, error, 'code');
-  const text = code && response.body.toString('utf8', code.start, code.end);
-  if (text === methodNotFound) return undefined;
+  if (!spanAt(response, 'error')) return response;
+  const code = textAt(response, 'error', 'code');
+  if (code === methodNotFound) return undefined;
   throw new GatewayRefusal('upstream_failed', {
     detail: 'it answered with an error when it was asked for its list',
-    cause: text?.slice(0, 20),
+    cause: code?.slice(0, 20),
   });
 }

@@ -69,6 +69,14 @@ const shapes = {
 /** A method whose results are lists of what a server offers. */
 export type ListMethod = keyof typeof shapes;
 
+/** The list that decides which names of a kind there are. */
+export const listOfKind = {
+  tool: 'tools/list',
+  prompt: 'prompts/list',
+  resource: 'resources/list',
+  template: 'resources/templates/list',
+} as const satisfies Record<PrimitiveKind, ListMethod>;
+
 export function isListMethod(method: string | undefined): method is ListMethod {
   return method !== undefined && Object.hasOwn(shapes, method);
 }
@@ -140,19 +148,6 @@ export function listIn(
 
 function entryOf(what: string): string {
   return `a ${what.replace(/s$/, '')}`;
-}
-
-/** An answer to `tools/list` and the location of its tools. */
-export interface ToolList {
-  /** The location of the array. */
-  readonly span: Span;
-  readonly tools: ReadList['entries'];
-}
-
-/** The tools in an answer to `tools/list`, as `listIn` reads them. @throws {GatewayRefusal} `unreadable_tools` */
-export function toolsIn(message: Buffer): ToolList | undefined {
-  const list = listIn(message, 'tools/list');
-  return list && { span: list.span, tools: list.entries };
 }
 
 /** The refusal of a list that two parsers could read differently. */

@@ -1,12 +1,12 @@
 // Finds out what a caller would: whether an MCP server answers, in which protocol, and which tools it has.
 import { abortSignal } from '#model/ending';
-import { readMessage } from 'latchkey-mcp/message';
+import { messageOf } from 'latchkey-mcp/message';
 import { modernVersion } from 'latchkey-mcp/translation';
 import { z } from 'zod';
 import { discard, failure, responseBytes } from '#gateway/answers';
 import { GatewayRefusal, type RefusalCode } from '#gateway/gateway-refusal';
 import { forwardPlain, type LinkAsked, type PlainLinks } from '#gateway/plain-calls';
-import { toolsIn } from '#gateway/tool-list';
+import { listIn } from '#gateway/tool-list';
 import { type Upstream, type UpstreamAnswer, UpstreamError } from '#gateway/upstream';
 import { OutboundError } from '#outbound/checked-addresses';
 import type { Definition } from '#model/definitions';
@@ -163,10 +163,7 @@ async function inspectOnce(
 function caller(asked: LinkAsked, signal: AbortSignal, links: PlainLinks) {
   return async (method: string, params?: object): Promise<Buffer> => {
     const text = JSON.stringify({ jsonrpc: '2.0', id: 1, method, ...(params && { params }) });
-    const message = readMessage(Buffer.from(text));
-    if (!message) throw new Error(`${method} cannot be written`);
-    const { body, envelope } = message;
-    const request = { ...asked, body, envelope, signal, trace: {} };
+    const request = { ...asked, ...messageOf(text), signal, trace: {} };
     return answerTo(await forwardPlain(request, links));
   };
 }
@@ -217,7 +214,7 @@ async function listTools(
   let cursor: string | undefined;
   for (let page = 0; page < mostPages && tools.length < mostTools; page += 1) {
     const message = await call('tools/list', cursor === undefined ? {} : { cursor });
-    const list = toolsIn(message);
+    const list = listIn(message, 'tools/list');
     const value: unknown = JSON.parse(message.toString('utf8'));
     if (!list) {
       // A server without tools need not know the method.
@@ -225,7 +222,7 @@ async function listTools(
       throw new GatewayRefusal('upstream_failed', { detail: 'it refused to list its tools' });
     }
     tools.push(
-      ...list.tools.flatMap(({ span }) => {
+      ...list.entries.flatMap(({ span }) => {
         const text = message.toString('utf8', span.start, span.end);
         const definition = toolDefinition(exactJson(text));
         const described = describedTool(JSON.parse(text));

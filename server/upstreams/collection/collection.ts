@@ -8,6 +8,7 @@ import type { Admission } from '#gateway/admission';
 import { discardAnswer } from '#gateway/answers';
 import { type Subject, unknownSubject } from '#gateway/authorization';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
+import { listOfKind } from '#gateway/tool-list';
 import {
   messageIn,
   type Upstream,
@@ -218,18 +219,11 @@ export class Collections {
   async *#namesRead({ kind }: Subject, caller: CollectionCaller): AsyncGenerator<ShownNames> {
     const lists = kind === 'resource' ? (['resource', 'template'] as const) : ([kind] as const);
     for (const list of lists) {
-      const names = await this.#merged.names(methods[list], caller).catch(() => undefined);
+      const names = await this.#merged.names(listOfKind[list], caller).catch(() => undefined);
       if (names) yield names;
     }
   }
 }
-
-const methods = {
-  tool: 'tools/list',
-  prompt: 'prompts/list',
-  resource: 'resources/list',
-  template: 'resources/templates/list',
-} as const;
 
 /** A request for a member. */
 interface Routed {
