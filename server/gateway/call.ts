@@ -39,6 +39,7 @@ export interface Admitted extends Proved {
 export interface Caller {
   /** The owner of upstream sessions, links and cancellations: a principal and a server. */
   readonly owner: string;
+  /** Binds to this owner what the upstream hands out. */
   readonly seal: PrincipalSeal;
   readonly upstream: Upstream;
   /** An admission that also ends when the account at the upstream is disconnected. */
@@ -47,16 +48,11 @@ export interface Caller {
 }
 
 /** An admitted request that counts as open until `finish` is called. */
-export interface Call extends Admitted {
+export interface Call extends Admitted, Pick<Caller, 'owner' | 'seal' | 'upstream'> {
   /** The MCP server that the call is for. */
   readonly target: Target;
-  readonly upstream: Upstream;
   /** Ends the call and its answer: the caller cancelled, the credential was revoked, or the server stops. */
   readonly ending: Ending;
-  /** The owner of upstream sessions, links and cancellations: a principal and a server. */
-  readonly owner: string;
-  /** Binds to this owner what the upstream hands out. */
-  readonly seal: PrincipalSeal;
   /** Counts a part of the request's body that has arrived. @throws {GatewayRefusal} `too_many_requests`, `cancelled` */
   readonly arrived: (bytes: number) => void;
   /** The memory that the call holds of its upstream's answers. */

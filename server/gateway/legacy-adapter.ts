@@ -40,7 +40,7 @@ import { ChangeStream } from './change-stream.ts';
 import type { AdaptedCall } from './call.ts';
 import { progress, TaskTokens } from './legacy-tasks.ts';
 import { messageIn, type Upstream, type UpstreamAnswer, type UpstreamRequest } from './upstream.ts';
-import { discover } from './upstream-handshake.ts';
+import { askableMethods, discover } from './upstream-handshake.ts';
 
 const sessionIdBytes = 24;
 /** From which level on a collection logs for a caller that has not said so. MCP 2025-11-25 logging leaves that to the server. */
@@ -334,20 +334,10 @@ class CallerQuestions {
 const mostRounds = 10;
 const pauseMs = 250;
 
-/** The capability that a caller must have to be asked. */
-const capabilityOf: Readonly<Record<string, string>> = {
-  'elicitation/create': 'elicitation',
-  'sampling/createMessage': 'sampling',
-  'roots/list': 'roots',
-};
-
-export interface TranslatedCallPorts {
-  readonly upstream: Upstream;
+export interface TranslatedCallPorts extends Passage {
   readonly client: ClientDescription;
   readonly caller: CallerQuestions;
   readonly signal: AbortSignal;
-  /** The headers of the caller's request. */
-  readonly headers: UpstreamRequest['headers'];
 }
 
 /**
@@ -365,7 +355,6 @@ async function* translatedCall(
 ): AsyncGenerator<Message> {
   const { id = 'null', method = '' } = request.envelope;
   const failed = (problem: string) => errorTo(id, -32603, problem);
-  const isAble = abilitiesOf(client);
   let current = answer;
   for (let round = 1; ; round++) {
     let needed: NeededInput | undefined;
@@ -380,7 +369,8 @@ async function* translatedCall(
     if (round > mostRounds) return yield failed(`the MCP server requested input too many times`);
     if (needed.requests.length > maxInputRequests)
       return yield failed(`the MCP server requested more than ${maxInputRequests} inputs at once`);
-    const beyond = needed.requests.find((asked) => !isAble(asked.method));
+    const answerable = askableMethods(client);
+    const beyond = needed.requests.find((asked) => !answerable.has(asked.method));
     if (beyond)
       return yield failed(
         `the MCP server requires ${beyond.method.slice(0, 60)}, which the client does not support`,
@@ -405,13 +395,6 @@ async function* translatedCall(
     current = await upstream.send(modernPost(sent, signal, headers));
     if (!carriesMessages(current)) return yield failed('the MCP server did not respond');
   }
-}
-
-/** Whether a client can answer requests of a method. */
-function abilitiesOf({ capabilities }: ClientDescription): (method: string) => boolean {
-  const can: object = JSON.parse(capabilities);
-  return (method) =>
-    Object.hasOwn(capabilityOf, method) && Object.hasOwn(can, capabilityOf[method] ?? '');
 }
 
 function again({ requests, requestState }: NeededInput, given: readonly Message[]) {

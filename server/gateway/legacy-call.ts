@@ -15,13 +15,16 @@ export interface LegacyCallPorts {
   readonly over: (call: LegacyCall) => void;
 }
 
-interface CallOptions {
+export interface CallOptions {
   /** Whether a caller reads its messages. */
   readonly isCallers: boolean;
   /** Whether that caller can be asked. */
   readonly isAskable: boolean;
+  /** Counts the messages that wait for the caller. In a link, by default that of the upstream. */
   readonly hold?: Upstream['hold'];
+  /** Ends the request, because others need the memory of its messages. */
   readonly giveUp?: GiveUp | undefined;
+  /** The token is the caller's own, as JSON text. */
   readonly task?: LegacyCall['task'];
 }
 

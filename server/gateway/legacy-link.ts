@@ -19,12 +19,17 @@ import { carriesMessages, maxKeptBytes, messagesLetGo } from './adapter-messages
 import { discardAnswer, endUpstreamSession, failure, wholeBody } from './answers.ts';
 
 import { freeBytes, type GiveUp } from './body-memory.ts';
-import { LegacyCall, type LegacyCallPorts } from './legacy-call.ts';
+import { type CallOptions, LegacyCall, type LegacyCallPorts } from './legacy-call.ts';
 import { LegacyTasks, progress, TaskMap, withProgressToken } from './legacy-tasks.ts';
 import { LinkListeners } from './link-listeners.ts';
 import { unaskedStream } from './unasked-stream.ts';
 import { post, type Upstream, type UpstreamAnswer, type UpstreamRequest } from './upstream.ts';
-import { type Handshake, handshakeHeaders, initializedNotification } from './upstream-handshake.ts';
+import {
+  askableMethods,
+  type Handshake,
+  handshakeHeaders,
+  initializedNotification,
+} from './upstream-handshake.ts';
 
 const requestTimeoutMs = 30_000;
 const tellTimeoutMs = 10_000;
@@ -40,12 +45,6 @@ const asking: ReadonlySet<string> = new Set([
   // Of the legacy era. A task that needs input asks for it there.
   'tasks/result',
 ]);
-/** What an upstream may ask a caller, by the required capability. */
-const askable: Readonly<Record<string, string>> = {
-  'elicitation/create': 'elicitation',
-  'sampling/createMessage': 'sampling',
-  'roots/list': 'roots',
-};
 
 /**
  * The state of a request: in progress, over with its one response, refused because its session is gone, or refused with an HTTP
@@ -58,16 +57,10 @@ export type Started =
   | { readonly outcome: 'refused'; readonly answer: UpstreamAnswer };
 
 /** What a call needs of the caller's request that it is made for. */
-export interface CallersRequest {
+export interface CallersRequest extends Pick<CallOptions, 'hold' | 'giveUp' | 'task'> {
   readonly headers: UpstreamRequest['headers'];
   /** Aborted when the caller disconnected. */
   readonly signal: EndSignal;
-  /** Counts the messages that wait for the caller. Default: `hold` of the upstream. */
-  readonly hold?: Upstream['hold'];
-  /** Ends the request, because others need the memory of its messages. */
-  readonly giveUp?: GiveUp | undefined;
-  /** See `LegacyCall`; the token is the caller's own, as JSON text. */
-  readonly task?: LegacyCall['task'];
 }
 
 /**
@@ -111,7 +104,6 @@ export class LegacyLink {
 
   constructor(handshake: Handshake, tasks = new LegacyTasks()) {
     const { upstream, client, initialized, sessionId } = handshake;
-    const can: object = JSON.parse(client.capabilities);
     this.initialized = initialized;
     this.#upstream = upstream;
     this.#hasSession = sessionId !== undefined;
@@ -119,9 +111,7 @@ export class LegacyLink {
       ...postHeaders,
       ...handshakeHeaders(handshake),
     };
-    this.#canAsk = new Set(
-      Object.keys(askable).filter((method) => Object.hasOwn(can, askable[method] ?? '')),
-    );
+    this.#canAsk = askableMethods(client);
     this.listeners = new LinkListeners(this);
     this.tasks = tasks;
   }

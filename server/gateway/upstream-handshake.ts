@@ -110,6 +110,22 @@ export async function initialize(
   }
 }
 
+/** What an upstream may ask a client, by the capability that the client needs for it. */
+const askable: Readonly<Record<string, string>> = {
+  'elicitation/create': 'elicitation',
+  'sampling/createMessage': 'sampling',
+  'roots/list': 'roots',
+};
+
+/** The methods of the questions that a client can answer. */
+export function askableMethods({
+  capabilities,
+}: Pick<ClientDescription, 'capabilities'>): ReadonlySet<string> {
+  const can: object = JSON.parse(capabilities);
+  const methods = Object.keys(askable);
+  return new Set(methods.filter((method) => Object.hasOwn(can, askable[method] ?? '')));
+}
+
 /** The headers of every request of a handshake. */
 export function handshakeHeaders({
   protocolVersion,
