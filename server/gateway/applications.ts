@@ -79,9 +79,7 @@ export class Applications {
       const known = this.#initialized.get(caller);
       return known?.agent === agent ? known?.announced : undefined;
     }
-    const { envelope, received } = message;
-    const info = envelope.params && memberIn(received, envelope.params, 'clientInfo');
-    const text = info && announcedIn(received, info);
+    const text = applicationIn(message.received, message.envelope);
     if (text === undefined) return undefined;
     const announced = { text, source: 'client_info' } as const;
     if ((agent?.length ?? 0) <= maxAgentLength) {
@@ -104,12 +102,18 @@ export class Applications {
   }
 }
 
+/** Name and version of the application that sends `initialize`, in memory of its own. */
+export function applicationIn(body: Buffer, { params }: Envelope): string | undefined {
+  const info = params && memberIn(body, params, 'clientInfo');
+  return info && announcedIn(body, info);
+}
+
 /**
  * Name and version of an application from its `clientInfo`; `undefined` if it has no name.
  *
  * MCP 2025-11-25 `Implementation`
  */
-export function announcedIn(body: Buffer, { start, end }: Span): string | undefined {
+function announcedIn(body: Buffer, { start, end }: Span): string | undefined {
   if (end - start > maxClientInfoBytes) return undefined;
   const info = membersOf(JSON.parse(body.toString('utf8', start, end)));
   const { name, version } = info;

@@ -1,7 +1,6 @@
 import { BriefMap } from 'latchkey-mcp/brief-map';
 import type { Ending, EndSignal } from '#model/ending';
 import { legacyHeaders, traceHeaders } from 'latchkey-mcp/headers';
-import { memberIn } from 'latchkey-mcp/json-edit';
 import { type Envelope, maxIdBytes } from 'latchkey-mcp/message';
 import { upstreamLocation } from '#model/upstream-kinds';
 import { emptyAnswer } from './adapter-messages.ts';
@@ -10,7 +9,7 @@ import type { Awaitable } from '#model/awaitable';
 import type { Admission } from './admission.ts';
 import { saysItShowsUrls } from './connect-account.ts';
 import { noResponses, ownResponse } from './filters.ts';
-import { announcedIn } from './applications.ts';
+import { applicationIn } from './applications.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import { ListChanges, ownStream, toldLists } from './list-changes.ts';
 import { forwardPlain, type PlainLinks } from './plain-calls.ts';
@@ -129,12 +128,6 @@ async function forwardInSession(
     headers: { 'Mcp-Session-Id': opened.id },
     abandon: () => sessions.end(opened.id),
   };
-}
-
-/** Name and version of the application that sends `initialize`, in memory of its own. */
-function applicationIn(body: Buffer, { params }: Envelope): string | undefined {
-  const info = params && memberIn(body, params, 'clientInfo');
-  return info && announcedIn(body, info);
 }
 
 /**
