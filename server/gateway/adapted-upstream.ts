@@ -3,7 +3,7 @@ import type { Admission } from './admission.ts';
 import type { GiveUp } from './body-memory.ts';
 import type { AdaptedCall, Call } from './call.ts';
 import { presentingMethods } from './filters.ts';
-import type { GatewayParts } from './gateway-parts.ts';
+import type { GatewayParts, PinnedRequest } from './gateway-parts.ts';
 import { endFailedHandshake } from './answers.ts';
 import { isPinnedList } from './tool-list.ts';
 import { messageIn, type Upstream, type UpstreamAnswer, type UpstreamRequest } from './upstream.ts';
@@ -11,7 +11,7 @@ import { messageIn, type Upstream, type UpstreamAnswer, type UpstreamRequest } f
 /** The method and id of a request whose answer contains definitions that are compared with the accepted ones. */
 export function asksForDefinitions(
   request: UpstreamRequest,
-): { readonly method: string; readonly id: string | undefined } | undefined {
+): Omit<PinnedRequest, 'isForCaller'> | undefined {
   const { method = '', id } = messageIn(request)?.envelope ?? {};
   const isAsked = presentingMethods.has(method) || isPinnedList(method);
   return isAsked ? { method, id } : undefined;
@@ -49,10 +49,7 @@ export class AdaptedUpstream implements Upstream, AdaptedCall {
     );
   }
 
-  async #introduced(
-    answer: UpstreamAnswer,
-    request: Parameters<GatewayParts['ports']['pinned']>[2],
-  ): Promise<UpstreamAnswer> {
+  async #introduced(answer: UpstreamAnswer, request: PinnedRequest): Promise<UpstreamAnswer> {
     try {
       return await this.#parts.ports.pinned(answer, this.target, request);
     } catch (error) {

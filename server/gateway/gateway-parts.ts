@@ -23,6 +23,15 @@ import type { Failing } from './steps.ts';
 import type { UnreadLists } from './unread-lists.ts';
 import type { Era } from 'latchkey-mcp/headers';
 
+/** The request that an answer with definitions belongs to. */
+export interface PinnedRequest {
+  readonly method: string;
+  /** JSON text. */
+  readonly id: string | undefined;
+  /** Whether it goes to the caller, rather than coming from the upstream: an adapter may have made it from an older one. */
+  readonly isForCaller: boolean;
+}
+
 export interface GatewayPorts extends AdmitPorts, MeteringPorts {
   readonly base: string;
   /**
@@ -37,11 +46,7 @@ export interface GatewayPorts extends AdmitPorts, MeteringPorts {
   readonly pinned: (
     answer: UpstreamAnswer,
     target: Target,
-    request: {
-      readonly method: string;
-      readonly id: string | undefined;
-      readonly isForCaller: boolean;
-    },
+    request: PinnedRequest,
   ) => Promise<UpstreamAnswer>;
   /** Called once an owner has lost access, to end what is stored for them besides sessions. */
   readonly left: (owner: string) => void;

@@ -13,6 +13,7 @@ import {
   unreadableList,
 } from '#gateway/tool-list';
 import type { Definition, DefinitionKind } from '#model/definitions';
+import { toolHints } from '#model/tool-correction';
 import { definitionOf, instructionsDefinition } from './definition.ts';
 import { exactJson } from './exact-json.ts';
 
@@ -29,18 +30,7 @@ export interface ReadDefinitions {
 }
 
 const introductionMembers = knownMembers('instructions');
-const hintMembers = knownMembers(
-  'title',
-  'readOnlyHint',
-  'destructiveHint',
-  'idempotentHint',
-  'openWorldHint',
-);
-
-/** Whether answers to this method contain the instructions of a server. */
-export function introduces(method: string): boolean {
-  return method === 'initialize' || method === 'server/discover';
-}
+const hintMembers = knownMembers('title', ...toolHints);
 
 /**
  * The definitions in an answer to `method`; `undefined` for an error. Anything that two parsers could read differently is refused,

@@ -2,14 +2,16 @@ import { createHash } from 'node:crypto';
 import type { Target } from '#model/endpoints';
 import { withErrors } from '#model/streams';
 import { eventsIn, wholeBody } from '#gateway/answers';
+import { presentingMethods } from '#gateway/filters';
+import type { GatewayPorts, PinnedRequest } from '#gateway/gateway-parts';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
 import { removals } from '#gateway/tool-list';
 import type { UpstreamAnswer } from '#gateway/upstream';
+import type { Span } from 'latchkey-mcp/json';
 import { type Edit, replaced } from 'latchkey-mcp/json-edit';
 import { isError, scanMessage } from 'latchkey-mcp/message';
 import { SseEventTooLarge, messageEvent } from 'latchkey-mcp/sse';
 import {
-  introduces,
   type ReadDefinitions,
   readDefinitions,
   unreadableDefinitions,
@@ -29,22 +31,6 @@ export interface PinningPorts {
   readonly failed: (error: unknown) => void;
 }
 
-/** The request that an answer belongs to. */
-export interface PinnedRequest {
-  readonly method: string;
-  /** JSON text. */
-  readonly id: string | undefined;
-  /** Whether it goes to the caller, rather than coming from the upstream: an adapter may have made it from an older one. */
-  readonly isForCaller: boolean;
-}
-
-/** Changes an upstream's answer with definitions to what callers may see of it. */
-export type PinDefinitions = (
-  answer: UpstreamAnswer,
-  target: Target,
-  request: PinnedRequest,
-) => Promise<UpstreamAnswer>;
-
 /**
  * Compares all that a model reads of a server with what was accepted before a caller gets it. Anything ambiguous is refused, because a
  * client might find definitions in it that were not checked. Withheld definitions are left out, corrections of administrators are applied,
@@ -53,10 +39,10 @@ export type PinDefinitions = (
  *
  * Instructions are stored as they come from the upstream, and compared when they go to a caller, because adapters keep handshakes.
  */
-export function pinnedDefinitions(ports: PinningPorts): PinDefinitions {
+export function pinnedDefinitions(ports: PinningPorts): GatewayPorts['pinned'] {
   return async (answer, target, request) => {
     const pinning = { ...ports, target, request };
-    return introduces(request.method) && !request.isForCaller
+    return presentingMethods.has(request.method) && !request.isForCaller
       ? noted(answer, pinning)
       : pinned(answer, pinning);
   };
@@ -232,17 +218,12 @@ function mustCompare({ changedTools, newTools }: Target): boolean {
   return changedTools === 'withhold' || newTools === 'review';
 }
 
-interface IdPlace {
-  readonly start: number;
-  readonly end: number;
-}
-
 /** Where a message may have its id: near its beginning or its end, as servers write it. */
 const mostLettersAround = 200;
 const idMember = '"id":';
 
 /** Where the id of the request occurs in its answer, as far as that can be seen without reading all of it. */
-function placeOfId(message: Buffer, id: string | undefined): IdPlace | undefined {
+function placeOfId(message: Buffer, id: string | undefined): Span | undefined {
   if (id === undefined) return undefined;
   const wanted = `${idMember}${id}`;
   const first = message.subarray(0, mostLettersAround).indexOf(wanted);
@@ -258,7 +239,7 @@ function placeOfId(message: Buffer, id: string | undefined): IdPlace | undefined
  * A digest of an answer without its id. Two messages with the same digest and an id in the same place have the same content, because what
  * is left out is a whole JSON value in both.
  */
-function pageOf(message: Buffer, { start, end }: IdPlace, method: string): string {
+function pageOf(message: Buffer, { start, end }: Span, method: string): string {
   return createHash('sha256')
     .update(`${method} ${start}\n`)
     .update(message.subarray(0, start))
@@ -271,7 +252,7 @@ function edited(message: Buffer, edits: readonly Edit[]): Buffer {
 }
 
 /** Edits behind the id, moved by its length: `1` adds it, `-1` takes it away. */
-function shifted(edits: readonly Edit[], id: IdPlace, sign: 1 | -1): Edit[] {
+function shifted(edits: readonly Edit[], id: Span, sign: 1 | -1): Edit[] {
   const by = sign * (id.end - id.start);
   return edits.map(({ span: { start, end }, text }) =>
     start >= id.start

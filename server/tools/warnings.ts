@@ -103,30 +103,24 @@ export function definitionWarnings(
 
 function warningsAt(place: Place, context: WarningContext): DefinitionWarning[] {
   const { where, text, isProse } = place;
-  const warnings: DefinitionWarning[] = hiddenCharacters(text).map(({ code, detail }) => ({
-    code,
-    isNote: false,
-    where,
-    detail,
-  }));
+  const warnings: DefinitionWarning[] = [];
+  const warn = (code: WarningCode, detail: string) =>
+    warnings.push({ code, isNote: code === 'phrase', where, detail });
+  for (const { code, detail } of hiddenCharacters(text)) warn(code, detail);
   if (/\s{100}/.test(text)) {
-    const detail =
-      'contains a blank of more than 100 characters, behind which text is out of sight';
-    warnings.push({ code: 'padding', isNote: false, where, detail });
+    warn(
+      'padding',
+      'contains a blank of more than 100 characters, behind which text is out of sight',
+    );
   }
   for (const { encoding, command } of encodedCommands(text)) {
-    const detail = `contains a command in ${encoding}: ${shown(command)}`;
-    warnings.push({ code: 'encoded-command', isNote: false, where, detail });
+    warn('encoded-command', `contains a command in ${encoding}: ${shown(command)}`);
   }
   if (!isProse) return warnings;
   for (const [name, server] of foreignTools(text, context)) {
-    const detail = `names ${name}, a tool of the server ${server}`;
-    warnings.push({ code: 'foreign-tool', isNote: false, where, detail });
+    warn('foreign-tool', `names ${name}, a tool of the server ${server}`);
   }
-  for (const phrase of phrasesIn(text)) {
-    const detail = `contains “${shown(phrase)}”`;
-    warnings.push({ code: 'phrase', isNote: true, where, detail });
-  }
+  for (const phrase of phrasesIn(text)) warn('phrase', `contains “${shown(phrase)}”`);
   return warnings;
 }
 
