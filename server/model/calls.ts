@@ -131,7 +131,7 @@ export function accountOwnerOf({
 /** A stored call. Names are those at the time of the call, and stay when what they name is renamed or deleted. */
 export interface CallRecord extends Omit<
   EndedCall,
-  'endpoint' | 'target' | 'credential' | 'userId' | 'grantId' | 'durationMs'
+  'endpoint' | 'credential' | 'userId' | 'grantId' | 'durationMs'
 > {
   readonly organizationId: string;
   /** Sorts by the time at which the row was written; see `newCallRecordId`. */
@@ -142,7 +142,6 @@ export interface CallRecord extends Omit<
   /** The process that answered, by the name of its node. */
   readonly node: string;
   readonly endpoint: { readonly id: string; readonly name: string };
-  readonly target: { readonly id: string; readonly name: string };
   readonly credential: {
     /** `unknown` for a type that a later version has stored. */
     readonly type: CredentialType | 'unknown';

@@ -1,4 +1,4 @@
-import type { Role } from './roles.ts';
+import { type Role, roles } from './roles.ts';
 import type { ToolSelection } from './tool-rights.ts';
 
 /** What a scope allows, for people who have never heard of scopes. */
@@ -23,13 +23,11 @@ interface ScopeRules extends ScopeSentence {
   readonly subscriptions?: readonly string[];
 }
 
-const everyRole = ['owner', 'admin', 'member', 'viewer'] as const;
-
 /** Everything that depends on a scope. The order is that of all lists of scopes. */
 const scopeTable = {
   'mcp:tools:read': {
     text: 'See which tools the server has',
-    roles: everyRole,
+    roles,
     methods: ['tools/list'],
     notifications: ['notifications/tools/*'],
     subscriptions: ['toolsListChanged'],
@@ -38,19 +36,19 @@ const scopeTable = {
     text: 'Use those tools on your behalf',
     ownText: 'Use those tools',
     risk: 'A tool can change or send data as well as read it.',
-    roles: everyRole,
+    roles,
     methods: ['tools/call', 'tasks/*'],
     // Covers those of 2025-11-25, and the one of the tasks extension, whose name ends after `tasks`.
     notifications: ['notifications/tasks*'],
   },
   'mcp:resources:read': {
     text: 'Read the documents, skills and prompts of the server',
-    roles: everyRole,
+    roles,
     methods: ['resources/*', 'prompts/*', 'skills/*', 'completion/complete'],
     notifications: ['notifications/resources/*', 'notifications/prompts/*'],
     subscriptions: ['promptsListChanged', 'resourcesListChanged', 'resourceSubscriptions'],
   },
-  'mcp:server:read': { text: 'See how the server is set up', roles: everyRole },
+  'mcp:server:read': { text: 'See how the server is set up', roles },
   'mcp:server:manage': {
     text: 'Change how the server is set up',
     risk: 'This changes the server for everyone who uses it.',

@@ -98,12 +98,7 @@ export function readAccessRules(text: string): AccessRules {
     new Map((named[kind] ?? []).map(([name, who]) => [name, audience(who)]));
   return {
     others: mapped(others, audience),
-    named: {
-      tool: ofKind('tool'),
-      prompt: ofKind('prompt'),
-      resource: ofKind('resource'),
-      template: ofKind('template'),
-    },
+    named: ofEachKind(ofKind),
   };
 }
 
