@@ -98,16 +98,14 @@ export function readCredit(payload: Buffer): number | undefined {
 
 const lengthBytes = 4;
 
-/** A BATCH: frames in their order, each preceded by its length. */
-function batchFrame(frames: readonly Buffer[], payloadBytes: number): Buffer {
-  const batch = emptyFrame(frameType.batch, 0, payloadBytes);
-  let at = headerBytes;
+/** Fills `target` from `at` on with frames in their order, each preceded by its length. */
+export function withFrames(target: Buffer, frames: readonly Buffer[], at = 0): Buffer {
   for (const frame of frames) {
-    at = batch.writeUInt32BE(frame.length, at);
-    batch.set(frame, at);
+    at = target.writeUInt32BE(frame.length, at);
+    target.set(frame, at);
     at += frame.length;
   }
-  return batch;
+  return target;
 }
 
 /** The frames of a BATCH; `undefined` when the payload is not one. */
@@ -400,7 +398,10 @@ export class FrameWriter {
   flush(): void {
     const [first, ...others] = this.#frames;
     if (!first) return;
-    const message = others.length === 0 ? first : batchFrame(this.#frames, this.#bytes);
+    const message =
+      others.length === 0
+        ? first
+        : withFrames(emptyFrame(frameType.batch, 0, this.#bytes), this.#frames, headerBytes);
     this.#frames = [];
     this.#bytes = 0;
     this.#write(message);

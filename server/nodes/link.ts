@@ -12,6 +12,7 @@ import {
   readCredit,
   readFrame,
   readResetText,
+  withFrames,
   type Frame,
 } from 'latchkey-mcp/tunnel-frames';
 import { type BufferedBytes, LinkStream, NodeLinkError } from './link-stream.ts';
@@ -245,7 +246,7 @@ export class Link {
   /** Sends the frames of this turn as one message, or none of them as a heartbeat. */
   #flush(isHeartbeat = false): void {
     if (this.#isEnded || (this.#batch.length === 0 && !isHeartbeat)) return;
-    const plain = withLengths(this.#batch, this.#batchBytes);
+    const plain = withFrames(Buffer.allocUnsafe(this.#batchBytes), this.#batch);
     this.#batch = [];
     this.#batchBytes = 0;
     this.#lastSentAtMs = this.#options.nowMs();
@@ -256,18 +257,6 @@ export class Link {
       this.end(error instanceof Error ? error.message : 'a message could not be sent');
     }
   }
-}
-
-/** The frames of a message, each preceded by its length. `bytes` is the length of the result. */
-function withLengths(frames: readonly Buffer[], bytes: number): Buffer {
-  const joined = Buffer.allocUnsafe(bytes);
-  let at = 0;
-  for (const frame of frames) {
-    at = joined.writeUInt32BE(frame.length, at);
-    joined.set(frame, at);
-    at += frame.length;
-  }
-  return joined;
 }
 
 /** Seals or opens the messages of one direction, each once and in its order. AES-256-GCM; the sequence number is the nonce. */
