@@ -24,31 +24,25 @@ import {
 const idleSeconds = 300;
 const closeIntervalMs = 60_000;
 
+interface HttpPoolsOptions {
+  /** Its allowed hosts apply to URLs that the operator did not enter. */
+  readonly guard: OutboundGuard;
+  readonly clock: Clock;
+  /** After this time, a connection that has not opened fails; ten seconds by default. */
+  readonly connectMs?: number;
+}
+
 /**
  * One connection pool for each URL, created on first use and closed when it was not used for five minutes. An upstream
  * outlives its pool: the next request creates another one.
  */
 export class HttpPools {
   readonly #pools = new Map<string, { readonly http: HttpUpstream; usedAt: EpochSeconds }>();
-  /** Its allowed hosts apply to URLs that the operator did not enter. */
-  readonly #guard: OutboundGuard;
-  readonly #clock: Clock;
-  readonly #connectMs: number | undefined;
+  readonly #options: HttpPoolsOptions;
   readonly #timer: NodeJS.Timeout;
 
-  /** `connectMs`: after this time, a connection that has not opened fails; ten seconds by default. */
-  constructor({
-    guard,
-    clock,
-    connectMs,
-  }: {
-    guard: OutboundGuard;
-    clock: Clock;
-    connectMs?: number;
-  }) {
-    this.#guard = guard;
-    this.#clock = clock;
-    this.#connectMs = connectMs;
+  constructor(options: HttpPoolsOptions) {
+    this.#options = options;
     this.#timer = setInterval(() => this.closeIdle(), closeIntervalMs).unref();
   }
 
@@ -59,13 +53,13 @@ export class HttpPools {
   upstream(url: string, publicOnly: boolean): Upstream {
     // Another list of allowed hosts is another pool, so that no kept connection leads where requests are no longer allowed.
     const name = () =>
-      publicOnly ? `public ${this.#guard.allowedHosts.join(' ')} ${url}` : `any ${url}`;
+      publicOnly ? `public ${this.#options.guard.allowedHosts.join(' ')} ${url}` : `any ${url}`;
     return { send: (request) => this.#poolOf(name(), url, publicOnly).send(request) };
   }
 
   /** Uses a public URL once, for example to test it. Its pool is closed afterwards, because there may be any number of such URLs. */
   async once<Result>(url: string, use: (upstream: Upstream) => Promise<Result>): Promise<Result> {
-    const http = httpUpstream(url, this.#guard);
+    const http = httpUpstream(url, this.#options.guard);
     try {
       return await use(http);
     } finally {
@@ -75,7 +69,7 @@ export class HttpPools {
 
   /** Closes pools that were not used for five minutes and have no request in progress; a timer calls it. */
   closeIdle(): void {
-    const oldest = this.#clock.now() - idleSeconds;
+    const oldest = this.#options.clock.now() - idleSeconds;
     for (const [name, { http, usedAt }] of this.#pools) {
       if (usedAt > oldest || http.isBusy()) continue;
       this.#pools.delete(name);
@@ -90,15 +84,16 @@ export class HttpPools {
   }
 
   #poolOf(name: string, url: string, publicOnly: boolean): HttpUpstream {
-    const usedAt = this.#clock.now();
+    const { guard, clock, connectMs } = this.#options;
+    const usedAt = clock.now();
     const known = this.#pools.get(name);
     if (known) {
       known.usedAt = usedAt;
       return known.http;
     }
     // The operator entered the other URLs, and thereby allowed their hosts.
-    const allowedHosts = publicOnly ? this.#guard.allowedHosts : [hostAndPort(new URL(url))];
-    const http = httpUpstream(url, { ...this.#guard, allowedHosts }, this.#connectMs);
+    const allowedHosts = publicOnly ? guard.allowedHosts : [hostAndPort(new URL(url))];
+    const http = httpUpstream(url, { ...guard, allowedHosts }, connectMs);
     this.#pools.set(name, { http, usedAt });
     return http;
   }

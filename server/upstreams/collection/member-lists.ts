@@ -62,11 +62,9 @@ interface Reading extends Pick<Admission, 'endpoint' | 'rights'> {
   readonly answer: Promise<KeptAnswer>;
 }
 
-interface Kept {
+/** While the endpoint and the rights are the same objects, the caller's rights are unchanged. */
+interface Kept extends Pick<Admission, 'endpoint' | 'rights'> {
   readonly answer: KeptAnswer;
-  /** While these are the same objects, the caller's rights are unchanged. */
-  readonly endpoint: Admission['endpoint'];
-  readonly rights: Admission['rights'];
   checkedAt: EpochSeconds;
 }
 

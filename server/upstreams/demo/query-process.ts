@@ -39,7 +39,7 @@ export interface QueryProcessOptions {
 export class QueryProcess {
   readonly #options: QueryProcessOptions;
   readonly #waiting: ((hasTurn: boolean) => void)[] = [];
-  #child: QueryChild | undefined;
+  #child: ReturnType<typeof startChild> | undefined;
   #isBusy = false;
   #isClosed = false;
 
@@ -66,9 +66,8 @@ export class QueryProcess {
     for (const settle of this.#waiting.splice(0)) settle(false);
   }
 
-  #start(): QueryChild {
-    this.#child = startChild(this.#options);
-    return this.#child;
+  #start() {
+    return (this.#child = startChild(this.#options));
   }
 
   /** Waits until no other query runs; false when `signal` aborted or the process was closed first. */
@@ -90,15 +89,11 @@ export class QueryProcess {
   }
 }
 
-/** A Node process with an empty environment that answers one query at a time. */
-interface QueryChild {
-  readonly isAlive: boolean;
-  ask(query: Query, options: { timeoutMs: number; signal: AbortSignal }): Promise<QueryOutcome>;
-  kill(): void;
-}
-
-/** The child runs the source text of functions, so it works the same from sources and in a bundle. */
-function startChild({ nodePath, file }: QueryProcessOptions): QueryChild {
+/**
+ * Starts a Node process with an empty environment that answers one query at a time. It runs the source text of functions, so it works
+ * the same from sources and in a bundle.
+ */
+function startChild({ nodePath, file }: QueryProcessOptions) {
   const child = spawn(nodePath, ['--input-type=commonjs', '-e', source(file)], {
     env: {},
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
@@ -140,7 +135,7 @@ function startChild({ nodePath, file }: QueryProcessOptions): QueryChild {
       return isAlive;
     },
     kill,
-    async ask(query, { timeoutMs, signal }) {
+    async ask(query: Query, { timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal }) {
       let limit: NodeJS.Timeout | undefined;
       const cancel = () => settle({ outcome: 'cancelled' });
       child.ref();
