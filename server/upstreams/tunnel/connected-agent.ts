@@ -40,19 +40,6 @@ export interface AgentPresence {
   readonly lastError: { readonly at: EpochSeconds; readonly message: string } | undefined;
 }
 
-export const offlineAgent: AgentPresence = {
-  isOnline: false,
-  tunnels: 0,
-  versions: [],
-  servers: [],
-  activeCalls: 0,
-  listening: 0,
-  waiting: 0,
-  calls: 0,
-  failed: 0,
-  lastError: undefined,
-};
-
 /** The state of one agent that is connected to several nodes. */
 export function mergedPresence(presences: readonly AgentPresence[]): AgentPresence {
   const online = presences.filter(({ isOnline }) => isOnline);
@@ -74,6 +61,8 @@ export function mergedPresence(presences: readonly AgentPresence[]): AgentPresen
     lastError: errors.toSorted((a, b) => b.at - a.at)[0],
   };
 }
+
+export const offlineAgent = mergedPresence([]);
 
 export interface ConnectedAgentOptions {
   readonly nowMs: () => number;
