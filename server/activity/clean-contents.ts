@@ -66,12 +66,12 @@ export interface CleanedContents {
  */
 export function cleanedContents(
   kind: ContentKind,
-  { bytes, isWhole }: KeptValue,
+  value: KeptValue,
   limitBytes: number,
   secrets: readonly string[] = [],
 ): CleanedContents | undefined {
   const only = kind === 'result' ? ofResults : undefined;
-  const cleaned = new Cleaner(bytes, { isWhole, limitBytes, secrets }).clean(only);
+  const cleaned = new Cleaner(value, limitBytes, secrets).clean(only);
   return cleaned.text === '' || cleaned.text === '{}' ? undefined : cleaned;
 }
 
@@ -84,18 +84,7 @@ class Cleaner {
   #at = 0;
   #left: number;
 
-  constructor(
-    bytes: Buffer,
-    {
-      isWhole,
-      limitBytes,
-      secrets,
-    }: {
-      readonly isWhole: boolean;
-      readonly limitBytes: number;
-      readonly secrets: readonly string[];
-    },
-  ) {
+  constructor({ bytes, isWhole }: KeptValue, limitBytes: number, secrets: readonly string[]) {
     this.#bytes = bytes;
     this.#isWhole = isWhole;
     this.#left = limitBytes;
@@ -111,8 +100,7 @@ class Cleaner {
   #value(depth: number, only?: ReadonlySet<string>): boolean {
     const first = this.#next();
     if (first === quote) return this.#string();
-    if (first === openBrace) return this.#members(depth, only);
-    if (first === openBracket) return this.#elements(depth);
+    if (first === openBrace || first === openBracket) return this.#within(first, depth, only);
     return this.#write(this.#word());
   }
 
@@ -139,17 +127,18 @@ class Cleaner {
     return isSure && this.#at > start ? this.#bytes.toString('utf8', start, this.#at) : undefined;
   }
 
-  #members(depth: number, only: ReadonlySet<string> | undefined): boolean {
+  #within(first: number, depth: number, only: ReadonlySet<string> | undefined): boolean {
     if (depth === maxDepth || this.#left < 2) return false;
+    const isObject = first === openBrace;
     this.#left -= 2;
-    this.#out.push('{');
+    this.#out.push(isObject ? '{' : '[');
     this.#at += 1;
-    const isComplete = this.#eachMember(depth, only);
-    this.#out.push('}');
+    const isComplete = isObject ? this.#members(depth, only) : this.#elements(depth);
+    this.#out.push(isObject ? '}' : ']');
     return isComplete;
   }
 
-  #eachMember(depth: number, only: ReadonlySet<string> | undefined): boolean {
+  #members(depth: number, only: ReadonlySet<string> | undefined): boolean {
     let isFirst = true;
     for (;;) {
       const next = this.#next();
@@ -185,16 +174,6 @@ class Cleaner {
   }
 
   #elements(depth: number): boolean {
-    if (depth === maxDepth || this.#left < 2) return false;
-    this.#left -= 2;
-    this.#out.push('[');
-    this.#at += 1;
-    const isComplete = this.#eachElement(depth);
-    this.#out.push(']');
-    return isComplete;
-  }
-
-  #eachElement(depth: number): boolean {
     let isFirst = true;
     for (;;) {
       const next = this.#next();
