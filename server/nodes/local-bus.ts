@@ -33,6 +33,8 @@ export type FromBroker =
   /** A process has ended, and nothing else listens to these subjects. */
   | { readonly type: 'died'; readonly subjects: readonly string[] };
 
+type Delivered = Extract<FromBroker, { readonly type: 'message' }>;
+
 interface ReturnAddress {
   readonly connection: number;
   readonly id: number;
@@ -92,15 +94,7 @@ export class LocalBroker {
     }
   }
 
-  #deliver({
-    subject,
-    data,
-    from,
-  }: {
-    readonly subject: string;
-    readonly data: Uint8Array;
-    readonly from?: ReturnAddress;
-  }): void {
+  #deliver({ subject, data, from }: Omit<Delivered, 'type'>): void {
     for (const subscriber of this.#subscribers.get(subject) ?? []) {
       this.#senders.get(subscriber)?.({ type: 'message', subject, data, from });
     }
