@@ -43,16 +43,16 @@ export class EraAdapters {
   }
 
   keeps(owner: string): boolean {
-    return this.#modern.keeps(owner);
+    return this.#modern.links.keeps(owner);
   }
 
   endOf(owner: string): void {
-    this.#modern.endOf(owner);
+    this.#modern.links.endOf(owner);
   }
 
   async close(): Promise<void> {
     this.#legacy.close();
-    await this.#modern.close();
+    await this.#modern.links.close();
   }
 
   #sendModern(request: UpstreamRequest, call: AdaptedCall): Promise<UpstreamAnswer> {

@@ -57,14 +57,15 @@ const maxSharedLetters = 4096;
  * MCP 2025-11-25 and 2026-07-28 transports
  */
 export class ModernAdapter {
-  readonly #links: LegacyLinks;
+  /** Interrupted calls belong to a link, and end with it. */
+  readonly links: LegacyLinks;
   readonly #interrupted: InterruptedCalls;
   /** By the JSON texts that describe them. */
   readonly #clients = new LimitedMap<string, ClientDescription>(maxShared);
 
   /** `instance` identifies this process where several nodes share a database. States begin with it: see `instanceOfState`. */
   constructor(clock: Clock, instance?: string) {
-    this.#links = new LegacyLinks(clock);
+    this.links = new LegacyLinks(clock);
     this.#interrupted = new InterruptedCalls(instance);
   }
 
@@ -81,7 +82,7 @@ export class ModernAdapter {
     // A collection passes on what legacy callers say of roots and tasks, which differ between the eras, as it is.
     const isMember = caller.admission.proved.type === 'member';
     if (message && kind === 'notification' && method === rootsChanged && isMember) {
-      const link = this.#links.open(caller, this.#client(message));
+      const link = this.links.open(caller, this.#client(message));
       link?.tell(messageOf(`{"jsonrpc":"2.0","method":"${rootsChanged}"}`));
     }
     // Modern callers cancel by closing the stream; other notifications have no counterpart.
@@ -92,7 +93,7 @@ export class ModernAdapter {
     if (state !== undefined) return this.#goOn(message, state, caller, signal);
     const client = this.#client(message);
     for (let attempt = 1; ; attempt++) {
-      const linked = this.#links.link(caller, client);
+      const linked = this.links.link(caller, client);
       const link = linked instanceof Promise ? await linked : linked;
       if (!link) return undefined;
       if (method === 'server/discover') {
@@ -125,24 +126,10 @@ export class ModernAdapter {
         return this.#follow(message, { owner: caller.owner, link, call: started.call }, signal);
       if (started.outcome === 'refused') return started.answer;
       // The upstream forgot the session, so it did not execute the request: retry once in a new session.
-      this.#links.forget(caller.owner, link);
+      this.links.forget(caller.owner, link);
       if (attempt > 1)
         throw new GatewayRefusal('upstream_failed', { detail: 'it does not keep its sessions' });
     }
-  }
-
-  /** Whether an owner has links; interrupted calls belong to a link. */
-  keeps(owner: string): boolean {
-    return this.#links.keeps(owner);
-  }
-
-  /** Ends the links of an owner, and the calls in them that wait for a response. */
-  endOf(owner: string): void {
-    this.#links.endOf(owner);
-  }
-
-  async close(): Promise<void> {
-    await this.#links.close();
   }
 
   /**
