@@ -4,7 +4,7 @@ import { randomToken } from '#accounts/sessions';
 import { listGroups } from '#db/groups';
 import {
   insertInvitation,
-  type Invitation,
+  type NewInvitation,
   listInvitations,
   revokeInvitation,
 } from '#db/invitations';
@@ -267,14 +267,14 @@ export async function sendInvitations(
 interface Sendable {
   readonly id: string;
   readonly email?: string | null | undefined;
-  readonly role: Invitation['role'];
+  readonly role: NewInvitation['role'];
   readonly path: string;
   readonly expiresAt: EpochSeconds;
 }
 
 /** An invitation with its link, still to be stored. */
 export function newInvitation(
-  wanted: Pick<Invitation, 'role' | 'groupIds' | 'note' | 'email'>,
+  wanted: Pick<NewInvitation, 'role' | 'groupIds' | 'note' | 'email'>,
   at: { readonly organizationId: string; readonly actor: Actor; readonly now: EpochSeconds },
 ) {
   const { organizationId, actor, now } = at;
@@ -316,7 +316,7 @@ export const invitationRevoke = organizationOperation({
 });
 
 export function toInvitationView(
-  invitation: Omit<Invitation, 'organization' | 'organizationTitle'>,
+  invitation: Omit<NewInvitation, 'tokenHash'>,
   now: EpochSeconds,
 ): InvitationView {
   const status = invitation.expiresAt > now ? 'pending' : 'expired';

@@ -1,3 +1,5 @@
+import type { InferResult } from 'kysely';
+
 import type { EpochSeconds } from '#model/clock';
 import { lockGroups } from './groups.ts';
 import { lockMembers } from './people.ts';
@@ -8,28 +10,30 @@ import { advisoryLock, transaction, type Db } from './transaction.ts';
 // Requests of members for access to a server that none of their groups may use. A request is decided once, by compare-and-set. If
 // its person gets access another way, it is no longer listed as open.
 
-export type RequestStatus = 'open' | 'granted' | 'declined' | 'withdrawn';
+export type AccessRequest = ReturnType<typeof readRequest>;
 
-export interface AccessRequest {
-  /** `request_` and 16 base62 characters. */
-  readonly id: string;
-  readonly serverId: string;
-  /** The name of the server. */
-  readonly server: string;
-  /** Its title; empty if it has none. */
-  readonly title: string;
-  readonly userId: string;
-  readonly email: string;
-  readonly reason: string;
-  readonly status: RequestStatus;
-  readonly createdAt: EpochSeconds;
-  readonly decidedAt: EpochSeconds | undefined;
-  /** The actor who decided. */
-  readonly decidedBy: string | undefined;
-  /** The name of the group that the person was added to. */
-  readonly group: string | undefined;
-  /** Why the request was declined. */
-  readonly answer: string;
+function readRequest(row: InferResult<ReturnType<typeof selectRequests>>[number]) {
+  return {
+    /** `request_` and 16 base62 characters. */
+    id: row.id,
+    serverId: row.endpoint_id,
+    /** The name of the server. */
+    server: row.name,
+    /** Its title; empty if it has none. */
+    title: row.title,
+    userId: row.person_id,
+    email: row.email,
+    reason: row.reason,
+    status: row.status,
+    createdAt: row.created_at,
+    decidedAt: row.decided_at ?? undefined,
+    /** The actor who decided. */
+    decidedBy: row.decided_by ?? undefined,
+    /** The name of the group that the person was added to. */
+    group: row.group_name ?? undefined,
+    /** Why the request was declined. */
+    answer: row.answer,
+  } as const;
 }
 
 /** How many requests a person may have open in one organization, and may make there in a day. */
@@ -186,7 +190,7 @@ export async function newestRequestsOf(
 
 /** How a request ends. */
 export interface Decision {
-  readonly status: Exclude<RequestStatus, 'open'>;
+  readonly status: Exclude<AccessRequest['status'], 'open'>;
   readonly by: string;
   readonly at: EpochSeconds;
   /** The name of the group, if granted. */
@@ -281,24 +285,4 @@ function selectRequests(db: Db) {
     .innerJoin('person', 'person.id', 'access_request.person_id')
     .selectAll('access_request')
     .select(['endpoint.name', 'endpoint.title', 'person.email']);
-}
-
-type RequestRow = Awaited<ReturnType<ReturnType<typeof selectRequests>['executeTakeFirstOrThrow']>>;
-
-function readRequest(row: RequestRow): AccessRequest {
-  return {
-    id: row.id,
-    serverId: row.endpoint_id,
-    server: row.name,
-    title: row.title,
-    userId: row.person_id,
-    email: row.email,
-    reason: row.reason,
-    status: row.status,
-    createdAt: row.created_at,
-    decidedAt: row.decided_at ?? undefined,
-    decidedBy: row.decided_by ?? undefined,
-    group: row.group_name ?? undefined,
-    answer: row.answer,
-  };
 }

@@ -1,24 +1,30 @@
+import type { InferResult } from 'kysely';
+
 import type { EpochSeconds } from '#model/clock';
 import type { Page, PageQuery } from '#model/page';
 import { containsText, countRows, nullsSmallest, ownerOf, readStrings } from './columns.ts';
 import { inParts, transaction, type Db } from './transaction.ts';
 
 /** An on-premise agent: a program in a private network that serves the MCP servers bound to it. */
-export interface Agent {
-  readonly id: string;
-  readonly organizationId: string;
-  /** A slug, unique in the organization. */
-  readonly name: string;
-  /** Prefix and last four characters of its newest key. */
-  readonly keyHint: string | undefined;
-  readonly createdAt: EpochSeconds;
-  /** When one of its keys was last used. */
-  readonly lastUsedAt: EpochSeconds | undefined;
-  readonly revokedAt: EpochSeconds | undefined;
-  /** Whether it is refused because its owner left the organization. */
-  readonly isSuspended: boolean;
-  /** It is connected until then, unless a process writes another time. */
-  readonly onlineUntil: EpochSeconds | undefined;
+export type Agent = ReturnType<typeof readAgent>;
+
+function readAgent(row: InferResult<ReturnType<typeof agentsWithKeys>>[number]) {
+  return {
+    id: row.id,
+    organizationId: row.organization_id,
+    /** A slug, unique in the organization. */
+    name: row.name,
+    /** Prefix and last four characters of its newest key. */
+    keyHint: row.key_hint ?? undefined,
+    createdAt: row.created_at,
+    /** When one of its keys was last used. */
+    lastUsedAt: row.last_used_at ?? undefined,
+    revokedAt: row.revoked_at ?? undefined,
+    /** Whether it is refused because its owner left the organization. */
+    isSuspended: row.suspended_at !== null,
+    /** It is connected until then, unless a process writes another time. */
+    onlineUntil: row.online_until ?? undefined,
+  } as const;
 }
 
 export interface AgentQuery extends PageQuery<'name' | 'createdAt' | 'lastUsedAt'> {
@@ -207,28 +213,4 @@ function agentsWithKeys(db: Db) {
         .limit(1)
         .as('key_hint'),
     );
-}
-
-function readAgent(row: {
-  id: string;
-  organization_id: string;
-  name: string;
-  created_at: number;
-  last_used_at: number | null;
-  key_hint: string | null;
-  revoked_at: number | null;
-  suspended_at: number | null;
-  online_until: number | null;
-}): Agent {
-  return {
-    id: row.id,
-    organizationId: row.organization_id,
-    name: row.name,
-    keyHint: row.key_hint ?? undefined,
-    createdAt: row.created_at,
-    lastUsedAt: row.last_used_at ?? undefined,
-    revokedAt: row.revoked_at ?? undefined,
-    isSuspended: row.suspended_at !== null,
-    onlineUntil: row.online_until ?? undefined,
-  };
 }

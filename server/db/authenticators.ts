@@ -8,17 +8,21 @@ import { advisoryLock, transaction, type Db } from './transaction.ts';
 // What people sign in with: a password, passkeys, an authenticator app and its recovery codes.
 
 /** A WebAuthn credential of a person. */
-export interface Passkey {
-  /** The credential id, base64url. */
-  readonly id: string;
-  readonly userId: string;
-  readonly name: string;
-  /** COSE key, base64url. */
-  readonly publicKey: string;
-  readonly counter: number;
-  readonly transports: readonly string[];
-  readonly createdAt: EpochSeconds;
-  readonly lastUsedAt: EpochSeconds | undefined;
+export type Passkey = ReturnType<typeof readPasskey>;
+
+function readPasskey(row: Selectable<Schema['passkey']>) {
+  return {
+    /** The credential id, base64url. */
+    id: row.id,
+    userId: row.person_id,
+    name: row.name,
+    /** COSE key, base64url. */
+    publicKey: row.public_key,
+    counter: row.counter,
+    transports: readStrings(row.transports),
+    createdAt: row.created_at,
+    lastUsedAt: row.last_used_at ?? undefined,
+  } as const;
 }
 
 /** The authenticator app that a person enrolled. RFC 6238 */
@@ -236,17 +240,4 @@ export async function replaceRecoveryCodes(
     const rows = hashes.map((hash) => ({ hash, person_id: userId }));
     await tx.insertInto('recovery_code').values(rows).execute();
   });
-}
-
-function readPasskey(row: Selectable<Schema['passkey']>): Passkey {
-  return {
-    id: row.id,
-    userId: row.person_id,
-    name: row.name,
-    publicKey: row.public_key,
-    counter: row.counter,
-    transports: readStrings(row.transports),
-    createdAt: row.created_at,
-    lastUsedAt: row.last_used_at ?? undefined,
-  };
 }

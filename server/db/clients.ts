@@ -2,7 +2,7 @@ import type { Selectable } from 'kysely';
 
 import { type Awaitable, whenReady } from '#model/awaitable';
 import type { EpochSeconds } from '#model/clock';
-import { ordinaryScopes, type Scope } from '#model/scopes';
+import { ordinaryScopes } from '#model/scopes';
 import type { ToolSelection } from '#model/tool-rights';
 import type { Page, PageQuery } from '#model/page';
 import { insertSecret } from './client-secrets.ts';
@@ -26,36 +26,40 @@ import { transaction, type Db } from './transaction.ts';
  * An application that may request tokens: for the one MCP server it was created for, for servers of the organization it was
  * created for or, if it registered itself, for any server that a person lets it use.
  */
-export interface OAuthClient {
-  /** `client_` and 24 base62 characters, or the https URL of a client ID metadata document. */
-  readonly id: string;
-  readonly name: string;
-  /** `undefined` for a client of a whole organization, and for one that registered itself. */
-  readonly serverId: string | undefined;
-  /** The MCP endpoint that its tokens are for: `{organization}/{server}`. `undefined` when `serverId` is. */
-  readonly serverPath: string | undefined;
-  /** The name of its organization. `undefined` for a client that registered itself, by a metadata document or dynamically. */
-  readonly organization: string | undefined;
-  /** The scopes that its tokens can have at most. */
-  readonly scopes: readonly Scope[];
-  /** What it may use of servers, for itself or for people, besides what its scopes allow. */
-  readonly tools: ToolSelection;
-  readonly redirectUris: readonly string[];
-  /** Public keys for `private_key_jwt`: the text of a JWKS document. */
-  readonly jwks: string | undefined;
-  /**
-   * Whether the token endpoint always requires client authentication: it has keys, belongs to a whole organization, or
-   * registered itself with a secret.
-   * A client that an administrator created with a secret may redeem a code without it.
-   */
-  readonly authenticationRequired: boolean;
-  /** Whether this is the client of Latchkey's own proxy, which belongs to no server either. */
-  readonly isLatchkeyProxy: boolean;
-  /** Whether it is refused because its owner left the organization. */
-  readonly isSuspended: boolean;
-  readonly createdAt: EpochSeconds;
-  readonly lastUsedAt: EpochSeconds | undefined;
-  readonly revokedAt: EpochSeconds | undefined;
+export type OAuthClient = ReturnType<typeof readClient>;
+
+function readClient(row: ClientRow) {
+  return {
+    /** `client_` and 24 base62 characters, or the https URL of a client ID metadata document. */
+    id: row.id,
+    name: row.name,
+    /** `undefined` for a client of a whole organization, and for one that registered itself. */
+    serverId: row.endpoint_id ?? undefined,
+    /** The MCP endpoint that its tokens are for: `{organization}/{server}`. `undefined` when `serverId` is. */
+    serverPath: row.endpoint_id === null ? undefined : `${row.organization}/${row.server}`,
+    /** The name of its organization. `undefined` for a client that registered itself, by a metadata document or dynamically. */
+    organization: row.organization ?? undefined,
+    /** The scopes that its tokens can have at most. */
+    scopes: readScopes(row.scopes),
+    /** What it may use of servers, for itself or for people, besides what its scopes allow. */
+    tools: readSelection(row.tool_selection),
+    redirectUris: readStrings(row.redirect_uris),
+    /** Public keys for `private_key_jwt`: the text of a JWKS document. */
+    jwks: row.jwks ?? undefined,
+    /**
+     * Whether the token endpoint always requires client authentication: it has keys, belongs to a whole organization, or
+     * registered itself with a secret.
+     * A client that an administrator created with a secret may redeem a code without it.
+     */
+    authenticationRequired: row.jwks !== null || row.authentication_required === 1,
+    /** Whether this is the client of Latchkey's own proxy, which belongs to no server either. */
+    isLatchkeyProxy: row.is_latchkey_proxy === 1,
+    /** Whether it is refused because its owner left the organization. */
+    isSuspended: row.suspended_at !== null,
+    createdAt: row.created_at,
+    lastUsedAt: row.last_used_at ?? undefined,
+    revokedAt: row.revoked_at ?? undefined,
+  } as const;
 }
 
 export interface ListedOAuthClient extends OAuthClient {
@@ -406,23 +410,3 @@ type ClientRow = Omit<
   organization: string | null;
   server: string | null;
 };
-
-function readClient(row: ClientRow): OAuthClient {
-  return {
-    id: row.id,
-    name: row.name,
-    serverId: row.endpoint_id ?? undefined,
-    serverPath: row.endpoint_id === null ? undefined : `${row.organization}/${row.server}`,
-    organization: row.organization ?? undefined,
-    scopes: readScopes(row.scopes),
-    tools: readSelection(row.tool_selection),
-    redirectUris: readStrings(row.redirect_uris),
-    jwks: row.jwks ?? undefined,
-    authenticationRequired: row.jwks !== null || row.authentication_required === 1,
-    isLatchkeyProxy: row.is_latchkey_proxy === 1,
-    isSuspended: row.suspended_at !== null,
-    createdAt: row.created_at,
-    lastUsedAt: row.last_used_at ?? undefined,
-    revokedAt: row.revoked_at ?? undefined,
-  };
-}

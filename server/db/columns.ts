@@ -13,7 +13,7 @@ import { isScope, type Scope } from '#model/scopes';
 import { readToolSelection, type ToolSelection } from '#model/tool-rights';
 
 /** Reads a column that contains a JSON array of strings. @throws {TypeError} for any other JSON */
-export function readStrings(column: string): string[] {
+export function readStrings(column: string): readonly string[] {
   const value: unknown = JSON.parse(column);
   if (!Array.isArray(value) || !value.every((entry) => typeof entry === 'string')) {
     throw new TypeError('a list column holds something else than strings');
@@ -22,7 +22,7 @@ export function readStrings(column: string): string[] {
 }
 
 /** Reads a column that contains scopes. A scope that this version does not know is ignored. */
-export function readScopes(column: string): Scope[] {
+export function readScopes(column: string): readonly Scope[] {
   return readStrings(column).filter(isScope);
 }
 

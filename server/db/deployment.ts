@@ -17,13 +17,17 @@ export interface Deployment {
 }
 
 /** What anyone can read of a server. */
-export interface Publication {
-  readonly title: string;
-  readonly description: string;
-  /** Counts the changes of its words, from 1. */
-  readonly version: number;
-  readonly publishedAt: EpochSeconds;
-  readonly updatedAt: EpochSeconds;
+export type Publication = ReturnType<typeof readPublication>;
+
+function readPublication(row: PublicationRow) {
+  return {
+    title: row.title,
+    description: row.description,
+    /** Counts the changes of its words, from 1. */
+    version: row.version,
+    publishedAt: row.published_at,
+    updatedAt: row.updated_at,
+  } as const;
 }
 
 /** A published server that is enabled, as its organization is. */
@@ -91,11 +95,6 @@ function toGroup({ id, name }: { id: string; name: string }) {
 }
 
 type PublicationRow = Omit<Schema['endpoint_publication'], 'endpoint_id'>;
-
-function readPublication(row: PublicationRow): Publication {
-  const { title, description, version, published_at: publishedAt, updated_at: updatedAt } = row;
-  return { title, description, version, publishedAt, updatedAt };
-}
 
 /**
  * Sets on whose computers a server is installed by default.

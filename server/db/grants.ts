@@ -1,12 +1,10 @@
-import type { Selectable } from 'kysely';
+import type { InferResult } from 'kysely';
 
 import type { EpochSeconds } from '#model/clock';
-import type { Scope } from '#model/scopes';
 import type { ToolSelection } from '#model/tool-rights';
 import type { Page } from '#model/page';
 import { containsText, readScopes, readSelection, selectionText, countRows } from './columns.ts';
 import { deleteConsents } from './consents.ts';
-import type { Schema } from './schema.ts';
 import { advisoryLock, transaction, type Db } from './transaction.ts';
 
 /*
@@ -15,45 +13,58 @@ import { advisoryLock, transaction, type Db } from './transaction.ts';
  */
 
 /** What a person allowed an application to do at one server. Every token issued for it names it and becomes invalid with it. */
-export interface Grant {
-  /** `grant_` and 16 base62 characters. */
-  readonly id: string;
-  readonly userId: string;
-  readonly clientId: string;
-  readonly serverId: string;
-  readonly scopes: readonly Scope[];
-  /** What the application may use of the server, besides what the scopes allow. */
-  readonly tools: ToolSelection;
-  /** The host that the code was sent to, as the consent page displayed it. */
-  readonly redirectHost: string;
-  /** The assistant that our proxy said it works for. */
+export interface Grant extends Omit<
+  NamedGrant,
+  'clientName' | 'serverPath' | 'titles' | 'device' | 'lastUsedAt' | 'assistant' | 'isByAssertion'
+> {
   readonly assistant?: string | undefined;
   /** The id of the computer that our proxy said it runs on. */
   readonly deviceId?: string | undefined;
-  /** Whether the code was redeemed with client authentication. If so, every refresh requires it too. */
-  readonly authenticated: boolean;
-  readonly createdAt: EpochSeconds;
-  /** The hard limit, however often the grant is refreshed. One by an assertion is renewed by the next assertion. */
-  readonly expiresAt: EpochSeconds;
-  /** A revoked grant by an assertion goes on refusing, until it is allowed again. */
-  readonly revokedAt: EpochSeconds | undefined;
-  /** Whether an identity provider vouched for the person, who was not asked. Default: `false` */
+  /** Default: `false` */
   readonly isByAssertion?: boolean;
 }
 
 /** A grant with the names of its application and server. */
-export interface NamedGrant extends Omit<Grant, 'deviceId'> {
-  /** The computer that our proxy said it runs on. `system` may be empty. */
-  readonly device?:
-    | { readonly id: string; readonly name: string; readonly system: string }
-    | undefined;
-  readonly clientName: string;
-  /** `{organization}/{server}` */
-  readonly serverPath: string;
-  /** Empty where they have none. */
-  readonly titles: { readonly organization: string; readonly server: string };
-  /** When the application last called on behalf of the person. */
-  readonly lastUsedAt: EpochSeconds | undefined;
+export type NamedGrant = ReturnType<typeof readGrant>;
+
+export function readGrant(row: InferResult<ReturnType<typeof namedGrants>>[number]) {
+  const { device_id: deviceId, device_name: name, device_system: system } = row;
+  const serverPath: string = `${row.organization}/${row.server}`;
+  return {
+    /** `grant_` and 16 base62 characters. */
+    id: row.id,
+    userId: row.person_id,
+    clientId: row.client_id,
+    clientName: row.client_name,
+    serverId: row.endpoint_id,
+    /** `{organization}/{server}` */
+    serverPath,
+    /** Empty where they have none. */
+    titles: { organization: row.organization_title, server: row.server_title },
+    scopes: readScopes(row.scopes),
+    /** What the application may use of the server, besides what the scopes allow. */
+    tools: readSelection(row.tool_selection),
+    /** The host that the code was sent to, as the consent page displayed it. */
+    redirectHost: row.redirect_host,
+    /** The assistant that our proxy said it works for. */
+    assistant: row.assistant ?? undefined,
+    /** The computer that our proxy said it runs on. `system` may be empty. */
+    device:
+      deviceId === null
+        ? undefined
+        : ({ id: deviceId, name: name ?? '', system: system ?? '' } as const),
+    /** Whether the code was redeemed with client authentication. If so, every refresh requires it too. */
+    authenticated: row.authenticated === 1,
+    createdAt: row.created_at,
+    /** The hard limit, however often the grant is refreshed. One by an assertion is renewed by the next assertion. */
+    expiresAt: row.expires_at,
+    /** When the application last called on behalf of the person. */
+    lastUsedAt: row.last_used_at ?? undefined,
+    /** A revoked grant by an assertion goes on refusing, until it is allowed again. */
+    revokedAt: row.revoked_at ?? undefined,
+    /** Whether an identity provider vouched for the person, who was not asked. */
+    isByAssertion: row.is_by_assertion === 1,
+  } as const;
 }
 
 /** A grant as an administrator sees it. */
@@ -436,38 +447,4 @@ export function namedGrants(db: Db) {
       'organization.title as organization_title',
       'endpoint.title as server_title',
     ]);
-}
-
-type GrantRow = Selectable<Schema['oauth_grant']> & {
-  device_name: string | null;
-  device_system: string | null;
-  client_name: string;
-  organization: string;
-  server: string;
-  organization_title: string;
-  server_title: string;
-};
-
-export function readGrant(row: GrantRow): NamedGrant {
-  const { device_id: deviceId, device_name: name, device_system: system } = row;
-  return {
-    id: row.id,
-    userId: row.person_id,
-    clientId: row.client_id,
-    clientName: row.client_name,
-    serverId: row.endpoint_id,
-    serverPath: `${row.organization}/${row.server}`,
-    titles: { organization: row.organization_title, server: row.server_title },
-    scopes: readScopes(row.scopes),
-    tools: readSelection(row.tool_selection),
-    redirectHost: row.redirect_host,
-    assistant: row.assistant ?? undefined,
-    ...(deviceId !== null && { device: { id: deviceId, name: name ?? '', system: system ?? '' } }),
-    authenticated: row.authenticated === 1,
-    createdAt: row.created_at,
-    expiresAt: row.expires_at,
-    lastUsedAt: row.last_used_at ?? undefined,
-    revokedAt: row.revoked_at ?? undefined,
-    isByAssertion: row.is_by_assertion === 1,
-  };
 }

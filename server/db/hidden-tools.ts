@@ -2,7 +2,7 @@ import { readStrings } from './columns.ts';
 import type { Db } from './transaction.ts';
 
 /** The hidden tools that a credential of the server's endpoint hid, and may show again. */
-export async function listHiddenByCredential(db: Db, targetId: string): Promise<string[]> {
+export async function listHiddenByCredential(db: Db, targetId: string): Promise<readonly string[]> {
   const { hidden_by_credential: names } = await db
     .selectFrom('target')
     .select('hidden_by_credential')

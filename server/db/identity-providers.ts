@@ -9,48 +9,62 @@ import type { Schema } from './schema.ts';
 import { advisoryLock, isPostgres, transaction, type Db } from './transaction.ts';
 
 /** An OpenID provider that an organization configured. */
-export interface ProviderRecord extends ProviderChecking {
-  /** `idp_` and 16 base62 characters. */
-  readonly id: string;
-  readonly organizationId: string;
-  readonly name: string;
-  /** Unique in the organization; it never changes, because links depend on it. */
-  readonly issuer: string;
-  /** Empty if people cannot sign in through it. */
-  readonly clientId: string;
-  /** Encrypted for `providerSecretPurpose`; empty without a client. */
-  readonly sealedSecret: string;
-  readonly scopes: readonly string[];
-  readonly groupsClaim: string;
-  /** Whether addresses are trusted that the provider does not claim to have verified. */
-  readonly emailTrusted: boolean;
-  /** The role of people who join by signing in; absent if people cannot join. */
-  readonly joiningRole: JoiningRole | undefined;
-  /** The groups of people who join, by id. */
-  readonly joiningGroups: readonly string[];
-  /** Which groups at the provider give a role, as `{role}={group}`. */
-  readonly roleGroups: readonly string[];
-  /** Whether each sign-in counts as two factors, whatever the provider says. */
-  readonly countsAsTwoFactors: boolean;
-  /** Where its keys are; absent if its configuration says so. For identity assertions only. */
-  readonly keysUrl: string | undefined;
-  /**
-   * The client of Latchkey's proxy at the provider, without a secret. The server names it to members who signed in, so that the proxy needs
-   * no consent page for the next one. For identity assertions only.
-   */
-  readonly nativeClientId: string | undefined;
-  /** Whether applications may exchange its identity assertions for tokens. */
-  readonly assertionsAllowed: boolean;
-  /** The ids of the clients that may; if there are none, those that administrators of the organization created. */
-  readonly assertionClients: readonly string[];
-  /** The ids of the servers where they may; if there are none, all of the organization. */
-  readonly assertionServers: readonly string[];
-  readonly createdAt: EpochSeconds;
-  /** The last successful test by an owner, since the client was last changed. */
-  readonly tested: { readonly at: EpochSeconds; readonly by: string } | undefined;
-  /** When it last announced a logout. */
-  readonly announcedAt: EpochSeconds | undefined;
-  readonly disabledAt: EpochSeconds | undefined;
+export type ProviderRecord = ReturnType<typeof readProvider>;
+
+export function readProvider(row: Selectable<Schema['identity_provider']>) {
+  const { tested_at: at, tested_by: by } = row;
+  return {
+    /** `idp_` and 16 base62 characters. */
+    id: row.id,
+    organizationId: row.organization_id,
+    name: row.name,
+    /** Unique in the organization; it never changes, because links depend on it. */
+    issuer: row.issuer,
+    /** Empty if people cannot sign in through it. */
+    clientId: row.client_id,
+    /** Encrypted for `providerSecretPurpose`; empty without a client. */
+    sealedSecret: row.sealed_secret,
+    scopes: readStrings(row.scopes),
+    groupsClaim: row.groups_claim,
+    /** Whether addresses are trusted that the provider does not claim to have verified. */
+    emailTrusted: row.email_trusted === 1,
+    /** The role of people who join by signing in; absent if people cannot join. */
+    joiningRole: row.joining_role === null ? undefined : readJoiningRole(row.joining_role),
+    /** The groups of people who join, by id. */
+    joiningGroups: readStrings(row.joining_groups),
+    /** Which groups at the provider give a role, as `{role}={group}`. */
+    roleGroups: readStrings(row.role_groups),
+    /** Whether each sign-in counts as two factors, whatever the provider says. */
+    countsAsTwoFactors: row.counts_as_two_factors === 1,
+    /** Where its keys are; absent if its configuration says so. For identity assertions only. */
+    keysUrl: row.keys_url ?? undefined,
+    /**
+     * The client of Latchkey's proxy at the provider, without a secret. The server names it to members who signed in, so that the proxy needs
+     * no consent page for the next one. For identity assertions only.
+     */
+    nativeClientId: row.native_client_id ?? undefined,
+    /** Whether applications may exchange its identity assertions for tokens. */
+    assertionsAllowed: row.assertions_allowed === 1,
+    /** The ids of the clients that may; if there are none, those that administrators of the organization created. */
+    assertionClients: readStrings(row.assertion_clients),
+    /** The ids of the servers where they may; if there are none, all of the organization. */
+    assertionServers: readStrings(row.assertion_servers),
+    createdAt: row.created_at,
+    /** The last successful test by an owner, since the client was last changed. */
+    tested: at === null || by === null ? undefined : ({ at, by } as const),
+    ...readChecking(row),
+    /** When it last announced a logout. */
+    announcedAt: row.announced_at ?? undefined,
+    disabledAt: row.disabled_at ?? undefined,
+  } as const;
+}
+
+function readChecking(row: Selectable<Schema['identity_provider']>): ProviderChecking {
+  return {
+    checkAgain: checkAgainModes.find((mode) => mode === row.check_again) ?? 'auto',
+    sessionCheckMinutes: row.session_check_minutes,
+    grantCheckHours: row.grant_check_hours,
+  };
 }
 
 /** No one becomes an owner through a provider. */
@@ -256,37 +270,6 @@ export async function deleteProvider(db: Db, organizationId: string, id: string)
     await tx.deleteFrom('identity_provider').where('id', '=', id).execute();
     return true;
   });
-}
-
-export function readProvider(row: Selectable<Schema['identity_provider']>): ProviderRecord {
-  const { tested_at: at, tested_by: by } = row;
-  return {
-    id: row.id,
-    organizationId: row.organization_id,
-    name: row.name,
-    issuer: row.issuer,
-    clientId: row.client_id,
-    sealedSecret: row.sealed_secret,
-    scopes: readStrings(row.scopes),
-    groupsClaim: row.groups_claim,
-    emailTrusted: row.email_trusted === 1,
-    joiningRole: row.joining_role === null ? undefined : readJoiningRole(row.joining_role),
-    joiningGroups: readStrings(row.joining_groups),
-    roleGroups: readStrings(row.role_groups),
-    countsAsTwoFactors: row.counts_as_two_factors === 1,
-    keysUrl: row.keys_url ?? undefined,
-    nativeClientId: row.native_client_id ?? undefined,
-    assertionsAllowed: row.assertions_allowed === 1,
-    assertionClients: readStrings(row.assertion_clients),
-    assertionServers: readStrings(row.assertion_servers),
-    createdAt: row.created_at,
-    tested: at === null || by === null ? undefined : { at, by },
-    checkAgain: checkAgainModes.find((mode) => mode === row.check_again) ?? 'auto',
-    sessionCheckMinutes: row.session_check_minutes,
-    grantCheckHours: row.grant_check_hours,
-    announcedAt: row.announced_at ?? undefined,
-    disabledAt: row.disabled_at ?? undefined,
-  };
 }
 
 function readJoiningRole(role: string): JoiningRole {

@@ -1,36 +1,38 @@
-import { sql, type Selectable } from 'kysely';
+import { type InferResult, sql } from 'kysely';
 
 import type { EpochSeconds } from '#model/clock';
 import { emailKey } from '#model/email';
-import { isRole, type Role } from '#model/roles';
 import { lockGroups } from './groups.ts';
 import { readStrings } from './columns.ts';
-import { findUser, lockMembers, type User } from './people.ts';
+import { findUser, lockMembers, readRole, type User } from './people.ts';
 import { isDeactivated, linkProvisioned } from './provisioned-people.ts';
-import type { Schema } from './schema.ts';
 import { transaction, type Db } from './transaction.ts';
 
 /**
  * An invitation to an organization. Until it expires, anyone with one of its links can accept it, once, as long as its author could
  * still create it.
  */
-export interface Invitation {
-  /** `invitation_` and 16 base62 characters; not a secret. */
-  readonly id: string;
-  readonly organizationId: string;
-  readonly organization: string;
-  /** The title of the organization; empty if it has none. */
-  readonly organizationTitle: string;
-  readonly role: Role;
-  readonly groupIds: readonly string[];
-  /** The address that it is for. Not compared with that of the person who accepts it. */
-  readonly email?: string | undefined;
-  /** The author's note on whom it is for. */
-  readonly note: string;
-  /** The actor who created it. */
-  readonly createdBy: string;
-  readonly createdAt: EpochSeconds;
-  readonly expiresAt: EpochSeconds;
+export type Invitation = ReturnType<typeof readInvitation>;
+
+function readInvitation(row: InferResult<ReturnType<typeof selectActive>>[number]) {
+  return {
+    /** `invitation_` and 16 base62 characters; not a secret. */
+    id: row.id,
+    organizationId: row.organization_id,
+    organization: row.organization,
+    /** The title of the organization; empty if it has none. */
+    organizationTitle: row.organization_title,
+    role: readRole(row.role),
+    groupIds: readStrings(row.group_ids),
+    /** The address that it is for. Not compared with that of the person who accepts it. */
+    email: row.email ?? undefined,
+    /** The author's note on whom it is for. */
+    note: row.note,
+    /** The actor who created it. */
+    createdBy: row.created_by,
+    createdAt: row.created_at,
+    expiresAt: row.expires_at,
+  } as const;
 }
 
 /**
@@ -52,7 +54,8 @@ export type Invitee =
       readonly identity?: { readonly issuer: string; readonly subject: string } | undefined;
     });
 
-export type NewInvitation = Omit<Invitation, 'organization' | 'organizationTitle'> & {
+export type NewInvitation = Omit<Invitation, 'organization' | 'organizationTitle' | 'email'> & {
+  readonly email?: string | undefined;
   readonly tokenHash: string;
 };
 
@@ -360,23 +363,4 @@ async function addPerson(
     await tx.insertInto('identity').values(row).execute();
   }
   return true;
-}
-
-function readInvitation(
-  row: Selectable<Schema['invitation']> & { organization: string; organization_title: string },
-): Invitation {
-  if (!isRole(row.role)) throw new TypeError(`the role ${row.role} is unknown`);
-  return {
-    id: row.id,
-    organizationId: row.organization_id,
-    organization: row.organization,
-    organizationTitle: row.organization_title,
-    role: row.role,
-    groupIds: readStrings(row.group_ids),
-    email: row.email ?? undefined,
-    note: row.note,
-    createdBy: row.created_by,
-    createdAt: row.created_at,
-    expiresAt: row.expires_at,
-  };
 }

@@ -1,7 +1,6 @@
-import type { ExpressionBuilder, Selectable } from 'kysely';
+import type { ExpressionBuilder, InferResult } from 'kysely';
 
 import type { EpochSeconds } from '#model/clock';
-import type { Scope } from '#model/scopes';
 import type { ToolSelection } from '#model/tool-rights';
 import type { Page, PageQuery } from '#model/page';
 import { preparedQuery } from './prepared-query.ts';
@@ -23,26 +22,39 @@ export type ApiKeyOwner =
   | { readonly type: 'server'; readonly serverId: string }
   | { readonly type: 'agent'; readonly agentId: string };
 
-/** A key without its value, which was displayed once, at creation. */
-export interface ApiKey {
-  /** `key_` and 16 base62 characters. */
-  readonly id: string;
-  readonly name: string;
-  readonly owner: ApiKeyOwner;
-  /** Prefix and last four characters. */
-  readonly hint: string;
-  readonly scopes: readonly Scope[];
-  /** What it may use of its server, besides what the scopes allow. */
-  readonly tools: ToolSelection;
-  readonly createdAt: EpochSeconds;
-  readonly expiresAt: EpochSeconds | undefined;
-  readonly lastUsedAt: EpochSeconds | undefined;
-  readonly revokedAt: EpochSeconds | undefined;
-  /** Whether it is refused because its owner left the organization. */
-  readonly isSuspended: boolean;
+/**
+ * A key without its value, which was displayed once, at creation, with the names of its organization and owner. Either `server` or `agent`
+ * is set.
+ */
+export type NamedApiKey = ReturnType<typeof readNamedKey>;
+
+function readNamedKey(row: InferResult<ReturnType<typeof namedKeys>>[number]) {
+  return {
+    /** `key_` and 16 base62 characters. */
+    id: row.id,
+    name: row.name,
+    owner: readOwner(row),
+    /** Prefix and last four characters. */
+    hint: row.hint,
+    scopes: readScopes(row.scopes),
+    /** What it may use of its server, besides what the scopes allow. */
+    tools: readSelection(row.tool_selection),
+    createdAt: row.created_at,
+    expiresAt: row.expires_at ?? undefined,
+    lastUsedAt: row.last_used_at ?? undefined,
+    revokedAt: row.revoked_at ?? undefined,
+    /** Whether it is refused because its owner left the organization. */
+    isSuspended: row.suspended_at !== null,
+    organization: row.organization,
+    server: row.server ?? undefined,
+    agent: row.agent ?? undefined,
+  } as const;
 }
 
-export type NewApiKey = Omit<ApiKey, 'tools' | 'lastUsedAt' | 'revokedAt' | 'isSuspended'> & {
+export type NewApiKey = Pick<
+  NamedApiKey,
+  'id' | 'name' | 'owner' | 'hint' | 'scopes' | 'createdAt' | 'expiresAt'
+> & {
   /** Default: all. */
   readonly tools?: ToolSelection | undefined;
   /** The actor, as the audit log names it. */
@@ -52,13 +64,6 @@ export type NewApiKey = Omit<ApiKey, 'tools' | 'lastUsedAt' | 'revokedAt' | 'isS
   /** SHA-256 of the key, in hex. */
   readonly hash: string;
 };
-
-/** A key with the names of its organization and owner. Either `server` or `agent` is set. */
-export interface NamedApiKey extends ApiKey {
-  readonly organization: string;
-  readonly server: string | undefined;
-  readonly agent: string | undefined;
-}
 
 export type KeyStatus = 'active' | 'expired' | 'revoked';
 
@@ -267,31 +272,6 @@ function namedKeys(db: Db) {
       'endpoint.name as server',
       'agent.name as agent',
     ]);
-}
-
-type NamedKeyRow = Selectable<Schema['api_key']> & {
-  organization: string;
-  server: string | null;
-  agent: string | null;
-};
-
-function readNamedKey(row: NamedKeyRow): NamedApiKey {
-  return {
-    id: row.id,
-    name: row.name,
-    owner: readOwner(row),
-    hint: row.hint,
-    scopes: readScopes(row.scopes),
-    tools: readSelection(row.tool_selection),
-    createdAt: row.created_at,
-    expiresAt: row.expires_at ?? undefined,
-    lastUsedAt: row.last_used_at ?? undefined,
-    revokedAt: row.revoked_at ?? undefined,
-    isSuspended: row.suspended_at !== null,
-    organization: row.organization,
-    server: row.server ?? undefined,
-    agent: row.agent ?? undefined,
-  };
 }
 
 function readOwner(row: { endpoint_id: string | null; agent_id: string | null }): ApiKeyOwner {

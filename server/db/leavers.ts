@@ -1,8 +1,9 @@
-import { sql } from 'kysely';
+import { type Selectable, sql } from 'kysely';
 
 import type { EpochSeconds } from '#model/clock';
 import type { Role } from '#model/roles';
 import { revokePersonalTokens } from './personal-tokens.ts';
+import type { Schema } from './schema.ts';
 import type { Db } from './transaction.ts';
 
 /*
@@ -18,17 +19,21 @@ const tables = { key: 'api_key', client: 'oauth_client', agent: 'agent' } as con
 const kinds = ['key', 'client', 'agent'] as const satisfies readonly OwnedKind[];
 
 /** A key, client or agent that a person answers for. */
-export interface OwnedResource {
-  readonly kind: OwnedKind;
-  readonly id: string;
-  readonly name: string;
-  /** The server of a key or client. */
-  readonly server: string | undefined;
-  /** The agent of a key. */
-  readonly agent: string | undefined;
-  readonly createdAt: EpochSeconds;
-  /** When a key or client was last used. */
-  readonly lastUsedAt: EpochSeconds | undefined;
+export type OwnedResource = ReturnType<typeof toOwned>;
+
+function toOwned(row: OwnedRow) {
+  return {
+    kind: row.kind,
+    id: row.id,
+    name: row.name,
+    /** The server of a key or client. */
+    server: row.server ?? undefined,
+    /** The agent of a key. */
+    agent: row.agent ?? undefined,
+    createdAt: row.created_at,
+    /** When a key or client was last used. */
+    lastUsedAt: row.last_used_at ?? undefined,
+  } as const;
 }
 
 /** A key, client or agent whose owner left the organization. */
@@ -70,19 +75,13 @@ export async function listOwned(
   return (await selectOwned(db, organizationId, ownerId, limit)).map(toOwned);
 }
 
-interface OwnedRow {
+type OwnedRow = Pick<
+  Selectable<Schema['api_key']>,
+  'id' | 'name' | 'created_at' | 'last_used_at' | 'ownerless_at' | 'suspended_at'
+> & {
   readonly kind: OwnedKind;
-  readonly id: string;
-  readonly name: string;
-  readonly server: string | null;
-  readonly agent: string | null;
   readonly owner_id: string;
-  readonly created_at: number;
-  readonly last_used_at: number | null;
-  readonly email: string | null;
-  readonly ownerless_at: number | null;
-  readonly suspended_at: number | null;
-}
+} & Readonly<Record<'server' | 'agent' | 'email', string | null>>;
 
 /** What this person answers for; without one, what needs an owner. Only what is not revoked. */
 async function selectOwned(
@@ -120,18 +119,6 @@ async function selectOwned(
     db,
   );
   return rows;
-}
-
-function toOwned(row: OwnedRow): OwnedResource {
-  return {
-    kind: row.kind,
-    id: row.id,
-    name: row.name,
-    server: row.server ?? undefined,
-    agent: row.agent ?? undefined,
-    createdAt: row.created_at,
-    lastUsedAt: row.last_used_at ?? undefined,
-  };
 }
 
 /** What ends when a member leaves an organization, apart from what they answer for. */

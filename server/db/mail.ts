@@ -18,65 +18,71 @@ export const mailSecurities = ['starttls', 'tls', 'none'] as const;
 export type MailSecurity = (typeof mailSecurities)[number];
 
 /** What a person enters about a mail server. */
-export interface MailServerSettings {
-  readonly host: string;
-  readonly port: number;
-  readonly security: MailSecurity;
-  readonly user: string | undefined;
-  /** Encrypted for `mailPasswordPurpose`. */
-  readonly sealedPassword: string | undefined;
-  readonly from: string;
-}
+export type MailServerSettings = Pick<
+  MailServer,
+  'host' | 'port' | 'security' | 'user' | 'sealedPassword' | 'from'
+>;
 
 /** The mail server of an organization, and how it fared. */
-export interface MailServer extends MailServerSettings {
-  readonly organizationId: string;
-  /** The title of the organization, or its name. */
-  readonly organization: string;
-  readonly changedAt: EpochSeconds;
-  readonly revision: number;
-  /** How often it failed in a row. */
-  readonly attempts: number;
-  readonly nextAttemptAt: EpochSeconds;
-  readonly lastSuccessAt: EpochSeconds | undefined;
-  /** `why` is a predicate whose subject is the server. It contains no secret. */
-  readonly lastFailure: { readonly at: EpochSeconds; readonly why: string } | undefined;
+export type MailServer = ReturnType<typeof readServer>;
+
+function readServer(
+  row: Selectable<Schema['mail_server']> & { readonly name: string; readonly title: string },
+) {
+  const { last_failure: why, last_failure_at: failedAt } = row;
+  return {
+    organizationId: row.organization_id,
+    /** The title of the organization, or its name. */
+    organization: row.title || row.name,
+    host: row.host,
+    port: row.port,
+    security: row.security,
+    user: row.user_name ?? undefined,
+    /** Encrypted for `mailPasswordPurpose`. */
+    sealedPassword: row.sealed_password ?? undefined,
+    from: row.from_address,
+    changedAt: row.changed_at,
+    revision: row.revision,
+    /** How often it failed in a row. */
+    attempts: row.attempts,
+    nextAttemptAt: row.next_attempt_at,
+    lastSuccessAt: row.last_success_at ?? undefined,
+    /** `why` is a predicate whose subject is the server. It contains no secret. */
+    lastFailure: why === null || failedAt === null ? undefined : ({ at: failedAt, why } as const),
+  } as const;
 }
 
 export type MailKind = Schema['mail']['kind'];
 
-export interface NewMail {
-  readonly id: string;
-  readonly kind: MailKind;
-  readonly recipient: string;
-  readonly invitationId: string | undefined;
+export interface NewMail extends Pick<Mail, 'id' | 'kind' | 'recipient' | 'invitationId'> {
   /** Encrypted for `mailPurpose`. */
   readonly sealedContent: string;
 }
 
 /** A mail as lists show it. */
-export interface Mail {
-  readonly id: string;
-  readonly kind: MailKind;
-  readonly recipient: string;
-  readonly invitationId: string | undefined;
-  readonly status: 'waiting' | 'sent' | 'refused';
-  /** What the server said last; a predicate. */
-  readonly answer: string | undefined;
-  readonly attempts: number;
-  readonly nextAttemptAt: EpochSeconds;
-  readonly createdAt: EpochSeconds;
-  readonly endedAt: EpochSeconds | undefined;
+export type Mail = ReturnType<typeof readMail>;
+
+function readMail(row: Selectable<Schema['mail']>) {
+  return {
+    id: row.id,
+    kind: row.kind,
+    recipient: row.recipient,
+    invitationId: row.invitation_id ?? undefined,
+    status: row.status,
+    /** What the server said last; a predicate. */
+    answer: row.answer ?? undefined,
+    attempts: row.attempts,
+    nextAttemptAt: row.next_attempt_at,
+    createdAt: row.created_at,
+    endedAt: row.ended_at ?? undefined,
+  } as const;
 }
 
 /** A mail that this process claimed. */
-export interface ClaimedMail {
-  readonly id: string;
-  readonly kind: MailKind;
-  readonly recipient: string;
-  readonly sealedContent: string;
-  readonly createdAt: EpochSeconds;
-  readonly attempts: number;
+export interface ClaimedMail extends Pick<
+  NewMail & Mail,
+  'id' | 'kind' | 'recipient' | 'sealedContent' | 'createdAt' | 'attempts'
+> {
   readonly version: number;
 }
 
@@ -442,41 +448,4 @@ export async function hurryMails(
     .where('status', '=', 'waiting')
     .executeTakeFirst();
   return Number(numUpdatedRows);
-}
-
-function readServer(
-  row: Selectable<Schema['mail_server']> & { readonly name: string; readonly title: string },
-): MailServer {
-  const { last_failure: why, last_failure_at: failedAt } = row;
-  return {
-    organizationId: row.organization_id,
-    organization: row.title || row.name,
-    host: row.host,
-    port: row.port,
-    security: row.security,
-    user: row.user_name ?? undefined,
-    sealedPassword: row.sealed_password ?? undefined,
-    from: row.from_address,
-    changedAt: row.changed_at,
-    revision: row.revision,
-    attempts: row.attempts,
-    nextAttemptAt: row.next_attempt_at,
-    lastSuccessAt: row.last_success_at ?? undefined,
-    lastFailure: why === null || failedAt === null ? undefined : { at: failedAt, why },
-  };
-}
-
-function readMail(row: Selectable<Schema['mail']>): Mail {
-  return {
-    id: row.id,
-    kind: row.kind,
-    recipient: row.recipient,
-    invitationId: row.invitation_id ?? undefined,
-    status: row.status,
-    answer: row.answer ?? undefined,
-    attempts: row.attempts,
-    nextAttemptAt: row.next_attempt_at,
-    createdAt: row.created_at,
-    endedAt: row.ended_at ?? undefined,
-  };
 }

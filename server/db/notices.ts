@@ -4,6 +4,7 @@ import type { EpochSeconds } from '#model/clock';
 import type { Role } from '#model/roles';
 import { readStrings } from './columns.ts';
 import { readRole } from './people.ts';
+import type { Schema } from './schema.ts';
 import type { Db } from './transaction.ts';
 
 // Notices of what needs attention: whom they are sent to, and what was announced.
@@ -13,12 +14,16 @@ export const noticeFrequencies = ['now', 'daily'] as const;
 export type NoticeFrequency = (typeof noticeFrequencies)[number];
 
 /** What a member wants notices of. */
-export interface NoticeChoice {
-  readonly userId: string;
-  readonly kinds: readonly string[];
-  readonly frequency: NoticeFrequency;
-  /** What was announced until then was sent. */
-  readonly sentAt: EpochSeconds | undefined;
+export type NoticeChoice = ReturnType<typeof readChoice>;
+
+function readChoice(row: Schema['notice_choice']) {
+  return {
+    userId: row.person_id,
+    kinds: readStrings(row.kinds),
+    frequency: row.frequency,
+    /** What was announced until then was sent. */
+    sentAt: row.sent_at ?? undefined,
+  } as const;
 }
 
 export async function findNoticeChoice(
@@ -282,18 +287,4 @@ export async function announceThing(
     .where('announced_at', 'is', null)
     .executeTakeFirst();
   return numUpdatedRows === 1n;
-}
-
-function readChoice(row: {
-  readonly person_id: string;
-  readonly kinds: string;
-  readonly frequency: NoticeFrequency;
-  readonly sent_at: number | null;
-}): NoticeChoice {
-  return {
-    userId: row.person_id,
-    kinds: readStrings(row.kinds),
-    frequency: row.frequency,
-    sentAt: row.sent_at ?? undefined,
-  };
 }

@@ -5,22 +5,21 @@ import type { Schema } from './schema.ts';
 import { advisoryLock, transaction, type Db } from './transaction.ts';
 
 /** A domain of e-mail addresses that an organization claims. One organization at most can have proved it. */
-export interface OrganizationDomain {
-  readonly organizationId: string;
-  /** In lower case and ASCII. */
-  readonly domain: string;
-  /** What a DNS record must contain; not a secret. */
-  readonly verificationToken: string;
-  readonly createdAt: EpochSeconds;
-  /** `dns`: a record was found. `operator`: the operator of this server confirmed it. */
-  readonly proof:
-    | {
-        readonly by: 'dns' | 'operator';
-        readonly at: EpochSeconds;
-        /** When a record was last found. */
-        readonly checkedAt: EpochSeconds;
-      }
-    | undefined;
+export type OrganizationDomain = ReturnType<typeof readDomain>;
+
+function readDomain(row: Selectable<Schema['organization_domain']>) {
+  const { proved_by: by, proved_at: at, checked_at: checkedAt } = row;
+  const isProved = at !== null && checkedAt !== null && (by === 'dns' || by === 'operator');
+  return {
+    organizationId: row.organization_id,
+    /** In lower case and ASCII. */
+    domain: row.domain,
+    /** What a DNS record must contain; not a secret. */
+    verificationToken: row.verification_token,
+    createdAt: row.created_at,
+    /** `dns`: a record was last found at `checkedAt`. `operator`: the operator of this server confirmed it. */
+    proof: isProved ? ({ by, at, checkedAt } as const) : undefined,
+  } as const;
 }
 
 /** @returns `known` when the organization has the domain, `full` when it already has `most` */
@@ -138,16 +137,4 @@ export async function deleteDomain(
     .where('domain', '=', domain)
     .executeTakeFirst();
   return numDeletedRows === 1n;
-}
-
-function readDomain(row: Selectable<Schema['organization_domain']>): OrganizationDomain {
-  const { proved_by: by, proved_at: at, checked_at: checkedAt } = row;
-  const isProved = at !== null && checkedAt !== null && (by === 'dns' || by === 'operator');
-  return {
-    organizationId: row.organization_id,
-    domain: row.domain,
-    verificationToken: row.verification_token,
-    createdAt: row.created_at,
-    proof: isProved ? { by, at, checkedAt } : undefined,
-  };
 }

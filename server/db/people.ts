@@ -1,6 +1,5 @@
-import { sql, type Selectable } from 'kysely';
+import { type InferResult, type Selectable, sql } from 'kysely';
 
-import type { EpochSeconds } from '#model/clock';
 import { emailKey } from '#model/email';
 import { isRole, type Role } from '#model/roles';
 import { preparedQuery } from './prepared-query.ts';
@@ -11,41 +10,56 @@ import { containsText } from './columns.ts';
 import { advisoryLock, transaction, type Db, isPostgres } from './transaction.ts';
 
 /** A person who can sign in. */
-export interface User {
-  /** `user_` and 16 base62 characters. */
-  readonly id: string;
-  /** As entered; compared case-insensitively. */
-  readonly email: string;
-  readonly createdAt: EpochSeconds;
+export type User = ReturnType<typeof readUser>;
+
+function readUser(row: Selectable<Schema['person']>) {
+  return {
+    /** `user_` and 16 base62 characters. */
+    id: row.id,
+    /** As entered; compared case-insensitively. */
+    email: row.email,
+    createdAt: row.created_at,
+  } as const;
 }
 
 /** A person's membership of an organization, with their role. */
-export interface Membership {
-  readonly organizationId: string;
-  readonly organization: string;
-  /** The title of the organization; empty if it has none. */
-  readonly title: string;
-  readonly role: Role;
+export type Membership = ReturnType<typeof readMembership>;
+
+function readMembership(row: InferResult<ReturnType<typeof selectMemberships>>[number]) {
+  return {
+    organizationId: row.organization_id,
+    organization: row.organization,
+    /** The title of the organization; empty if it has none. */
+    title: row.title,
+    role: readRole(row.role),
+  } as const;
 }
 
 /** How a person became a member: by an invitation or a command, by signing in through a provider, or provisioned by SCIM. */
 export type MembershipOrigin = 'manual' | 'sso' | 'scim';
 
-export interface Member {
-  readonly userId: string;
-  readonly email: string;
-  readonly role: Role;
-  readonly groups: readonly { readonly id: string; readonly name: string }[];
-  /** Whether they have a passkey or a confirmed authenticator app. */
-  readonly hasSecondFactor: boolean;
-  /** Whether they may read stored arguments and results. No role implies it. */
-  readonly isAuditor: boolean;
-  /** How they became a member. */
-  readonly source: MembershipOrigin;
-  /** Whether a directory manages the membership by SCIM, even if it did not create it. */
-  readonly isProvisioned: boolean;
-  /** When one of their sessions was last used. */
-  readonly seenAt: EpochSeconds | undefined;
+export type Member = ReturnType<typeof readMember>;
+
+function readMember(
+  row: Awaited<ReturnType<typeof membersOfPeople>>[number],
+  groups: readonly { readonly id: string; readonly name: string }[],
+) {
+  return {
+    userId: row.id,
+    email: row.email,
+    role: readRole(row.role),
+    groups,
+    /** Whether they have a passkey or a confirmed authenticator app. */
+    hasSecondFactor: Boolean(row.second_factor),
+    /** Whether they may read stored arguments and results. No role implies it. */
+    isAuditor: row.is_auditor === 1,
+    /** How they became a member. */
+    source: row.source,
+    /** Whether a directory manages the membership by SCIM, even if it did not create it. */
+    isProvisioned: row.scim_user_id !== null,
+    /** When one of their sessions was last used. */
+    seenAt: row.seen_at ?? undefined,
+  } as const;
 }
 
 /**
@@ -378,17 +392,12 @@ async function withGroups(
   const people = rows.map(({ id }) => id);
   const groups = people.length === 0 ? [] : await groupsOfPeople(db, organizationId, people);
   const ofPerson = Map.groupBy(groups, ({ person_id: userId }) => userId);
-  return rows.map((row) => ({
-    userId: row.id,
-    email: row.email,
-    role: readRole(row.role),
-    groups: (ofPerson.get(row.id) ?? []).map(({ id, name }) => ({ id, name })),
-    hasSecondFactor: Boolean(row.second_factor),
-    isAuditor: row.is_auditor === 1,
-    source: row.source,
-    isProvisioned: row.scim_user_id !== null,
-    seenAt: row.seen_at ?? undefined,
-  }));
+  return rows.map((row) =>
+    readMember(
+      row,
+      (ofPerson.get(row.id) ?? []).map(({ id, name }) => ({ id, name })),
+    ),
+  );
 }
 
 /** Calls `write` if the person still has the role `from` and an owner remains; all in one transaction. */
@@ -431,20 +440,6 @@ async function setRole(tx: Db, organizationId: string, userId: string, role: Rol
     .where('organization_id', '=', organizationId)
     .where('person_id', '=', userId)
     .execute();
-}
-
-function readUser(row: Selectable<Schema['person']>): User {
-  return { id: row.id, email: row.email, createdAt: row.created_at };
-}
-
-function readMembership(row: {
-  organization_id: string;
-  organization: string;
-  title: string;
-  role: string;
-}): Membership {
-  const { organization_id: organizationId, organization, title, role } = row;
-  return { organizationId, organization, title, role: readRole(role) };
 }
 
 /** @throws {TypeError} which a check of the table rules out */

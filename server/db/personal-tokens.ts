@@ -5,20 +5,24 @@ import type { Schema } from './schema.ts';
 import { advisoryLock, isPostgres, transaction, type Db } from './transaction.ts';
 
 /** A token for the admin API, without its value, which was displayed once, at creation. */
-export interface PersonalToken {
-  /** `token_` and 16 base62 characters; not a secret. */
-  readonly id: string;
-  readonly userId: string;
-  readonly name: string;
-  /** Prefix and last four characters. */
-  readonly hint: string;
-  readonly createdAt: EpochSeconds;
-  readonly expiresAt: EpochSeconds;
-  /** How many factors the person had proved when they created the token. */
-  readonly factors: 1 | 2;
-  /** Accurate to the minute. */
-  readonly lastUsedAt: EpochSeconds | undefined;
-  readonly revokedAt: EpochSeconds | undefined;
+export type PersonalToken = ReturnType<typeof readToken>;
+
+function readToken(row: Selectable<Schema['personal_token']>) {
+  return {
+    /** `token_` and 16 base62 characters; not a secret. */
+    id: row.id,
+    userId: row.person_id,
+    name: row.name,
+    /** Prefix and last four characters. */
+    hint: row.hint,
+    createdAt: row.created_at,
+    expiresAt: row.expires_at,
+    /** Accurate to the minute. */
+    lastUsedAt: row.last_used_at ?? undefined,
+    revokedAt: row.revoked_at ?? undefined,
+    /** How many factors the person had proved when they created the token. */
+    factors: row.factors === 2 ? 2 : 1,
+  } as const;
 }
 
 export type NewPersonalToken = Omit<PersonalToken, 'lastUsedAt' | 'revokedAt'> & {
@@ -166,18 +170,4 @@ function selectActive(db: Db, now: EpochSeconds) {
     .selectFrom('personal_token')
     .where('revoked_at', 'is', null)
     .where('expires_at', '>', now);
-}
-
-function readToken(row: Selectable<Schema['personal_token']>): PersonalToken {
-  return {
-    id: row.id,
-    userId: row.person_id,
-    name: row.name,
-    hint: row.hint,
-    createdAt: row.created_at,
-    expiresAt: row.expires_at,
-    lastUsedAt: row.last_used_at ?? undefined,
-    revokedAt: row.revoked_at ?? undefined,
-    factors: row.factors === 2 ? 2 : 1,
-  };
 }

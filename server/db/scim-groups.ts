@@ -1,3 +1,5 @@
+import type { InferResult } from 'kysely';
+
 import type { EpochSeconds } from '#model/clock';
 import { isInToolRules, lockGroups } from './groups.ts';
 import { lockMembers } from './people.ts';
@@ -10,14 +12,21 @@ import { inParts, transaction, type Db } from './transaction.ts';
  */
 
 /** A group as the directory of an organization describes it. */
-export interface ScimGroup {
-  /** The id of the group of the organization. */
-  readonly id: string;
-  readonly organizationId: string;
-  readonly displayName: string;
-  readonly externalId: string | undefined;
-  readonly createdAt: EpochSeconds;
-  readonly changedAt: EpochSeconds;
+export type ScimGroup = ReturnType<typeof readGroup>;
+
+function readGroup(
+  row: InferResult<ReturnType<typeof selectGroups>>[number],
+  organizationId: string,
+) {
+  return {
+    /** The id of the group of the organization. */
+    id: row.id,
+    organizationId,
+    displayName: row.name,
+    externalId: row.external_id ?? undefined,
+    createdAt: row.created_at,
+    changedAt: row.changed_at,
+  } as const;
 }
 
 /** A change of the members that the directory placed: steps in their order, by the ids of its entries. */
@@ -303,26 +312,6 @@ function selectGroups(db: Db, organizationId: string) {
     .select(['person_group.id', 'person_group.name', 'scim_group.external_id'])
     .select(['scim_group.created_at', 'scim_group.changed_at'])
     .where('scim_group.organization_id', '=', organizationId);
-}
-
-function readGroup(
-  row: {
-    id: string;
-    name: string;
-    external_id: string | null;
-    created_at: number;
-    changed_at: number;
-  },
-  organizationId: string,
-): ScimGroup {
-  return {
-    id: row.id,
-    organizationId,
-    displayName: row.name,
-    externalId: row.external_id ?? undefined,
-    createdAt: row.created_at,
-    changedAt: row.changed_at,
-  };
 }
 
 async function finish(

@@ -6,19 +6,23 @@ import type { Schema } from './schema.ts';
 import { advisoryLock, inParts, transaction, type Db } from './transaction.ts';
 
 /** A token by which a directory provisions one organization, without its value, which was displayed once. */
-export interface ScimToken {
-  /** `scimtoken_` and 16 base62 characters; not a secret. */
-  readonly id: string;
-  readonly hint: string;
-  /** The actor, as the audit log names it. */
-  readonly createdBy: string;
-  /** Whether a person created it who is not a member of the organization any more. */
-  readonly isCreatorGone: boolean;
-  readonly createdAt: EpochSeconds;
-  readonly expiresAt: EpochSeconds | undefined;
-  /** Accurate to the minute. */
-  readonly lastUsedAt: EpochSeconds | undefined;
-  readonly revokedAt: EpochSeconds | undefined;
+export type ScimToken = ReturnType<typeof readToken>;
+
+function readToken(row: Selectable<Schema['scim_token']>, isCreatorGone: boolean) {
+  return {
+    /** `scimtoken_` and 16 base62 characters; not a secret. */
+    id: row.id,
+    hint: row.hint,
+    /** The actor, as the audit log names it. */
+    createdBy: row.created_by,
+    /** Whether a person created it who is not a member of the organization any more. */
+    isCreatorGone,
+    createdAt: row.created_at,
+    expiresAt: row.expires_at ?? undefined,
+    /** Accurate to the minute. */
+    lastUsedAt: row.last_used_at ?? undefined,
+    revokedAt: row.revoked_at ?? undefined,
+  } as const;
 }
 
 export type NewScimToken = Pick<
@@ -268,17 +272,4 @@ function selectActive(db: Db, now: EpochSeconds) {
         where('scim_token.expires_at', '>', now),
       ]),
     );
-}
-
-function readToken(row: Selectable<Schema['scim_token']>, isCreatorGone: boolean): ScimToken {
-  return {
-    id: row.id,
-    hint: row.hint,
-    createdBy: row.created_by,
-    isCreatorGone,
-    createdAt: row.created_at,
-    expiresAt: row.expires_at ?? undefined,
-    lastUsedAt: row.last_used_at ?? undefined,
-    revokedAt: row.revoked_at ?? undefined,
-  };
 }

@@ -15,19 +15,26 @@ import { transaction, type Db } from './transaction.ts';
  */
 
 /** A person as the directory of an organization describes them. */
-export interface ScimUser {
-  /** `su_` and 16 base62 characters. */
-  readonly id: string;
-  readonly organizationId: string;
-  /** The person it is linked to; `undefined` until someone with its address becomes a member. */
-  readonly userId: string | undefined;
-  /** Unique in the organization, compared case-insensitively. */
-  readonly userName: string;
-  readonly externalId: string | undefined;
-  readonly attributes: ScimAttributes;
-  readonly active: boolean;
-  readonly createdAt: EpochSeconds;
-  readonly changedAt: EpochSeconds;
+export type ScimUser = ReturnType<typeof readScimUser>;
+
+function readScimUser(row: Selectable<Schema['scim_user']>) {
+  const attributes: unknown = JSON.parse(row.attributes);
+  return {
+    /** `su_` and 16 base62 characters. */
+    id: row.id,
+    organizationId: row.organization_id,
+    /** The person it is linked to; `undefined` until someone with its address becomes a member. */
+    userId: row.person_id ?? undefined,
+    /** Unique in the organization, compared case-insensitively. */
+    userName: row.user_name,
+    externalId: row.external_id ?? undefined,
+    // Written by `columnsOf`.
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+    attributes: attributes as ScimAttributes,
+    active: row.active === 1,
+    createdAt: row.created_at,
+    changedAt: row.changed_at,
+  } as const;
 }
 
 /** What else the directory said, under the names of SCIM. */
@@ -408,22 +415,5 @@ function columnsOf(
     email_key: address === undefined ? null : emailKey(address),
     attributes: JSON.stringify(attributes),
     active: active ? 1 : 0,
-  };
-}
-
-function readScimUser(row: Selectable<Schema['scim_user']>): ScimUser {
-  const attributes: unknown = JSON.parse(row.attributes);
-  return {
-    id: row.id,
-    organizationId: row.organization_id,
-    userId: row.person_id ?? undefined,
-    userName: row.user_name,
-    externalId: row.external_id ?? undefined,
-    // Written by `columnsOf`.
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-    attributes: attributes as ScimAttributes,
-    active: row.active === 1,
-    createdAt: row.created_at,
-    changedAt: row.changed_at,
   };
 }

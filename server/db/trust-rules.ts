@@ -4,22 +4,27 @@ import type { Schema } from './schema.ts';
 import type { Db } from './transaction.ts';
 
 /** How a workload proves that it is a client: by a token of an issuer that the rule trusts, for a subject that it names. */
-export interface TrustRule {
-  readonly clientId: string;
-  /** As `iss` says it, character for character. */
-  readonly issuer: string;
-  /** Where the keys of the issuer are, or the keys themselves as a JWK set; if neither is given, its configuration says so. */
-  readonly keysUrl: string | undefined;
-  readonly jwks: string | undefined;
-  /** The audience that its tokens must have; if there is none, that of this server. */
-  readonly audience: string | undefined;
-  /** `sub`, whole, or its beginning followed by `*`. */
-  readonly subject: string;
-  /** Another claim and the value that it must have. */
-  readonly claim: { readonly name: string; readonly value: string } | undefined;
-  readonly longestLifeSeconds: number;
-  /** Whether each token can be exchanged once only. */
-  readonly isSingleUse: boolean;
+export type TrustRule = ReturnType<typeof readRule>;
+
+function readRule(row: Selectable<Schema['trust_rule']>) {
+  const { claim_name: name, claim_value: value } = row;
+  return {
+    clientId: row.client_id,
+    /** As `iss` says it, character for character. */
+    issuer: row.issuer,
+    /** Where the keys of the issuer are, or the keys themselves as a JWK set; if neither is given, its configuration says so. */
+    keysUrl: row.keys_url ?? undefined,
+    jwks: row.jwks ?? undefined,
+    /** The audience that its tokens must have; if there is none, that of this server. */
+    audience: row.audience ?? undefined,
+    /** `sub`, whole, or its beginning followed by `*`. */
+    subject: row.subject,
+    /** Another claim and the value that it must have. */
+    claim: name === null || value === null ? undefined : ({ name, value } as const),
+    longestLifeSeconds: row.longest_life_seconds,
+    /** Whether each token can be exchanged once only. */
+    isSingleUse: row.is_single_use === 1,
+  } as const;
 }
 
 export async function insertTrustRule(db: Db, rule: TrustRule): Promise<void> {
@@ -104,20 +109,5 @@ function columnsOf(rule: TrustRule): Selectable<Schema['trust_rule']> {
     claim_value: rule.claim?.value ?? null,
     longest_life_seconds: rule.longestLifeSeconds,
     is_single_use: Number(rule.isSingleUse),
-  };
-}
-
-function readRule(row: Selectable<Schema['trust_rule']>): TrustRule {
-  const { claim_name: name, claim_value: value } = row;
-  return {
-    clientId: row.client_id,
-    issuer: row.issuer,
-    keysUrl: row.keys_url ?? undefined,
-    jwks: row.jwks ?? undefined,
-    audience: row.audience ?? undefined,
-    subject: row.subject,
-    claim: name === null || value === null ? undefined : { name, value },
-    longestLifeSeconds: row.longest_life_seconds,
-    isSingleUse: row.is_single_use === 1,
   };
 }

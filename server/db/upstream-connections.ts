@@ -8,21 +8,25 @@ import { transaction, type Db } from './transaction.ts';
 // have been revoked at the authorization server.
 
 /** A person's account at an upstream. It is valid while the person is a member and the target uses the access. */
-export interface UpstreamConnection {
-  readonly id: string;
-  readonly accessId: string;
-  readonly targetId: string;
-  readonly userId: string;
-  readonly organizationId: string;
-  /** `UpstreamTokens` as JSON, encrypted for `tokensPurpose`. */
-  readonly sealedTokens: string;
-  /** Incremented when the tokens change. */
-  readonly version: number;
-  readonly createdAt: EpochSeconds;
-  /** When the tokens were last renewed. */
-  readonly renewedAt: EpochSeconds;
-  /** When the authorization server refused the refresh token. */
-  readonly failedAt?: EpochSeconds;
+export type UpstreamConnection = ReturnType<typeof readConnection>;
+
+function readConnection(row: Selectable<Schema['upstream_connection']>) {
+  return {
+    id: row.id,
+    accessId: row.access_id,
+    targetId: row.target_id,
+    userId: row.subject,
+    organizationId: row.organization_id ?? '',
+    /** `UpstreamTokens` as JSON, encrypted for `tokensPurpose`. */
+    sealedTokens: row.sealed_tokens,
+    /** Incremented when the tokens change. */
+    version: row.version,
+    createdAt: row.created_at,
+    /** When the tokens were last renewed. */
+    renewedAt: row.renewed_at,
+    /** When the authorization server refused the refresh token. */
+    ...(row.failed_at !== null && { failedAt: row.failed_at }),
+  } as const;
 }
 
 export type NewUpstreamConnection = Omit<UpstreamConnection, 'version' | 'renewedAt' | 'failedAt'>;
@@ -31,27 +35,10 @@ export type NewUpstreamConnection = Omit<UpstreamConnection, 'version' | 'renewe
 type ReadConnection = Pick<UpstreamConnection, 'id' | 'version'>;
 
 /** A connection in the list of connected people. */
-export interface ListedConnection {
-  readonly userId: string;
-  readonly email: string;
-  readonly createdAt: EpochSeconds;
-  readonly renewedAt: EpochSeconds;
-  readonly failedAt: EpochSeconds | undefined;
-}
+export type ListedConnection = Awaited<ReturnType<typeof listUpstreamConnections>>[number];
 
 /** A connection that ended and whose tokens must be revoked at the authorization server. */
-export interface EndedConnection {
-  readonly id: string;
-  readonly accessId: string;
-  readonly targetId: string;
-  readonly userId: string;
-  /** `undefined` once it is deleted. */
-  readonly organization: string | undefined;
-  /** The server's name; its id once it is deleted. */
-  readonly server: string;
-  readonly sealedTokens: string;
-  readonly attempts: number;
-}
+export type EndedConnection = Awaited<ReturnType<typeof listEndedConnections>>[number];
 
 export async function findUpstreamConnection(
   db: Db,
@@ -192,10 +179,7 @@ export async function releaseUpstreamConnection(
 }
 
 /** The people who are connected, ordered by e-mail address. */
-export async function listUpstreamConnections(
-  db: Db,
-  accessId: string,
-): Promise<ListedConnection[]> {
+export async function listUpstreamConnections(db: Db, accessId: string) {
   const rows = await active(db)
     .innerJoin('person', 'person.id', 'upstream_connection.person_id')
     .selectAll('upstream_connection')
@@ -228,11 +212,7 @@ export async function endUpstreamConnection(
 }
 
 /** Connections that ended in any way: disconnected, a person, membership or server removed, an access replaced. */
-export async function listEndedConnections(
-  db: Db,
-  now: EpochSeconds,
-  limit: number,
-): Promise<EndedConnection[]> {
+export async function listEndedConnections(db: Db, now: EpochSeconds, limit: number) {
   const rows = await db
     .selectFrom('upstream_connection')
     .innerJoin('upstream_access', 'upstream_access.id', 'upstream_connection.access_id')
@@ -264,7 +244,9 @@ export async function listEndedConnections(
     accessId: row.access_id,
     targetId: row.target_id,
     userId: row.subject,
+    /** `undefined` once it is deleted. */
     organization: row.organization_name ?? undefined,
+    /** The server's name; its id once it is deleted. */
     server: row.server_name ?? row.endpoint_id,
     sealedTokens: row.sealed_tokens,
     attempts: row.attempts,
@@ -303,19 +285,4 @@ function active(db: Db) {
   return db
     .selectFrom('upstream_connection')
     .innerJoin('target', 'target.upstream_access_id', 'upstream_connection.access_id');
-}
-
-function readConnection(row: Selectable<Schema['upstream_connection']>): UpstreamConnection {
-  return {
-    id: row.id,
-    accessId: row.access_id,
-    targetId: row.target_id,
-    userId: row.subject,
-    organizationId: row.organization_id ?? '',
-    sealedTokens: row.sealed_tokens,
-    version: row.version,
-    createdAt: row.created_at,
-    renewedAt: row.renewed_at,
-    ...(row.failed_at !== null && { failedAt: row.failed_at }),
-  };
 }

@@ -10,25 +10,34 @@ import { advisoryLock, quickTransaction, transaction, type Db } from './transact
 // in the audit log.
 
 /** A URL that an organization's audit events are sent to, with the state of the deliveries. */
-export interface Webhook {
-  readonly id: string;
-  readonly organizationId: string;
-  readonly url: string;
-  /** The actions to send: `key.create`, or `key.` for all that start with it. Empty for every event. */
-  readonly actions: readonly string[];
-  /** Encrypted for `webhookSecretPurpose`. */
-  readonly sealedSecret: string;
-  /** The previous secret. Messages are signed with it too, until `until`. */
-  readonly earlierSecret: { readonly sealed: string; readonly until: EpochSeconds } | undefined;
-  /** How often the delivery of the next event failed. */
-  readonly attempts: number;
-  readonly nextAttemptAt: EpochSeconds;
-  readonly failingSince: EpochSeconds | undefined;
-  readonly lastSuccessAt: EpochSeconds | undefined;
-  /** `why` is a predicate whose subject is "it". It does not contain the path of the URL, which may be a secret. */
-  readonly lastFailure: { readonly at: EpochSeconds; readonly why: string } | undefined;
-  readonly disabled: { readonly at: EpochSeconds; readonly because: DisabledBecause } | undefined;
-  readonly createdAt: EpochSeconds;
+export type Webhook = ReturnType<typeof readWebhook>;
+
+function readWebhook(row: Selectable<Schema['webhook']>) {
+  const { sealed_earlier_secret: sealed, earlier_until: until } = row;
+  const { last_failure: why, last_failure_at: failedAt } = row;
+  return {
+    id: row.id,
+    organizationId: row.organization_id,
+    url: row.url,
+    /** The actions to send: `key.create`, or `key.` for all that start with it. Empty for every event. */
+    actions: readStrings(row.actions),
+    /** Encrypted for `webhookSecretPurpose`. */
+    sealedSecret: row.sealed_secret,
+    /** The previous secret. Messages are signed with it too, until `until`. */
+    earlierSecret: sealed === null ? undefined : ({ sealed, until: until ?? 0 } as const),
+    /** How often the delivery of the next event failed. */
+    attempts: row.attempts,
+    nextAttemptAt: row.next_attempt_at,
+    failingSince: row.failing_since ?? undefined,
+    lastSuccessAt: row.last_success_at ?? undefined,
+    /** `why` is a predicate whose subject is "it". It does not contain the path of the URL, which may be a secret. */
+    lastFailure: why === null || failedAt === null ? undefined : ({ at: failedAt, why } as const),
+    disabled:
+      row.disabled_at === null
+        ? undefined
+        : ({ at: row.disabled_at, because: readBecause(row.disabled_because) } as const),
+    createdAt: row.created_at,
+  } as const;
 }
 
 /** `asked`: a person disabled it. `gone`: the receiver answered 410. `failing`: deliveries failed for days. */
@@ -364,29 +373,6 @@ function changedColumns(
     ...(disabled && { disabled_at: disabled.at, disabled_because: disabled.because }),
     ...(enabled && { disabled_at: null, disabled_because: null }),
     ...(enabled === 'from-now' && { position: newest(organizationId) }),
-  };
-}
-
-function readWebhook(row: Selectable<Schema['webhook']>): Webhook {
-  const { sealed_earlier_secret: sealed, earlier_until: until } = row;
-  const { last_failure: why, last_failure_at: failedAt } = row;
-  return {
-    id: row.id,
-    organizationId: row.organization_id,
-    url: row.url,
-    actions: readStrings(row.actions),
-    sealedSecret: row.sealed_secret,
-    earlierSecret: sealed === null ? undefined : { sealed, until: until ?? 0 },
-    attempts: row.attempts,
-    nextAttemptAt: row.next_attempt_at,
-    failingSince: row.failing_since ?? undefined,
-    lastSuccessAt: row.last_success_at ?? undefined,
-    lastFailure: why === null || failedAt === null ? undefined : { at: failedAt, why },
-    disabled:
-      row.disabled_at === null
-        ? undefined
-        : { at: row.disabled_at, because: readBecause(row.disabled_because) },
-    createdAt: row.created_at,
   };
 }
 
