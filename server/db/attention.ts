@@ -76,16 +76,7 @@ export async function listFailingServers(
 }
 
 /** A key of a server or agent, or a secret of a client, that expires. */
-export interface ExpiringCredential {
-  readonly kind: 'key' | 'secret';
-  readonly id: string;
-  /** The client of a secret. */
-  readonly clientId: string | null;
-  readonly name: string;
-  readonly server: string | null;
-  readonly agent: string | null;
-  readonly expiresAt: EpochSeconds;
-}
+export type ExpiringCredential = Awaited<ReturnType<typeof listExpiringCredentials>>[number];
 
 /**
  * Keys and secrets that expire before `until`, or expired after `since`, and were not revoked. Not those that a newer one replaces, nor
@@ -100,10 +91,11 @@ export async function listExpiringCredentials(
     until,
     now,
   }: AttentionSpan & { readonly since: EpochSeconds; readonly until: EpochSeconds },
-): Promise<ExpiringCredential[]> {
+) {
   const { rows } = await sql<{
     kind: 'key' | 'secret';
     id: string;
+    /** The client of a secret. */
     client_id: string | null;
     name: string;
     server: string | null;
@@ -133,15 +125,8 @@ export async function listExpiringCredentials(
 export async function listOldKeys(
   db: Db,
   { organizationId, limit, before, now }: AttentionSpan & { readonly before: EpochSeconds },
-): Promise<
-  {
-    readonly id: string;
-    readonly name: string;
-    readonly server: string;
-    readonly createdAt: EpochSeconds;
-  }[]
-> {
-  const rows = await db
+) {
+  return db
     .selectFrom('api_key as k')
     .innerJoin('endpoint as e', 'e.id', 'k.endpoint_id')
     .select(['k.id', 'k.name', 'e.name as server', 'k.created_at as createdAt'])
@@ -166,7 +151,6 @@ export async function listOldKeys(
     .orderBy('k.id')
     .limit(limit)
     .execute();
-  return rows;
 }
 
 /** An invitation that expired. */
@@ -222,12 +206,7 @@ function keysOf(invitations: readonly { readonly email: string | null }[]): stri
 }
 
 /** Accounts of members at the upstream of a server that no longer work, because the authorization server refused to renew them. */
-export async function listEndedAccounts(
-  db: Db,
-  { organizationId, limit }: AttentionSpan,
-): Promise<
-  (Named & { readonly userId: string; readonly email: string; readonly failedAt: EpochSeconds })[]
-> {
+export async function listEndedAccounts(db: Db, { organizationId, limit }: AttentionSpan) {
   const rows = await db
     .selectFrom('upstream_connection as u')
     .innerJoin('target', 'target.upstream_access_id', 'u.access_id')
@@ -249,10 +228,7 @@ export async function listEndedAccounts(
 }
 
 /** Servers whose upstream refused the current values of their headers and accepted the previous ones. */
-export async function listRefusedHeaders(
-  db: Db,
-  { organizationId, limit }: AttentionSpan,
-): Promise<(Named & { readonly refusedAt: EpochSeconds })[]> {
+export async function listRefusedHeaders(db: Db, { organizationId, limit }: AttentionSpan) {
   const rows = await db
     .selectFrom('target')
     .innerJoin('endpoint as e', 'e.id', 'target.endpoint_id')
@@ -270,21 +246,11 @@ export async function listRefusedHeaders(
 }
 
 /** Agents that are not connected although enabled servers need them. */
-export async function listAgentsAway(
-  db: Db,
-  { organizationId, limit, now }: AttentionSpan,
-): Promise<
-  {
-    readonly id: string;
-    readonly name: string;
-    /** When one of its keys was last used; null if it never connected. */
-    readonly lastUsedAt: EpochSeconds | null;
-    readonly servers: number;
-  }[]
-> {
+export async function listAgentsAway(db: Db, { organizationId, limit, now }: AttentionSpan) {
   const { rows } = await sql<{
     id: string;
     name: string;
+    /** When one of its keys was last used; null if it never connected. */
     last_used_at: number | null;
     servers: number | string;
   }>`select a.id, a.name, (select max(k.last_used_at) from api_key k where k.agent_id = a.id) as last_used_at,
@@ -299,23 +265,13 @@ export async function listAgentsAway(
 }
 
 /** Who left, with the number of keys, clients and agents that need an owner since. */
-export async function listFormerOwners(
-  db: Db,
-  { organizationId, limit }: AttentionSpan,
-): Promise<
-  {
-    readonly userId: string;
-    /** Null once the account is deleted. */
-    readonly email: string | null;
-    readonly since: EpochSeconds;
-    readonly count: number;
-  }[]
-> {
+export async function listFormerOwners(db: Db, { organizationId, limit }: AttentionSpan) {
   const left = (table: 'api_key' | 'oauth_client' | 'agent') =>
     sql`select owner_id, ownerless_at from ${sql.table(table)}
       where organization_id = ${organizationId} and ownerless_at is not null and revoked_at is null`;
   const { rows } = await sql<{
     owner_id: string;
+    /** Null once the account is deleted. */
     email: string | null;
     since: number;
     count: number | string;
@@ -334,9 +290,7 @@ export async function listFormerOwners(
 export async function listUndeliverable(
   db: Db,
   { organizationId, limit, since }: AttentionSpan & { readonly since: EpochSeconds },
-): Promise<
-  { readonly recipient: string; readonly refusedAt: EpochSeconds; readonly count: number }[]
-> {
+) {
   const { rows } = await sql<{
     recipient: string;
     refused_at: number;
@@ -355,14 +309,7 @@ export async function listUndeliverable(
 export async function listFailingWebhooks(
   db: Db,
   { organizationId, limit, before }: AttentionSpan & { readonly before: EpochSeconds },
-): Promise<
-  {
-    readonly id: string;
-    readonly url: string;
-    readonly since: EpochSeconds;
-    readonly isDisabled: boolean;
-  }[]
-> {
+) {
   const rows = await db
     .selectFrom('webhook')
     .select(['id', 'url', 'failing_since', 'disabled_at'])
