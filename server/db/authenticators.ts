@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely';
 
 import type { EpochSeconds } from '#model/clock';
-import { readStrings } from './columns.ts';
+import { countRows, readStrings } from './columns.ts';
 import type { Schema } from './schema.ts';
 import { advisoryLock, transaction, type Db } from './transaction.ts';
 
@@ -221,12 +221,7 @@ export async function spendRecoveryCode(db: Db, userId: string, hash: string): P
 
 /** How many recovery codes a person has left. */
 export async function countRecoveryCodes(db: Db, userId: string): Promise<number> {
-  const { count } = await db
-    .selectFrom('recovery_code')
-    .select(({ fn }) => fn.countAll().as('count'))
-    .where('person_id', '=', userId)
-    .executeTakeFirstOrThrow();
-  return Number(count);
+  return countRows(db.selectFrom('recovery_code').where('person_id', '=', userId));
 }
 
 export async function replaceRecoveryCodes(

@@ -5,6 +5,7 @@ import type { EpochSeconds } from '#model/clock';
 import type { KeptQuery } from './kept-query.ts';
 import { keptQuery } from './prepared-query.ts';
 import type { Schema } from './schema.ts';
+import { countRows } from './columns.ts';
 import { advisoryLock, transaction, type Db } from './transaction.ts';
 
 /** A secret of an OAuth client without its value, which was displayed once, at creation. */
@@ -52,16 +53,16 @@ export async function insertClientSecret(
       .where('id', '=', clientId)
       .where('revoked_at', 'is', null)
       .executeTakeFirst();
-    const { count } = await tx
-      .selectFrom('client_secret')
-      .select(({ fn }) => fn.countAll<number | string>().as('count'))
-      .where('client_id', '=', clientId)
-      .where('revoked_at', 'is', null)
-      .where((where) =>
-        where.or([where('expires_at', 'is', null), where('expires_at', '>', createdAt)]),
-      )
-      .executeTakeFirstOrThrow();
-    if (!client || Number(count) >= most) return undefined;
+    const count = await countRows(
+      tx
+        .selectFrom('client_secret')
+        .where('client_id', '=', clientId)
+        .where('revoked_at', 'is', null)
+        .where((where) =>
+          where.or([where('expires_at', 'is', null), where('expires_at', '>', createdAt)]),
+        ),
+    );
+    if (!client || count >= most) return undefined;
     if (othersExpireAt !== undefined) {
       await tx
         .updateTable('client_secret')

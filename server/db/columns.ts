@@ -63,10 +63,10 @@ export function ownerOf(createdBy: string | undefined): string | null {
 export async function countRows<Tables, Table extends keyof Tables>(
   found: Pick<SelectQueryBuilder<Tables, Table, unknown>, 'clearSelect'>,
 ): Promise<number> {
-  const { total } = await found
+  const { count } = await found
     .clearSelect()
-    .select(({ fn }) => fn.countAll<number | string>().as('total'))
-    .$castTo<{ total: number | string }>()
+    .select(({ fn }) => fn.countAll<number | string>().as('count'))
+    .$castTo<{ count: number | string }>()
     .executeTakeFirstOrThrow();
-  return Number(total);
+  return Number(count);
 }

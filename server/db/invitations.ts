@@ -3,7 +3,7 @@ import { type InferResult, sql } from 'kysely';
 import type { EpochSeconds } from '#model/clock';
 import { emailKey } from '#model/email';
 import { lockGroups } from './groups.ts';
-import { readStrings } from './columns.ts';
+import { countRows, readStrings } from './columns.ts';
 import { findUser, lockMembers, readRole, type User } from './people.ts';
 import { isDeactivated, linkProvisioned } from './provisioned-people.ts';
 import { transaction, type Db } from './transaction.ts';
@@ -131,12 +131,7 @@ export async function findInvitationsTo(
 
 /** How many invitations of an organization are stored, pending and expired. */
 export async function countInvitations(db: Db, organizationId: string): Promise<number> {
-  const { count } = await db
-    .selectFrom('invitation')
-    .select(({ fn }) => fn.countAll<number | string>().as('count'))
-    .where('organization_id', '=', organizationId)
-    .executeTakeFirstOrThrow();
-  return Number(count);
+  return countRows(db.selectFrom('invitation').where('organization_id', '=', organizationId));
 }
 
 /** The number of earlier links of an invitation that stay valid. */

@@ -4,6 +4,7 @@ import type { EpochSeconds } from '#model/clock';
 import type { Role } from '#model/roles';
 import { revokePersonalTokens } from './personal-tokens.ts';
 import type { Schema } from './schema.ts';
+import { countRows } from './columns.ts';
 import type { Db } from './transaction.ts';
 
 /*
@@ -174,15 +175,14 @@ export async function countOwnerless(
 ): Promise<OwnedCounts> {
   const counts = { key: 0, client: 0, agent: 0 };
   for (const kind of kinds) {
-    const { count } = await db
-      .selectFrom(tables[kind])
-      .select(({ fn }) => fn.countAll<number | string>().as('count'))
-      .where('organization_id', '=', organizationId)
-      .where('ownerless_at', 'is not', null)
-      .where('revoked_at', 'is', null)
-      .$if(formerOwner !== undefined, (query) => query.where('owner_id', '=', formerOwner ?? ''))
-      .executeTakeFirstOrThrow();
-    counts[kind] = Number(count);
+    counts[kind] = await countRows(
+      db
+        .selectFrom(tables[kind])
+        .where('organization_id', '=', organizationId)
+        .where('ownerless_at', 'is not', null)
+        .where('revoked_at', 'is', null)
+        .$if(formerOwner !== undefined, (query) => query.where('owner_id', '=', formerOwner ?? '')),
+    );
   }
   return counts;
 }

@@ -4,6 +4,7 @@ import type { EpochSeconds } from '#model/clock';
 import type { Page, PageQuery } from '#model/page';
 import { isAuthorEntitled } from './invitations.ts';
 import type { Schema } from './schema.ts';
+import { countRows } from './columns.ts';
 import { advisoryLock, transaction, type Db } from './transaction.ts';
 
 // The mail server of each organization, and the mails that wait for it. A mail is claimed before it is sent, so that of several
@@ -14,8 +15,11 @@ import { advisoryLock, transaction, type Db } from './transaction.ts';
  *
  * RFC 8314 §3
  */
-export const mailSecurities = ['starttls', 'tls', 'none'] as const;
-export type MailSecurity = (typeof mailSecurities)[number];
+export const mailSecurities = [
+  'starttls',
+  'tls',
+  'none',
+] as const satisfies readonly MailServer['security'][];
 
 /** What a person enters about a mail server. */
 export type MailServerSettings = Pick<
@@ -166,13 +170,13 @@ export async function insertMails(
     await advisoryLock(tx, `mail ${organizationId}`);
     const own = tx.deleteFrom('mail').where('organization_id', '=', organizationId);
     await own.where('ended_at', '<=', now - listedSeconds).execute();
-    const { count } = await tx
-      .selectFrom('mail')
-      .select(({ fn }) => fn.countAll<number | string>().as('count'))
-      .where('organization_id', '=', organizationId)
-      .where('status', '=', 'waiting')
-      .executeTakeFirstOrThrow();
-    if (Number(count) + mails.length > most) return false;
+    const count = await countRows(
+      tx
+        .selectFrom('mail')
+        .where('organization_id', '=', organizationId)
+        .where('status', '=', 'waiting'),
+    );
+    if (count + mails.length > most) return false;
     for (let from = 0; from < mails.length; from += rowsAStatement) {
       const some = mails.slice(from, from + rowsAStatement);
       const about = some.flatMap(({ invitationId }) => invitationId ?? []);
@@ -231,10 +235,7 @@ export async function listMails(
     .limit(limit)
     .offset(offset)
     .execute();
-  const { count } = await all
-    .select(({ fn }) => fn.countAll<number | string>().as('count'))
-    .executeTakeFirstOrThrow();
-  return { items: rows.map(readMail), total: Number(count) };
+  return { items: rows.map(readMail), total: await countRows(all) };
 }
 
 /** How many mails of an organization have each state. */

@@ -10,8 +10,7 @@ import type { Db } from './transaction.ts';
 // Notices of what needs attention: whom they are sent to, and what was announced.
 
 /** How often a person gets notices by e-mail. */
-export const noticeFrequencies = ['now', 'daily'] as const;
-export type NoticeFrequency = (typeof noticeFrequencies)[number];
+export const noticeFrequencies = ['now', 'daily'] as const satisfies NoticeChoice['frequency'][];
 
 /** What a member wants notices of. */
 export type NoticeChoice = ReturnType<typeof readChoice>;

@@ -1,4 +1,5 @@
 import type { EpochSeconds } from '#model/clock';
+import { countRows } from './columns.ts';
 import { advisoryLock, type Db } from './transaction.ts';
 
 /** A host or an address range in a private network to which this server may send requests. */
@@ -25,11 +26,8 @@ export async function insertOutboundHost(
   most: number,
 ): Promise<'done' | 'known' | 'full'> {
   await advisoryLock(tx, 'outbound hosts');
-  const { count } = await tx
-    .selectFrom('outbound_host')
-    .select(({ fn }) => fn.countAll<number | string>().as('count'))
-    .executeTakeFirstOrThrow();
-  if (Number(count) >= most) return 'full';
+  const count = await countRows(tx.selectFrom('outbound_host'));
+  if (count >= most) return 'full';
   const { numInsertedOrUpdatedRows } = await tx
     .insertInto('outbound_host')
     .values({ host, note, created_by: createdBy, created_at: createdAt })

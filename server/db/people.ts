@@ -35,9 +35,6 @@ function readMembership(row: InferResult<ReturnType<typeof selectMemberships>>[n
   } as const;
 }
 
-/** How a person became a member: by an invitation or a command, by signing in through a provider, or provisioned by SCIM. */
-export type MembershipOrigin = 'manual' | 'sso' | 'scim';
-
 export type Member = ReturnType<typeof readMember>;
 
 function readMember(
@@ -53,7 +50,7 @@ function readMember(
     hasSecondFactor: Boolean(row.second_factor),
     /** Whether they may read stored arguments and results. No role implies it. */
     isAuditor: row.is_auditor === 1,
-    /** How they became a member. */
+    /** How they became a member: by an invitation or a command, by signing in through a provider, or provisioned by SCIM. */
     source: row.source,
     /** Whether a directory manages the membership by SCIM, even if it did not create it. */
     isProvisioned: row.scim_user_id !== null,

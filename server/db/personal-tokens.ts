@@ -2,6 +2,7 @@ import type { Selectable } from 'kysely';
 
 import type { EpochSeconds } from '#model/clock';
 import type { Schema } from './schema.ts';
+import { countRows } from './columns.ts';
 import { advisoryLock, isPostgres, transaction, type Db } from './transaction.ts';
 
 /** A token for the admin API, without its value, which was displayed once, at creation. */
@@ -42,11 +43,10 @@ export async function insertPersonalToken(
 ): Promise<boolean> {
   return transaction(db, async (tx) => {
     await advisoryLock(tx, `personal tokens ${token.userId}`);
-    const { count } = await selectActive(tx, token.createdAt)
-      .select(({ fn }) => fn.countAll().as('count'))
-      .where('person_id', '=', token.userId)
-      .executeTakeFirstOrThrow();
-    if (Number(count) >= most) return false;
+    const count = await countRows(
+      selectActive(tx, token.createdAt).where('person_id', '=', token.userId),
+    );
+    if (count >= most) return false;
     await tx
       .insertInto('personal_token')
       .values({

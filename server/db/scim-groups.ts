@@ -3,6 +3,7 @@ import type { InferResult } from 'kysely';
 import type { EpochSeconds } from '#model/clock';
 import { isInToolRules, lockGroups } from './groups.ts';
 import { lockMembers } from './people.ts';
+import { countRows } from './columns.ts';
 import { inParts, transaction, type Db } from './transaction.ts';
 
 /*
@@ -250,12 +251,7 @@ export async function listScimGroups(
 
 /** How many groups the directory manages. */
 export async function countScimGroups(db: Db, organizationId: string): Promise<number> {
-  const { count } = await db
-    .selectFrom('scim_group')
-    .select(({ fn }) => fn.countAll<number | string>().as('count'))
-    .where('organization_id', '=', organizationId)
-    .executeTakeFirstOrThrow();
-  return Number(count);
+  return countRows(db.selectFrom('scim_group').where('organization_id', '=', organizationId));
 }
 
 /** How many members the directory placed, by group; without groups that have none. */
@@ -325,13 +321,12 @@ async function finish(
 
 /** How many members the directory placed in all groups of an organization together. */
 async function countPlaced(tx: Db, organizationId: string): Promise<number> {
-  const { count } = await tx
-    .selectFrom('scim_group')
-    .innerJoin('scim_group_member', 'scim_group_member.group_id', 'scim_group.group_id')
-    .select(({ fn }) => fn.countAll<number | string>().as('count'))
-    .where('scim_group.organization_id', '=', organizationId)
-    .executeTakeFirstOrThrow();
-  return Number(count);
+  return countRows(
+    tx
+      .selectFrom('scim_group')
+      .innerJoin('scim_group_member', 'scim_group_member.group_id', 'scim_group.group_id')
+      .where('scim_group.organization_id', '=', organizationId),
+  );
 }
 
 /** Whether steps would place more than `most` members in all groups of the organization together. */
@@ -391,13 +386,13 @@ async function areAllEntries(
   const wanted = [...new Set(ids)];
   let found = 0;
   for (const some of inParts(wanted)) {
-    const { count } = await tx
-      .selectFrom('scim_user')
-      .select(({ fn }) => fn.countAll<number | string>().as('count'))
-      .where('organization_id', '=', organizationId)
-      .where('id', 'in', some)
-      .executeTakeFirstOrThrow();
-    found += Number(count);
+    const count = await countRows(
+      tx
+        .selectFrom('scim_user')
+        .where('organization_id', '=', organizationId)
+        .where('id', 'in', some),
+    );
+    found += count;
   }
   return found === wanted.length;
 }

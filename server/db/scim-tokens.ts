@@ -1,7 +1,7 @@
 import { sql, type Selectable } from 'kysely';
 
 import type { EpochSeconds } from '#model/clock';
-import { ownerOf } from './columns.ts';
+import { countRows, ownerOf } from './columns.ts';
 import type { Schema } from './schema.ts';
 import { advisoryLock, inParts, transaction, type Db } from './transaction.ts';
 
@@ -59,11 +59,10 @@ export async function insertScimToken(
 ): Promise<boolean> {
   return transaction(db, async (tx) => {
     await advisoryLock(tx, `scim tokens ${organizationId}`);
-    const { count } = await selectActive(tx, token.createdAt)
-      .select(({ fn }) => fn.countAll<number | string>().as('count'))
-      .where('organization_id', '=', organizationId)
-      .executeTakeFirstOrThrow();
-    if (Number(count) >= most) return false;
+    const count = await countRows(
+      selectActive(tx, token.createdAt).where('organization_id', '=', organizationId),
+    );
+    if (count >= most) return false;
     if (othersExpireAt !== undefined) {
       await tx
         .updateTable('scim_token')
@@ -125,12 +124,11 @@ export async function countScimTokensOf(
   userId: string,
   now: EpochSeconds,
 ): Promise<number> {
-  const { count } = await selectActive(db, now)
-    .select(({ fn }) => fn.countAll<number | string>().as('count'))
-    .where('organization_id', '=', organizationId)
-    .where('created_by', '=', `user:${userId}`)
-    .executeTakeFirstOrThrow();
-  return Number(count);
+  return countRows(
+    selectActive(db, now)
+      .where('organization_id', '=', organizationId)
+      .where('created_by', '=', `user:${userId}`),
+  );
 }
 
 /** Revokes the active tokens that a person created in an organization. @returns how many */

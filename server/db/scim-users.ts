@@ -3,7 +3,7 @@ import { sql, type Selectable } from 'kysely';
 import type { EpochSeconds } from '#model/clock';
 import { emailKey } from '#model/email';
 import { isRole } from '#model/roles';
-import { containsText } from './columns.ts';
+import { containsText, countRows } from './columns.ts';
 import { endLastAccess } from './leavers.ts';
 import { findMember, lockMembers, removeMember } from './people.ts';
 import type { Schema } from './schema.ts';
@@ -82,12 +82,10 @@ export async function insertScimUser(
   return transaction(db, async (tx) => {
     await lockMembers(tx, organizationId);
     // Counted in an index alone, unlike in `countScimUsers`.
-    const { count } = await tx
-      .selectFrom('scim_user')
-      .select(({ fn }) => fn.countAll<number | string>().as('count'))
-      .where('organization_id', '=', organizationId)
-      .executeTakeFirstOrThrow();
-    if (Number(count) >= most) return { outcome: 'full' };
+    const count = await countRows(
+      tx.selectFrom('scim_user').where('organization_id', '=', organizationId),
+    );
+    if (count >= most) return { outcome: 'full' };
     const prepared = await prepare(tx, { id, organizationId }, facts, context);
     if (typeof prepared === 'string') return { outcome: prepared };
     const { now } = context;

@@ -4,6 +4,7 @@ import type { ContentSettings } from '#model/call-contents';
 import { readContentSettings } from './call-contents.ts';
 import { lockGroups } from './groups.ts';
 import type { Schema } from './schema.ts';
+import { countRows } from './columns.ts';
 import { transaction, type Db } from './transaction.ts';
 
 /** Who may use a server: everyone in the organization, or only the members of some groups. */
@@ -124,11 +125,7 @@ export async function countAllowedMembers(
   serverId: string,
   choice: AccessChoice,
 ): Promise<number> {
-  const { count } = await membersByAccess(db, serverId, choice)
-    .where('may_then', '=', 1)
-    .select(({ fn }) => fn.countAll<number | string>().as('count'))
-    .executeTakeFirstOrThrow();
-  return Number(count);
+  return countRows(membersByAccess(db, serverId, choice).where('may_then', '=', 1));
 }
 
 /** The members of a server's organization: whether they may use it now, and after a change. */

@@ -2,7 +2,7 @@ import { sql, type ExpressionBuilder, type Selectable, type Updateable } from 'k
 
 import type { EpochSeconds } from '#model/clock';
 import { readAuditEvent, type StoredAuditEvent } from './audit.ts';
-import { readStrings } from './columns.ts';
+import { countRows, readStrings } from './columns.ts';
 import type { Schema } from './schema.ts';
 import { advisoryLock, quickTransaction, transaction, type Db } from './transaction.ts';
 
@@ -119,11 +119,9 @@ export async function insertWebhook(
 ): Promise<boolean> {
   return transaction(db, async (tx) => {
     await advisoryLock(tx, `webhooks ${organizationId}`);
-    const { count } = await tx
-      .selectFrom('webhook')
-      .select((select) => select.fn.countAll<number>().as('count'))
-      .where('organization_id', '=', organizationId)
-      .executeTakeFirstOrThrow();
+    const count = await countRows(
+      tx.selectFrom('webhook').where('organization_id', '=', organizationId),
+    );
     if (count >= most) return false;
     await tx
       .insertInto('webhook')
