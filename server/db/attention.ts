@@ -75,12 +75,9 @@ export async function listFailingServers(
   });
 }
 
-/** A key of a server or agent, or a secret of a client, that expires. */
-export type ExpiringCredential = Awaited<ReturnType<typeof listExpiringCredentials>>[number];
-
 /**
- * Keys and secrets that expire before `until`, or expired after `since`, and were not revoked. Not those that a newer one replaces, nor
- * expired ones that no one ever used.
+ * Keys of servers and agents, and secrets of clients, that expire before `until`, or expired after `since`, and were not revoked. Not those
+ * that a newer one replaces, nor expired ones that no one ever used.
  */
 export async function listExpiringCredentials(
   db: Db,
@@ -117,7 +114,7 @@ export async function listExpiringCredentials(
     order by expires_at, id limit ${limit}`.execute(db);
   return rows.map(({ kind, id, name, server, agent, ...row }) => {
     const { client_id: clientId, expires_at: expiresAt } = row;
-    return { kind, id, clientId, name, server, agent, expiresAt };
+    return { kind, id, clientId, name, server, agent, expiresAt } as const;
   });
 }
 
@@ -223,7 +220,7 @@ export async function listEndedAccounts(db: Db, { organizationId, limit }: Atten
     .limit(limit)
     .execute();
   return rows.map(({ id, name, title, userId, email, failed_at: failedAt }) => {
-    return { id, name, title, userId, email, failedAt: failedAt ?? 0 };
+    return { id, name, title, userId, email, failedAt: failedAt ?? 0 } as const;
   });
 }
 
@@ -241,7 +238,7 @@ export async function listRefusedHeaders(db: Db, { organizationId, limit }: Atte
     .limit(limit)
     .execute();
   return rows.map(({ id, name, title, refused_at: refusedAt }) => {
-    return { id, name, title, refusedAt: refusedAt ?? 0 };
+    return { id, name, title, refusedAt: refusedAt ?? 0 } as const;
   });
 }
 
@@ -260,7 +257,7 @@ export async function listAgentsAway(db: Db, { organizationId, limit, now }: Att
       and (a.online_until is null or a.online_until <= ${now}) and e.disabled_at is null
     group by a.id, a.name order by servers desc, a.name limit ${limit}`.execute(db);
   return rows.map(({ id, name, last_used_at: lastUsedAt, servers }) => {
-    return { id, name, lastUsedAt, servers: Number(servers) };
+    return { id, name, lastUsedAt, servers: Number(servers) } as const;
   });
 }
 
@@ -282,7 +279,7 @@ export async function listFormerOwners(db: Db, { organizationId, limit }: Attent
     db,
   );
   return rows.map(({ owner_id: userId, email, since, count }) => {
-    return { userId, email, since, count: Number(count) };
+    return { userId, email, since, count: Number(count) } as const;
   });
 }
 
@@ -301,7 +298,7 @@ export async function listUndeliverable(
         and later.recipient = m.recipient and later.status = 'sent' and later.ended_at >= m.ended_at)
     group by m.recipient order by refused_at desc, m.recipient limit ${limit}`.execute(db);
   return rows.map(({ recipient, refused_at: refusedAt, count }) => {
-    return { recipient, refusedAt, count: Number(count) };
+    return { recipient, refusedAt, count: Number(count) } as const;
   });
 }
 
@@ -324,6 +321,6 @@ export async function listFailingWebhooks(
     .limit(limit)
     .execute();
   return rows.map(({ id, url, failing_since: failing, disabled_at: disabled }) => {
-    return { id, url, since: failing ?? disabled ?? 0, isDisabled: disabled !== null };
+    return { id, url, since: failing ?? disabled ?? 0, isDisabled: disabled !== null } as const;
   });
 }

@@ -26,15 +26,19 @@ function readPasskey(row: Selectable<Schema['passkey']>) {
 }
 
 /** The authenticator app that a person enrolled. RFC 6238 */
-export interface Totp {
-  readonly userId: string;
-  /** The shared secret, encrypted under the master key. */
-  readonly sealedSecret: string;
-  readonly createdAt: EpochSeconds;
-  /** When its first code was entered; until then, sign-in does not ask for it. */
-  readonly confirmedAt: EpochSeconds | undefined;
-  /** The last 30-second step whose code was used. */
-  readonly lastStep: number;
+export type Totp = ReturnType<typeof readTotp>;
+
+function readTotp(row: Schema['totp']) {
+  return {
+    userId: row.person_id,
+    /** The shared secret, encrypted under the master key. */
+    sealedSecret: row.sealed_secret,
+    createdAt: row.created_at,
+    /** When its first code was entered; until then, sign-in does not ask for it. */
+    confirmedAt: row.confirmed_at ?? undefined,
+    /** The last 30-second step whose code was used. */
+    lastStep: row.last_step,
+  } as const;
 }
 
 /** The encoded hash of the person's password; `undefined` when they have none. */
@@ -127,15 +131,7 @@ export async function findTotp(db: Db, userId: string): Promise<Totp | undefined
     .selectAll()
     .where('person_id', '=', userId)
     .executeTakeFirst();
-  return (
-    row && {
-      userId: row.person_id,
-      sealedSecret: row.sealed_secret,
-      createdAt: row.created_at,
-      confirmedAt: row.confirmed_at ?? undefined,
-      lastStep: row.last_step,
-    }
-  );
+  return row && readTotp(row);
 }
 
 /** Adds an unconfirmed authenticator app, or replaces one. @returns `false` when the person has a confirmed one */

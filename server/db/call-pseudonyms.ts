@@ -2,20 +2,25 @@ import { sql } from 'kysely';
 
 import { pseudonymId, pseudonymName } from '#model/calls';
 import { callQuarterOf, writtenAtMs } from './calls.ts';
+import type { Schema } from './schema.ts';
 import { quickTransaction, type Db } from './transaction.ts';
 
 // Replacing a person by a pseudonym in recorded calls. Requests wait in `call_pseudonym`, because rows of other processes may still
 // arrive; `activity/pseudonyms.ts` works on them.
 
 /** A person whose calls before a time get a pseudonym. */
-export interface PseudonymRequest {
-  readonly organizationId: string;
-  readonly personId: string;
-  /** What distinguishes the pseudonym from others: twelve letters. */
-  readonly pseudonym: string;
-  readonly requestedAtMs: number;
-  /** How often all calls were gone through. */
-  readonly rounds: number;
+export type PseudonymRequest = ReturnType<typeof readRequest>;
+
+function readRequest(row: Schema['call_pseudonym']) {
+  return {
+    organizationId: row.organization_id,
+    personId: row.person_id,
+    /** What distinguishes the pseudonym from others: twelve letters. */
+    pseudonym: row.pseudonym,
+    requestedAtMs: row.requested_at_ms,
+    /** How often all calls were gone through. */
+    rounds: row.rounds,
+  } as const;
 }
 
 /** Requests that a person gets this pseudonym. One that is not done yet begins again, and keeps its pseudonym. */
@@ -53,13 +58,7 @@ export async function duePseudonyms(db: Db, nowMs: number): Promise<readonly Pse
     .where('due_at_ms', '<=', nowMs)
     .orderBy('requested_at_ms')
     .execute();
-  return rows.map((row) => ({
-    organizationId: row.organization_id,
-    personId: row.person_id,
-    pseudonym: row.pseudonym,
-    requestedAtMs: row.requested_at_ms,
-    rounds: row.rounds,
-  }));
+  return rows.map(readRequest);
 }
 
 /** Whether anyone's calls in this organization are getting a pseudonym. */

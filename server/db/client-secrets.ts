@@ -9,18 +9,22 @@ import { countRows } from './columns.ts';
 import { advisoryLock, transaction, type Db } from './transaction.ts';
 
 /** A secret of an OAuth client without its value, which was displayed once, at creation. */
-export interface ClientSecret {
-  /** `cs_` and 16 characters of its hash; not a secret. */
-  readonly id: string;
-  readonly clientId: string;
-  /** Prefix and last four characters. */
-  readonly hint: string;
-  readonly createdAt: EpochSeconds;
-  /** Set on the older secret in a rotation. */
-  readonly expiresAt: EpochSeconds | undefined;
-  /** Accurate to the minute. */
-  readonly lastUsedAt: EpochSeconds | undefined;
-  readonly revokedAt: EpochSeconds | undefined;
+export type ClientSecret = ReturnType<typeof readSecret>;
+
+function readSecret(row: Selectable<Schema['client_secret']>) {
+  return {
+    /** `cs_` and 16 characters of its hash; not a secret. */
+    id: row.id ?? '',
+    clientId: row.client_id,
+    /** Prefix and last four characters. */
+    hint: row.hint,
+    createdAt: row.created_at,
+    /** Set on the older secret in a rotation. */
+    expiresAt: row.expires_at ?? undefined,
+    /** Accurate to the minute. */
+    lastUsedAt: row.last_used_at ?? undefined,
+    revokedAt: row.revoked_at ?? undefined,
+  } as const;
 }
 
 type NewClientSecret = Pick<ClientSecret, 'clientId' | 'hint' | 'createdAt'> & {
@@ -157,15 +161,7 @@ export async function listClientSecrets(db: Db, clientId: string): Promise<Clien
     .orderBy('created_at', 'desc')
     .orderBy('id')
     .execute();
-  return rows.map((row) => ({
-    id: row.id ?? '',
-    clientId: row.client_id,
-    hint: row.hint,
-    createdAt: row.created_at,
-    expiresAt: row.expires_at ?? undefined,
-    lastUsedAt: row.last_used_at ?? undefined,
-    revokedAt: row.revoked_at ?? undefined,
-  }));
+  return rows.map(readSecret);
 }
 
 /** Who created the secrets of a client, by their ids. */

@@ -19,15 +19,7 @@ import { insertServer, type NewServer } from './servers.ts';
 import { advisoryLock, inParts, transaction, type Db } from './transaction.ts';
 
 /** A server that a collection is made of. */
-export interface CollectionMember {
-  /** The id of its endpoint. */
-  readonly id: string;
-  readonly name: string;
-  readonly title: string;
-  readonly selection: ToolSelection;
-  /** Whether it has listed a tool with a page (MCP Apps). Such a page calls the member's tools by name. */
-  readonly hasApps: boolean;
-}
+export type CollectionMember = Awaited<ReturnType<typeof listMembers>>[number];
 
 /** A server to add, and the selection of what it offers. */
 export interface NewMember {
@@ -111,10 +103,7 @@ async function insertMember(
 }
 
 /** The members of a collection, in their order. */
-export async function listMembers(
-  db: Db,
-  collectionId: string,
-): Promise<readonly CollectionMember[]> {
+export async function listMembers(db: Db, collectionId: string) {
   const rows = await db
     .selectFrom('collection_member')
     .innerJoin('endpoint', 'endpoint.id', 'collection_member.member_id')
@@ -122,13 +111,17 @@ export async function listMembers(
     .where('collection_id', '=', collectionId)
     .orderBy('position')
     .execute();
-  return rows.map(({ id, name, title, tool_selection: selection, has_apps: apps }) => ({
-    id,
-    name,
-    title,
-    selection: readSelection(selection),
-    hasApps: apps === 1,
-  }));
+  return rows.map(({ id, name, title, tool_selection: selection, has_apps: apps }) => {
+    return {
+      /** The id of its endpoint. */
+      id,
+      name,
+      title,
+      selection: readSelection(selection),
+      /** Whether it has listed a tool with a page (MCP Apps). Such a page calls the member's tools by name. */
+      hasApps: apps === 1,
+    } as const;
+  });
 }
 
 /** The names of the collections that a server is a member of, sorted. */

@@ -31,15 +31,7 @@ function readPublication(row: PublicationRow) {
 }
 
 /** A published server that is enabled, as its organization is. */
-export interface PublishedServer extends Publication {
-  readonly organization: string;
-  readonly name: string;
-}
-
-export interface InstalledServer {
-  readonly name: string;
-  readonly title: string;
-}
+export type PublishedServer = ReturnType<typeof readPublished>;
 
 const nothing: Deployment = { install: 'nobody', groups: [], publication: undefined };
 
@@ -188,10 +180,8 @@ function selectPublished(db: Db) {
     .orderBy('endpoint.name');
 }
 
-function readPublished(
-  row: PublicationRow & { organization: string; name: string },
-): PublishedServer {
-  return { ...readPublication(row), organization: row.organization, name: row.name };
+function readPublished(row: PublicationRow & { organization: string; name: string }) {
+  return { ...readPublication(row), organization: row.organization, name: row.name } as const;
 }
 
 /** The published servers of an organization, by name; none if there is no such organization. */
@@ -248,11 +238,7 @@ function compared(a: string, b: string): number {
 }
 
 /** The enabled servers that are installed for everyone, or for members of one of these groups, by name. */
-export async function listInstalled(
-  db: Db,
-  organizationId: string,
-  groupIds: readonly string[],
-): Promise<readonly InstalledServer[]> {
+export async function listInstalled(db: Db, organizationId: string, groupIds: readonly string[]) {
   return db
     .selectFrom('endpoint_installation')
     .innerJoin('endpoint', 'endpoint.id', 'endpoint_installation.endpoint_id')

@@ -22,20 +22,7 @@ import { transaction, type Db } from './transaction.ts';
  */
 
 /** Several grants under one refresh token. */
-export interface GrantBundle {
-  /** `bundle_` and 16 base62 characters. */
-  readonly id: string;
-  readonly userId: string;
-  readonly clientId: string;
-  /** Whether its tokens may list the person's servers. */
-  readonly listsServers: boolean;
-  /** Whether the code was redeemed with client authentication. If so, every refresh requires it too. */
-  readonly authenticated: boolean;
-  /** The hard limit, however often it is refreshed; that of its grants, too. */
-  readonly expiresAt: EpochSeconds;
-  /** Set if all of it was revoked at once. */
-  readonly revokedAt: EpochSeconds | undefined;
-}
+export type GrantBundle = NonNullable<Awaited<ReturnType<typeof findBundle>>>;
 
 /** What a code allows at one server. */
 export type BundlePart = Pick<AuthorizationCode, 'grantId' | 'serverId' | 'scopes' | 'tools'>;
@@ -55,14 +42,7 @@ export interface BundleCode extends Omit<
 }
 
 /** A code that was issued, with the servers that still exist and are enabled. */
-export interface IssuedBundleCode extends Omit<BundleCode, ProxyClaim> {
-  readonly parts: readonly (BundlePart & {
-    readonly serverPath: string;
-    readonly assistant: string | undefined;
-    readonly deviceId: string | undefined;
-  })[];
-  readonly redeemedAt: EpochSeconds | undefined;
-}
+export type IssuedBundleCode = NonNullable<Awaited<ReturnType<typeof findBundleCode>>>;
 
 export async function insertBundleCode(
   db: Db,
@@ -117,7 +97,7 @@ export async function insertBundleCode(
 }
 
 /** Finds redeemed and expired codes too. */
-export async function findBundleCode(db: Db, hash: string): Promise<IssuedBundleCode | undefined> {
+export async function findBundleCode(db: Db, hash: string) {
   const row = await db
     .selectFrom('grant_bundle')
     .selectAll()
@@ -156,7 +136,7 @@ export async function findBundleCode(db: Db, hash: string): Promise<IssuedBundle
       assistant: part.assistant ?? undefined,
       deviceId: part.device_id ?? undefined,
     })),
-  };
+  } as const;
 }
 
 /** Makes the code invalid, because the client that presented it could not prove that it received it. */
@@ -212,7 +192,7 @@ export async function beginBundle(
 }
 
 /** Finds revoked and expired ones too; `undefined` before its code is redeemed. */
-export async function findBundle(db: Db, id: string): Promise<GrantBundle | undefined> {
+export async function findBundle(db: Db, id: string) {
   const row = await db
     .selectFrom('grant_bundle')
     .selectAll()
@@ -220,14 +200,19 @@ export async function findBundle(db: Db, id: string): Promise<GrantBundle | unde
     .executeTakeFirst();
   if (row?.expires_at === null || row?.expires_at === undefined) return undefined;
   return {
+    /** `bundle_` and 16 base62 characters. */
     id,
     userId: row.person_id,
     clientId: row.client_id,
+    /** Whether its tokens may list the person's servers. */
     listsServers: row.lists_servers === 1,
+    /** Whether the code was redeemed with client authentication. If so, every refresh requires it too. */
     authenticated: row.authenticated === 1,
+    /** The hard limit, however often it is refreshed; that of its grants, too. */
     expiresAt: row.expires_at,
+    /** Set if all of it was revoked at once. */
     revokedAt: row.revoked_at ?? undefined,
-  };
+  } as const;
 }
 
 export interface BundleToken extends Pick<RefreshToken, 'hash' | 'expiresAt' | 'spentAt'> {

@@ -86,15 +86,7 @@ export interface GrantQuery {
   readonly offset: number;
 }
 
-export interface RefreshToken {
-  readonly hash: string;
-  /** When it expires if it is not used. */
-  readonly expiresAt: EpochSeconds;
-  readonly spentAt: EpochSeconds | undefined;
-  readonly grant: NamedGrant;
-  /** Whether its server is disabled, and refuses it until it is enabled again. */
-  readonly isSuspended: boolean;
-}
+export type RefreshToken = NonNullable<Awaited<ReturnType<typeof findRefreshToken>>>;
 
 export interface Successor {
   readonly hash: string;
@@ -329,7 +321,7 @@ export async function lockAsserted(
 }
 
 /** Finds spent, expired and suspended tokens too. `undefined` when the organization is disabled. */
-export async function findRefreshToken(db: Db, hash: string): Promise<RefreshToken | undefined> {
+export async function findRefreshToken(db: Db, hash: string) {
   const row = await namedGrants(db)
     .innerJoin('refresh_token', 'refresh_token.grant_id', 'oauth_grant.id')
     .select([
@@ -340,15 +332,16 @@ export async function findRefreshToken(db: Db, hash: string): Promise<RefreshTok
     .where('refresh_token.hash', '=', hash)
     .where('organization.disabled_at', 'is', null)
     .executeTakeFirst();
-  return (
-    row && {
-      hash,
-      expiresAt: row.idle_at,
-      spentAt: row.spent_at ?? undefined,
-      grant: readGrant(row),
-      isSuspended: row.server_disabled_at !== null,
-    }
-  );
+  if (!row) return undefined;
+  return {
+    hash,
+    /** When it expires if it is not used. */
+    expiresAt: row.idle_at,
+    spentAt: row.spent_at ?? undefined,
+    grant: readGrant(row),
+    /** Whether its server is disabled, and refuses it until it is enabled again. */
+    isSuspended: row.server_disabled_at !== null,
+  } as const;
 }
 
 /** Replaces the token with its successor, for the first caller. Later callers get the successor that the first one received. */

@@ -20,21 +20,8 @@ export interface Group {
   readonly createdAt: EpochSeconds;
 }
 
-/** A group with the number of its members and of the servers limited to it. */
-export interface GroupOverview extends Group {
-  readonly memberCount: number;
-  readonly servers: readonly string[];
-}
-
 /** How a person became a member of a group: added by hand, mapped from the OpenID provider, or placed by SCIM. */
 export type MembershipSource = 'hand' | 'provider' | 'scim';
-
-/** Maps a group of the organization's OpenID provider to one of its own. */
-export interface GroupMapping {
-  readonly externalName: string;
-  readonly groupId: string;
-  readonly groupName: string;
-}
 
 /**
  * Adds a group that people make. A directory may have groups whose names differ in capitals only, and adds its own.
@@ -174,8 +161,8 @@ const memberCount = sql<number | string>`(
         and not exists (select 1 from group_member m
           where m.group_id = p.group_id and m.person_id = p.person_id)))`;
 
-/** The groups of an organization, ordered by name. */
-export async function listGroups(db: Db, organizationId: string): Promise<GroupOverview[]> {
+/** The groups of an organization, ordered by name, each with the number of its members and the names of the servers limited to it. */
+export async function listGroups(db: Db, organizationId: string) {
   const groups = await db
     .selectFrom('person_group')
     .selectAll()
@@ -292,8 +279,11 @@ export async function setProviderGroups(
   });
 }
 
-/** The mappings of an organization, ordered by the provider's name of the group, then by ours. */
-export function listGroupMappings(db: Db, organizationId: string): Promise<GroupMapping[]> {
+/**
+ * The mappings of an organization, each of a group of its OpenID provider to one of its own, ordered by the provider's name of the group,
+ * then by ours.
+ */
+export function listGroupMappings(db: Db, organizationId: string) {
   return db
     .selectFrom('group_mapping')
     .innerJoin('person_group', 'person_group.id', 'group_mapping.group_id')

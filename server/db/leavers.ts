@@ -38,31 +38,22 @@ function toOwned(row: OwnedRow) {
 }
 
 /** A key, client or agent whose owner left the organization. */
-export interface OwnerlessResource extends OwnedResource {
-  readonly formerOwner: string;
-  /** The address of the former owner; `undefined` when their account was deleted. */
-  readonly formerEmail: string | undefined;
-  readonly ownerlessAt: EpochSeconds;
-  readonly isSuspended: boolean;
-}
+export type OwnerlessResource = Awaited<ReturnType<typeof listOwnerless>>[number];
 
 /** How many of each kind. */
 export type OwnedCounts = Readonly<Record<OwnedKind, number>>;
 
 /** What needs an owner in an organization, the longest without one first: at most `limit`. */
-export async function listOwnerless(
-  db: Db,
-  organizationId: string,
-  limit: number,
-): Promise<OwnerlessResource[]> {
+export async function listOwnerless(db: Db, organizationId: string, limit: number) {
   const rows = await selectOwned(db, organizationId, undefined, limit);
   return rows.map((row) =>
     Object.assign(toOwned(row), {
       formerOwner: row.owner_id,
+      /** The address of the former owner; `undefined` when their account was deleted. */
       formerEmail: row.email ?? undefined,
       ownerlessAt: row.ownerless_at ?? 0,
       isSuspended: row.suspended_at !== null,
-    }),
+    } as const),
   );
 }
 

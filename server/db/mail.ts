@@ -270,14 +270,8 @@ export async function findMailsAbout(
   return new Map(rows.map((row) => [row.invitation_id ?? '', readMail(row)]));
 }
 
-/** An organization with mails that wait, and when the first of them may be sent. */
-export interface WaitingOrganization {
-  readonly organizationId: string;
-  readonly dueAt: EpochSeconds;
-}
-
-/** Organizations whose mails wait for their mail server. */
-export async function listWaitingOrganizations(db: Db): Promise<WaitingOrganization[]> {
+/** Organizations whose mails wait for their mail server, and when the first of them may be sent. */
+export async function listWaitingOrganizations(db: Db) {
   const rows = await db
     .selectFrom('mail')
     .innerJoin('mail_server', 'mail_server.organization_id', 'mail.organization_id')

@@ -12,16 +12,6 @@ export interface MemberIdentity {
   readonly subject: string;
 }
 
-/** A member whose account at a provider is linked. */
-export interface LinkedMember extends MemberIdentity {
-  readonly userId: string;
-  /** The address of the person here. */
-  readonly email: string;
-  readonly linkedAt: EpochSeconds;
-  /** When the account last signed in. */
-  readonly usedAt: EpochSeconds;
-}
-
 /** The member to whom this account at a provider is linked. */
 export async function findLinkedMember(
   db: Db,
@@ -37,11 +27,7 @@ export async function findLinkedMember(
 }
 
 /** The linked members of a provider, ordered by e-mail address: at most `limit`. */
-export async function listLinkedMembers(
-  db: Db,
-  providerId: string,
-  limit: number,
-): Promise<LinkedMember[]> {
+export async function listLinkedMembers(db: Db, providerId: string, limit: number) {
   const rows = await db
     .selectFrom('member_identity')
     .innerJoin('person', 'person.id', 'member_identity.person_id')
@@ -55,8 +41,10 @@ export async function listLinkedMembers(
     providerId,
     subject: row.subject,
     userId: row.person_id,
+    /** The address of the person here. */
     email: row.own_email,
     linkedAt: row.created_at,
+    /** When the account last signed in. */
     usedAt: row.used_at,
   }));
 }

@@ -1,21 +1,20 @@
-import type { EpochSeconds } from '#model/clock';
 import { countRows } from './columns.ts';
 import { advisoryLock, type Db } from './transaction.ts';
 
 /** A host or an address range in a private network to which this server may send requests. */
-export interface OutboundHost {
-  /** `mcp.internal`, `mcp.internal:8443` or `10.20.0.0/16`. */
-  readonly host: string;
-  readonly note: string;
-  /** The actor, as the audit log names it. */
-  readonly createdBy: string;
-  readonly createdAt: EpochSeconds;
-}
+export type OutboundHost = Awaited<ReturnType<typeof listOutboundHosts>>[number];
 
-export async function listOutboundHosts(db: Db): Promise<OutboundHost[]> {
+export async function listOutboundHosts(db: Db) {
   const rows = await db.selectFrom('outbound_host').selectAll().orderBy('host').execute();
-  return rows.map(({ host, note, created_by: createdBy, created_at: createdAt }) => {
-    return { host, note, createdBy, createdAt };
+  return rows.map((row) => {
+    return {
+      /** `mcp.internal`, `mcp.internal:8443` or `10.20.0.0/16`. */
+      host: row.host,
+      note: row.note,
+      /** The actor, as the audit log names it. */
+      createdBy: row.created_by,
+      createdAt: row.created_at,
+    } as const;
   });
 }
 

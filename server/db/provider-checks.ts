@@ -217,16 +217,9 @@ export async function renewChecks(db: Db, provider: string): Promise<void> {
 }
 
 /** How checking the people of a provider goes. */
-export interface CheckSummary {
-  /** How many people can be checked. */
-  readonly people: number;
-  /** How many of them the provider did not answer for. */
-  readonly failing: number;
-  readonly failingSince: EpochSeconds | undefined;
-  readonly failure: string | undefined;
-}
+export type CheckSummary = Awaited<ReturnType<typeof summarizeChecks>>;
 
-export async function summarizeChecks(db: Db, provider: string): Promise<CheckSummary> {
+export async function summarizeChecks(db: Db, provider: string) {
   const all = db.selectFrom('provider_check').where('provider', '=', provider);
   const counts = await all
     .select(({ fn }) => [
@@ -243,7 +236,9 @@ export async function summarizeChecks(db: Db, provider: string): Promise<CheckSu
     .limit(1)
     .executeTakeFirst();
   return {
+    /** How many people can be checked. */
     people: Number(counts.people),
+    /** How many of them the provider did not answer for. */
     failing: Number(counts.failing),
     failingSince: counts.since ?? undefined,
     failure: first?.failure ?? undefined,

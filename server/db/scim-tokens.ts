@@ -167,11 +167,7 @@ export async function revokeScimToken(
 }
 
 /** The organization that a token provisions. */
-export interface ScimTenant {
-  readonly organizationId: string;
-  readonly organization: string;
-  readonly tokenId: string;
-}
+export type ScimTenant = NonNullable<Awaited<ReturnType<typeof useScimToken>>>;
 
 /**
  * The organization of this name, if the token with this hash is active and belongs to it. `undefined` if the token or the
@@ -180,7 +176,7 @@ export interface ScimTenant {
 export async function useScimToken(
   db: Db,
   { organization, hash, now }: { organization: string; hash: string; now: EpochSeconds },
-): Promise<ScimTenant | undefined> {
+) {
   const row = await selectActive(db, now)
     .innerJoin('organization', 'organization.id', 'scim_token.organization_id')
     .select(['scim_token.id', 'scim_token.last_used_at', 'scim_token.organization_id'])
@@ -196,7 +192,7 @@ export async function useScimToken(
       .where('id', '=', row.id)
       .execute();
   }
-  return { organizationId: row.organization_id, organization, tokenId: row.id };
+  return { organizationId: row.organization_id, organization, tokenId: row.id } as const;
 }
 
 /** Within a transaction: whether a token is active. It cannot be revoked until the transaction ends. */

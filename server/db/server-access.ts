@@ -1,6 +1,5 @@
 import { type Expression, type ExpressionBuilder, sql, type SqlBool } from 'kysely';
 
-import type { ContentSettings } from '#model/call-contents';
 import { readContentSettings } from './call-contents.ts';
 import { lockGroups } from './groups.ts';
 import type { Schema } from './schema.ts';
@@ -8,12 +7,7 @@ import { countRows } from './columns.ts';
 import { transaction, type Db } from './transaction.ts';
 
 /** Who may use a server: everyone in the organization, or only the members of some groups. */
-export interface ServerAccess {
-  readonly access: 'everyone' | 'groups';
-  readonly groups: readonly { readonly id: string; readonly name: string }[];
-  /** Whether people without access see its title and description, and may ask for access. */
-  readonly isRequestable: boolean;
-}
+export type ServerAccess = NonNullable<Awaited<ReturnType<typeof findServerAccess>>>;
 
 /** A change of who may use a server. `groupIds` is empty for `everyone`. */
 export interface AccessChoice {
@@ -24,10 +18,7 @@ export interface AccessChoice {
 }
 
 /** Who may use a server, with the groups ordered by name. `undefined` when there is no such server. */
-export async function findServerAccess(
-  db: Db,
-  serverId: string,
-): Promise<ServerAccess | undefined> {
+export async function findServerAccess(db: Db, serverId: string) {
   const server = await db
     .selectFrom('endpoint')
     .select(['access', 'is_requestable'])
@@ -41,7 +32,12 @@ export async function findServerAccess(
     .where('endpoint_group.endpoint_id', '=', serverId)
     .orderBy('person_group.name')
     .execute();
-  return { access: server.access, groups, isRequestable: server.is_requestable === 1 };
+  return {
+    access: server.access,
+    groups,
+    /** Whether people without access see its title and description, and may ask for access. */
+    isRequestable: server.is_requestable === 1,
+  } as const;
 }
 
 /**
@@ -181,14 +177,7 @@ export async function findUsableServers(
 }
 
 /** A server as the people who use it see it. */
-export interface UsableServer {
-  readonly id: string;
-  readonly name: string;
-  readonly title: string;
-  readonly description: string;
-  /** What is stored of the arguments and results of its calls. */
-  readonly contents: ContentSettings | undefined;
-}
+export type UsableServer = Awaited<ReturnType<typeof listUsableServers>>[number];
 
 /** At most `limit` enabled servers of an organization that a person may use, by name. */
 export async function listUsableServers(
@@ -196,7 +185,7 @@ export async function listUsableServers(
   userId: string,
   organization: string,
   limit: number,
-): Promise<UsableServer[]> {
+) {
   const rows = await selectUsable(db, userId)
     .innerJoin('target', 'target.endpoint_id', 'endpoint.id')
     .select(['endpoint.id', 'endpoint.name', 'endpoint.title', 'endpoint.description'])
@@ -206,30 +195,28 @@ export async function listUsableServers(
     .orderBy('endpoint.name')
     .limit(limit)
     .execute();
-  return rows.map(({ id, name, title, description, call_contents: contents }) => ({
-    id,
-    name,
-    title: title || name,
-    description,
-    contents: contents === null ? undefined : readContentSettings(contents),
-  }));
+  return rows.map(({ id, name, title, description, call_contents: contents }) => {
+    return {
+      id,
+      name,
+      title: title || name,
+      description,
+      /** What is stored of the arguments and results of its calls. */
+      contents: contents === null ? undefined : readContentSettings(contents),
+    } as const;
+  });
 }
 
-/** A server that a person may use, and by which groups; by none if everyone may. */
-export interface AccessOfPerson {
-  readonly name: string;
-  readonly title: string;
-  readonly isDisabled: boolean;
-  readonly groups: readonly string[];
-}
-
-/** At most `limit` servers of an organization that a member may use, by name, each with the reason. */
+/**
+ * At most `limit` servers of an organization that a member may use, by name, each with the groups by which they may; with none if
+ * everyone may.
+ */
 export async function listAccessOfPerson(
   db: Db,
   userId: string,
   organization: string,
   limit: number,
-): Promise<AccessOfPerson[]> {
+) {
   const servers = await selectUsable(db, userId)
     .select(['endpoint.id', 'endpoint.name', 'endpoint.title', 'endpoint.access'])
     .select('endpoint.disabled_at')

@@ -2,18 +2,7 @@ import type { EpochSeconds } from '#model/clock';
 import type { Db } from './transaction.ts';
 
 /** The active credentials that stop working when a server is deleted. */
-export interface ServerDependents {
-  readonly activeKeys: number;
-  readonly activeClients: number;
-  /** Active grants of people to applications. */
-  readonly activeGrants: number;
-}
-
-export async function countServerDependents(
-  db: Db,
-  serverId: string,
-  now: EpochSeconds,
-): Promise<ServerDependents> {
+export async function countServerDependents(db: Db, serverId: string, now: EpochSeconds) {
   const row = await db
     .selectNoFrom((select) => [
       select
@@ -43,6 +32,7 @@ export async function countServerDependents(
   return {
     activeKeys: Number(row.keys),
     activeClients: Number(row.clients),
+    /** Active grants of people to applications. */
     activeGrants: Number(row.grants),
   };
 }

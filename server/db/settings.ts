@@ -3,27 +3,31 @@ import type { EpochSeconds } from '#model/clock';
 import { preparedQuery } from './prepared-query.ts';
 import type { Db } from './transaction.ts';
 
-export interface OrganizationSettings {
-  /** Whether members need a session in which they proved two factors. */
-  readonly secondFactorRequired: boolean;
-  /**
-   * Whether applications that registered themselves have access when members allow it. Turning this off suspends the existing
-   * grants of such applications and does not revoke them.
-   */
-  readonly openClientsAllowed: boolean;
-  /**
-   * The same for what uses the client ID of Latchkey's own proxy. The ID proves nothing: any program on a member's
-   * computer can use it.
-   */
-  readonly latchkeyProxyAllowed: boolean;
-  /** How many days its recorded calls are kept. */
-  readonly callRetentionDays: number;
-  /** Whether members enter only through an identity provider of the organization; see `missingProof`. */
-  readonly singleSignOnRequired: boolean;
-  /** What happens to the keys, clients and agents of people who leave. */
-  readonly leaverResources: 'suspend' | 'keep';
-  /** Whether groups of the directory count for members who entered their address themselves when they accepted an invitation. */
-  readonly invitedScimGroups: boolean;
+export type OrganizationSettings = ReturnType<typeof readSettings>;
+
+function readSettings(row: Awaited<ReturnType<typeof settingsByName>>[number]) {
+  return {
+    /** Whether members need a session in which they proved two factors. */
+    secondFactorRequired: row.second_factor_required === 1,
+    /**
+     * Whether applications that registered themselves have access when members allow it. Turning this off suspends the existing
+     * grants of such applications and does not revoke them.
+     */
+    openClientsAllowed: row.open_clients_allowed === 1,
+    /**
+     * The same for what uses the client ID of Latchkey's own proxy. The ID proves nothing: any program on a member's
+     * computer can use it.
+     */
+    latchkeyProxyAllowed: row.latchkey_proxy_allowed === 1,
+    /** How many days its recorded calls are kept. */
+    callRetentionDays: row.call_retention_days ?? retention.default,
+    /** Whether members enter only through an identity provider of the organization; see `missingProof`. */
+    singleSignOnRequired: row.single_sign_on_required === 1,
+    /** What happens to the keys, clients and agents of people who leave. */
+    leaverResources: row.leaver_resources,
+    /** Whether groups of the directory count for members who entered their address themselves when they accepted an invitation. */
+    invitedScimGroups: row.invited_scim_groups === 1,
+  } as const;
 }
 
 const settingsByName = preparedQuery((db, name: string) =>
@@ -48,17 +52,7 @@ export async function findSettings(
   organization: string,
 ): Promise<OrganizationSettings | undefined> {
   const [row] = await settingsByName(db, organization);
-  return (
-    row && {
-      secondFactorRequired: row.second_factor_required === 1,
-      openClientsAllowed: row.open_clients_allowed === 1,
-      latchkeyProxyAllowed: row.latchkey_proxy_allowed === 1,
-      callRetentionDays: row.call_retention_days ?? retention.default,
-      singleSignOnRequired: row.single_sign_on_required === 1,
-      leaverResources: row.leaver_resources,
-      invitedScimGroups: row.invited_scim_groups === 1,
-    }
-  );
+  return row && readSettings(row);
 }
 
 /** Changes settings. Omitted members keep their value. */

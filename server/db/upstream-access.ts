@@ -56,15 +56,7 @@ export interface ClientRegistration {
 }
 
 /** A registration that no access uses any longer, to be removed at its authorization server. */
-export interface EndedRegistration {
-  readonly access: UpstreamAccess;
-  readonly registration: ClientRegistration;
-  /** `undefined` once it is deleted. */
-  readonly organization: string | undefined;
-  /** The server's name; its id once it is deleted. */
-  readonly server: string;
-  readonly attempts: number;
-}
+export type EndedRegistration = Awaited<ReturnType<typeof listEndedRegistrations>>[number];
 
 export async function findUpstreamAccess(db: Db, id: string): Promise<UpstreamAccess | undefined> {
   const row = await db
@@ -164,11 +156,7 @@ const isUnused = sql<boolean>`not exists (
       and o.id <> upstream_access.id)`;
 
 /** Registrations that can be removed now. A registration that another access took over belongs to that access. */
-export async function listEndedRegistrations(
-  db: Db,
-  now: EpochSeconds,
-  limit: number,
-): Promise<EndedRegistration[]> {
+export async function listEndedRegistrations(db: Db, now: EpochSeconds, limit: number) {
   const rows = await db
     .selectFrom('upstream_access')
     .leftJoin('endpoint as place', 'place.id', 'upstream_access.endpoint_id')
@@ -184,9 +172,17 @@ export async function listEndedRegistrations(
     const access = readAccess(row);
     const { registration } = access;
     if (!registration) return [];
-    const organization = row.organization_name ?? undefined;
-    const server = row.server_name ?? row.endpoint_id;
-    return [{ access, registration, organization, server, attempts: row.attempts }];
+    return [
+      {
+        access,
+        registration,
+        /** `undefined` once it is deleted. */
+        organization: row.organization_name ?? undefined,
+        /** The server's name; its id once it is deleted. */
+        server: row.server_name ?? row.endpoint_id,
+        attempts: row.attempts,
+      } as const,
+    ];
   });
 }
 

@@ -34,9 +34,6 @@ export type NewUpstreamConnection = Omit<UpstreamConnection, 'version' | 'renewe
 /** A connection and the version of its tokens that the caller has read. */
 type ReadConnection = Pick<UpstreamConnection, 'id' | 'version'>;
 
-/** A connection in the list of connected people. */
-export type ListedConnection = Awaited<ReturnType<typeof listUpstreamConnections>>[number];
-
 /** A connection that ended and whose tokens must be revoked at the authorization server. */
 export type EndedConnection = Awaited<ReturnType<typeof listEndedConnections>>[number];
 
@@ -187,13 +184,15 @@ export async function listUpstreamConnections(db: Db, accessId: string) {
     .where('upstream_connection.access_id', '=', accessId)
     .orderBy('person.email_key')
     .execute();
-  return rows.map((row) => ({
-    userId: row.subject,
-    email: row.email,
-    createdAt: row.created_at,
-    renewedAt: row.renewed_at,
-    failedAt: row.failed_at ?? undefined,
-  }));
+  return rows.map((row) => {
+    return {
+      userId: row.subject,
+      email: row.email,
+      createdAt: row.created_at,
+      renewedAt: row.renewed_at,
+      failedAt: row.failed_at ?? undefined,
+    } as const;
+  });
 }
 
 /** Ends a connection. @returns `false` when there is none */
@@ -239,18 +238,20 @@ export async function listEndedConnections(db: Db, now: EpochSeconds, limit: num
     .where('upstream_connection.next_attempt_at', '<=', now)
     .limit(limit)
     .execute();
-  return rows.map((row) => ({
-    id: row.id,
-    accessId: row.access_id,
-    targetId: row.target_id,
-    userId: row.subject,
-    /** `undefined` once it is deleted. */
-    organization: row.organization_name ?? undefined,
-    /** The server's name; its id once it is deleted. */
-    server: row.server_name ?? row.endpoint_id,
-    sealedTokens: row.sealed_tokens,
-    attempts: row.attempts,
-  }));
+  return rows.map((row) => {
+    return {
+      id: row.id,
+      accessId: row.access_id,
+      targetId: row.target_id,
+      userId: row.subject,
+      /** `undefined` once it is deleted. */
+      organization: row.organization_name ?? undefined,
+      /** The server's name; its id once it is deleted. */
+      server: row.server_name ?? row.endpoint_id,
+      sealedTokens: row.sealed_tokens,
+      attempts: row.attempts,
+    } as const;
+  });
 }
 
 /** Sets the next attempt to `next`. @returns `true` only for the one process that may make the current attempt */

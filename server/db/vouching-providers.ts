@@ -1,7 +1,6 @@
 import { type Awaitable, whenReady } from '#model/awaitable';
 import type { EpochSeconds } from '#model/clock';
 import { domainOf } from '#model/email';
-import type { Scope } from '#model/scopes';
 import { readScopes } from './columns.ts';
 import { readProvider, type ProviderRecord } from './identity-providers.ts';
 import { type MemberIdentity } from './member-identities.ts';
@@ -108,15 +107,19 @@ export async function listNamedProviders(
 }
 
 /** An active grant that came of an earlier assertion about the same account. */
-export interface KnownGrant {
-  readonly id: string;
-  readonly userId: string;
-  readonly serverId: string;
-  readonly scopes: readonly Scope[];
-  readonly expiresAt: EpochSeconds;
-  /** When the account was last used. */
-  readonly usedAt: EpochSeconds;
-  readonly secondFactorRequired: boolean;
+export type KnownGrant = ReturnType<typeof readKnownGrant>;
+
+function readKnownGrant(row: Awaited<ReturnType<typeof knownGrant>>[number]) {
+  return {
+    id: row.id,
+    userId: row.person_id,
+    serverId: row.endpoint_id,
+    scopes: readScopes(row.scopes),
+    expiresAt: row.expires_at,
+    /** When the account was last used. */
+    usedAt: row.used_at,
+    secondFactorRequired: row.second_factor_required === 1,
+  } as const;
 }
 
 /**
@@ -139,16 +142,7 @@ export function findKnownGrant(
   const { providerId, subject, clientId, organization, server, issuedAt, deviceHash } = at;
   return whenReady(
     knownGrant(db, providerId, subject, clientId, organization, server, issuedAt, deviceHash),
-    ([row]) =>
-      row && {
-        id: row.id,
-        userId: row.person_id,
-        serverId: row.endpoint_id,
-        scopes: readScopes(row.scopes),
-        expiresAt: row.expires_at,
-        usedAt: row.used_at,
-        secondFactorRequired: row.second_factor_required === 1,
-      },
+    ([row]) => row && readKnownGrant(row),
   );
 }
 

@@ -1,7 +1,7 @@
 import { sql, type ExpressionBuilder, type Selectable, type Updateable } from 'kysely';
 
 import type { EpochSeconds } from '#model/clock';
-import { readAuditEvent, type StoredAuditEvent } from './audit.ts';
+import { readAuditEvent } from './audit.ts';
 import { countRows, readStrings } from './columns.ts';
 import type { Schema } from './schema.ts';
 import { advisoryLock, quickTransaction, transaction, type Db } from './transaction.ts';
@@ -66,14 +66,7 @@ export interface WebhookPosition {
 }
 
 /** The next event to send to a webhook. */
-export interface PendingEvent {
-  readonly webhook: Webhook;
-  readonly organization: string;
-  readonly place: WebhookPosition;
-  readonly event: StoredAuditEvent;
-  /** The position after the event. */
-  readonly next: number;
-}
+export type PendingEvent = NonNullable<Awaited<ReturnType<typeof claimPendingEvent>>>;
 
 /** The position after all stored events of the organization. */
 const newest = (organizationId: string) =>
@@ -197,7 +190,7 @@ export async function claimPendingEvent(
   db: Db,
   id: string,
   { now, until }: { readonly now: EpochSeconds; readonly until: EpochSeconds },
-): Promise<PendingEvent | undefined> {
+) {
   const row = await active(db)
     .selectAll('webhook')
     .select('organization.name as organization')
@@ -212,7 +205,6 @@ export async function claimPendingEvent(
   if (last === undefined) return undefined;
   const event = await firstMatching(db, organization, position, webhook.actions);
   if (event) {
-    const next = event.sequence;
     // If the claim is lost in a power failure, the event is sent again, which receivers expect.
     const isClaimed = await quickTransaction(db, async (tx) => {
       const { numUpdatedRows } = await updateAt(tx, place)
@@ -222,7 +214,14 @@ export async function claimPendingEvent(
       return numUpdatedRows === 1n;
     });
     if (!isClaimed) return undefined;
-    return { webhook, organization, place, event: readAuditEvent(event), next };
+    return {
+      webhook,
+      organization,
+      place,
+      event: readAuditEvent(event),
+      /** The position after the event. */
+      next: event.sequence,
+    } as const;
   }
   await moveTo(db, place, last);
   return undefined;
