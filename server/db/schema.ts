@@ -4,7 +4,7 @@ import type { AttentionTables } from './attention-tables.ts';
 import type { CallTables } from './call-tables.ts';
 import type { InvitationTables } from './invitation-tables.ts';
 import type { ProviderTables } from './provider-tables.ts';
-import type { ServerTables } from './server-tables.ts';
+import type { OwnedColumns, ServerTables } from './server-tables.ts';
 
 /** The types of all tables. Times are seconds since 1970; booleans are 0 or 1; lists are JSON text. */
 export interface Schema
@@ -29,7 +29,7 @@ export interface Schema
     /** 1 if the groups of SCIM count for members who entered their address themselves. */
     invited_scim_groups: Generated<number>;
   };
-  oauth_client: {
+  oauth_client: OwnedColumns & {
     id: string;
     /** Null for a client of a whole organization, or that registered itself. */
     endpoint_id: string | null;
@@ -50,12 +50,6 @@ export interface Schema
     created_at: number;
     last_used_at: number | null;
     revoked_at: number | null;
-    /** The person who answers for it: its creator, until it is handed over; null if no person does. */
-    owner_id: Generated<string | null>;
-    /** Since when its owner has left. */
-    ownerless_at: Generated<number | null>;
-    /** Since when it is refused because its owner has left. */
-    suspended_at: Generated<number | null>;
   };
   client_secret: {
     hash: string;
@@ -69,7 +63,7 @@ export interface Schema
     last_used_at: number | null;
     revoked_at: number | null;
   };
-  api_key: {
+  api_key: OwnedColumns & {
     id: string;
     hash: string;
     hint: string;
@@ -87,12 +81,6 @@ export interface Schema
     expires_at: number | null;
     last_used_at: number | null;
     revoked_at: number | null;
-    /** The person who answers for it: its creator, until it is handed over; null if no person does. */
-    owner_id: Generated<string | null>;
-    /** Since when its owner has left. */
-    ownerless_at: Generated<number | null>;
-    /** Since when it is refused because its owner has left. */
-    suspended_at: Generated<number | null>;
   };
   personal_token: {
     id: string;

@@ -1,6 +1,16 @@
 import type { Generated } from 'kysely';
 import type { PrimitiveKind } from '#model/tool-rights';
 
+/** The columns of what a person answers for. */
+export interface OwnedColumns {
+  /** The person who answers for it: its creator, until it is handed over; null if no person does. */
+  owner_id: Generated<string | null>;
+  /** Since when its owner has left. */
+  ownerless_at: Generated<number | null>;
+  /** Since when it is refused because its owner has left. */
+  suspended_at: Generated<number | null>;
+}
+
 /** The types of the tables of servers, their upstreams and agents; see `schema.ts`. */
 export interface ServerTables {
   endpoint: {
@@ -175,7 +185,7 @@ export interface ServerTables {
     previous_sealed_key: string | null;
     version: Generated<number>;
   };
-  agent: {
+  agent: OwnedColumns & {
     id: string;
     organization_id: string;
     name: string;
@@ -184,11 +194,5 @@ export interface ServerTables {
     online_until: number | null;
     /** JSON: the names of the servers that it runs as commands, as it said when it was connected last. */
     commands: Generated<string | null>;
-    /** The person who answers for it: its creator, until it is handed over; null if no person does. */
-    owner_id: Generated<string | null>;
-    /** Since when its owner has left. */
-    ownerless_at: Generated<number | null>;
-    /** Since when it is refused because its owner has left. */
-    suspended_at: Generated<number | null>;
   };
 }
