@@ -49,21 +49,19 @@ export async function insertAttempt(
       .deleteFrom('failed_attempt')
       .where('failed_at', '<', at - attemptLifeSeconds)
       .execute();
-    const places = await tx
+    const failures = tx
       .selectFrom('failed_attempt')
       .select(({ fn }) => ['place', fn.countAll().as('count'), fn.max('failed_at').as('last')])
+      .groupBy('place');
+    const places = await failures
       .where('subject', '=', subject)
       .where('failed_at', '>=', since.subject)
-      .groupBy('place')
       .execute();
-    const nearby = await tx
-      .selectFrom('failed_attempt')
-      .select(({ fn }) => ['place', fn.countAll().as('count'), fn.max('failed_at').as('last')])
+    const nearby = await failures
       .where((row) =>
         around === undefined ? row('place', '=', place) : row('place', 'like', `${around}%`),
       )
       .where('failed_at', '>=', since.place)
-      .groupBy('place')
       .execute();
     const waitSeconds = secondsToWait({ atSubject: byPlace(places), nearby: byPlace(nearby) });
     if (waitSeconds > 0) return waitSeconds;

@@ -4,7 +4,7 @@ import type { EpochSeconds } from '#model/clock';
 import { emailKey } from '#model/email';
 import { lockGroups } from './groups.ts';
 import { countRows, readStrings } from './columns.ts';
-import { findUser, lockMembers, readRole, type User } from './people.ts';
+import { findUser, insertPerson, lockMembers, readRole, type User } from './people.ts';
 import { isDeactivated, linkProvisioned } from './provisioned-people.ts';
 import { transaction, type Db } from './transaction.ts';
 
@@ -343,12 +343,7 @@ async function addPerson(
   tx: Db,
   { id, email, createdAt, passwordHash, identity }: Exclude<Invitee, { email?: undefined }>,
 ): Promise<boolean> {
-  const { numInsertedOrUpdatedRows } = await tx
-    .insertInto('person')
-    .values({ id, email, email_key: emailKey(email), created_at: createdAt })
-    .onConflict((conflict) => conflict.column('email_key').doNothing())
-    .executeTakeFirst();
-  if (numInsertedOrUpdatedRows !== 1n) return false;
+  if (!(await insertPerson(tx, { id, email, createdAt }))) return false;
   if (passwordHash !== undefined) {
     const row = { person_id: id, hash: passwordHash };
     await tx.insertInto('password').values(row).execute();

@@ -1,8 +1,7 @@
 import type { EpochSeconds } from '#model/clock';
-import { emailKey } from '#model/email';
 import { lockGroups } from './groups.ts';
 import type { JoiningRole } from './identity-providers.ts';
-import { lockMembers, type User } from './people.ts';
+import { insertPerson, lockMembers, type User } from './people.ts';
 import { isDeactivated, linkProvisioned } from './provisioned-people.ts';
 import { advisoryLock, transaction, type Db } from './transaction.ts';
 
@@ -148,12 +147,7 @@ export async function insertJoiningMember(
     await lockMembers(tx, organizationId);
     await lockGroups(tx, organizationId);
     if (await isDeactivated(tx, organizationId, { id, email })) return 'deactivated';
-    const { numInsertedOrUpdatedRows } = await tx
-      .insertInto('person')
-      .values({ id, email, email_key: emailKey(email), created_at: createdAt })
-      .onConflict((conflict) => conflict.column('email_key').doNothing())
-      .executeTakeFirst();
-    if (numInsertedOrUpdatedRows !== 1n) return 'taken';
+    if (!(await insertPerson(tx, { id, email, createdAt }))) return 'taken';
     await tx
       .insertInto('membership')
       .values({ person_id: id, organization_id: organizationId, role, source: 'sso' })

@@ -78,11 +78,7 @@ export async function insertUser(
 ): Promise<boolean> {
   return transaction(db, async (tx) => {
     await lockMembers(tx, organizationId);
-    await tx
-      .insertInto('person')
-      .values({ id, email, email_key: emailKey(email), created_at: createdAt })
-      .onConflict((conflict) => conflict.column('email_key').doNothing())
-      .execute();
+    await insertPerson(tx, { id, email, createdAt });
     const { id: personId } = await tx
       .selectFrom('person')
       .select('id')
@@ -102,6 +98,16 @@ export async function insertUser(
       .execute();
     return numInsertedOrUpdatedRows === 1n;
   });
+}
+
+/** Adds an account. @returns `false` when another one has the e-mail address */
+export async function insertPerson(tx: Db, { id, email, createdAt }: User): Promise<boolean> {
+  const { numInsertedOrUpdatedRows } = await tx
+    .insertInto('person')
+    .values({ id, email, email_key: emailKey(email), created_at: createdAt })
+    .onConflict((conflict) => conflict.column('email_key').doNothing())
+    .executeTakeFirst();
+  return numInsertedOrUpdatedRows === 1n;
 }
 
 const userById = preparedQuery((db, id: string) =>

@@ -166,15 +166,8 @@ export async function sumCallsOfServers(
 ): Promise<{ readonly serverId: string; readonly counts: TimedCounts[] }[]> {
   if (serverIds.length === 0) return [];
   const rows = await ofServers(db, timesOf(span), serverIds, ...toSpan(span, 'server'));
-  const servers: { readonly serverId: string; readonly counts: TimedCounts[] }[] = [];
-  for (const row of rows) {
-    const { endpoint_id: serverId } = row;
-    const counts = timedCountsOf(row);
-    const last = servers.at(-1);
-    if (last?.serverId === serverId) last.counts.push(counts);
-    else servers.push({ serverId, counts: [counts] });
-  }
-  return servers;
+  const ofEach = Map.groupBy(rows, ({ endpoint_id: id }) => id);
+  return [...ofEach].map(([serverId, own]) => ({ serverId, counts: own.map(timedCountsOf) }));
 }
 
 /** Calls of several subjects, in chronological order. */

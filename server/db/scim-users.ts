@@ -5,7 +5,7 @@ import { emailKey } from '#model/email';
 import { isRole } from '#model/roles';
 import { containsText, countRows } from './columns.ts';
 import { endLastAccess } from './leavers.ts';
-import { findMember, lockMembers, removeMember } from './people.ts';
+import { findMember, insertPerson, lockMembers, removeMember } from './people.ts';
 import type { Schema } from './schema.ts';
 import { transaction, type Db } from './transaction.ts';
 
@@ -232,13 +232,8 @@ async function enter(
     return numInsertedOrUpdatedRows === 1n ? 'began' : 'kept';
   }
   if (address === undefined || address !== provenAddress) return 'kept';
-  const { numInsertedOrUpdatedRows } = await tx
-    .insertInto('person')
-    .values({ id: newUserId, email: address, email_key: emailKey(address), created_at: now })
-    .onConflict((conflict) => conflict.column('email_key').doNothing())
-    .executeTakeFirst();
-  const personId =
-    numInsertedOrUpdatedRows === 1n ? newUserId : await unclaimedAccount(tx, address);
+  const isNew = await insertPerson(tx, { id: newUserId, email: address, createdAt: now });
+  const personId = isNew ? newUserId : await unclaimedAccount(tx, address);
   if (personId === undefined) return 'kept';
   await tx
     .insertInto('membership')
