@@ -1,4 +1,5 @@
 import { TokenError } from '#auth/errors';
+import { replaceCommand } from '#config/connection';
 import { UsageError } from '#config/errors';
 import type {
   AskableServer,
@@ -9,7 +10,6 @@ import type {
 import type { Connections } from '#connections/connections';
 import { serverListView, type ProblemOf } from '#connections/server-list-views';
 import { withdrawnWords } from '#connections/withdrawn-servers';
-import { plainWord } from '#shell-word';
 import { UpstreamError } from '#transport/upstream';
 import type { Command } from './command.ts';
 import { connectionsOf } from './command-host.ts';
@@ -147,9 +147,7 @@ function stateWords(server: ListedServer): string {
 function remedyOf({ connection = '', requires, url }: ListedServer): readonly string[] {
   if (requires === undefined) return [];
   return [
-    requires === 'key'
-      ? `latchkey add ${plainWord(connection)} ${plainWord(url)} --replace`
-      : `latchkey login ${connection}`,
+    requires === 'key' ? replaceCommand({ name: connection, url }) : `latchkey login ${connection}`,
   ];
 }
 

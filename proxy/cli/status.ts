@@ -1,4 +1,5 @@
 import type { AccountStatus } from '#auth/account-status';
+import { replaceCommand } from '#config/connection';
 import { isAboutKey } from '#pipeline/contact';
 import { connectionOptions, type Command } from './command.ts';
 import { connectionsOf } from './command-host.ts';
@@ -88,8 +89,8 @@ function stateWords({ state, as, assistant, missingAccount }: AccountStatus, now
   return as === 'api_key' ? 'API key not found in the keychain' : 'signed out';
 }
 
-function remedy({ as, name, url }: AccountStatus): string {
-  return as === 'api_key' ? `latchkey add ${name} ${url} --replace` : `latchkey login ${name}`;
+function remedy(status: AccountStatus): string {
+  return status.as === 'api_key' ? replaceCommand(status) : `latchkey login ${status.name}`;
 }
 
 function tokenWords(seconds: number, renewable: boolean): string {

@@ -1,3 +1,4 @@
+import { plainWord } from '#shell-word';
 import type { OAuthSettings } from './oauth-fields.ts';
 import { keychainWord, type Secret } from './secret.ts';
 
@@ -19,6 +20,11 @@ export type Connection = {
   /** The transports to try, in order; `http-first` by default. */
   transport?: Transport;
 } & ToolSettings;
+
+/** The command that stores the secret of a connection again. The URL may contain what a shell acts on. */
+export function replaceCommand({ name, url }: Pick<Connection, 'name' | 'url'>): string {
+  return `latchkey add ${plainWord(name)} ${plainWord(url)} --replace`;
+}
 
 /** The server's tools that the assistant may see; all by default. */
 export type ToolSettings = {

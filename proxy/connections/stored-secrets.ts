@@ -1,5 +1,5 @@
 import { ConfigurationError } from '#config/errors';
-import type { Connection } from '#config/connection';
+import { replaceCommand, type Connection } from '#config/connection';
 import { isInKeychain, type Secret } from '#config/secret';
 import { apiKeyAccount, clientSecretAccount, headerAccount } from '#keychain/secret-accounts';
 import type { SecretStore } from '#keychain/secret-store';
@@ -81,12 +81,12 @@ export async function sentSecrets(
   connection: Connection,
   store: SecretStore,
 ): Promise<SentSecrets> {
-  const { credentials, headers = {}, source, name } = connection;
+  const { credentials, headers = {}, source } = connection;
   const read = async (secret: Secret, account: string, key: string) => {
     if (!isInKeychain(secret)) return secret;
     const stored = await store.get(account);
     if (stored !== undefined) return stored;
-    const remedy = `store it with latchkey add ${name} ${connection.url} --replace`;
+    const remedy = `store it with ${replaceCommand(connection)}`;
     const problem = `is not in the keychain for ${connection.url}; ${remedy}`;
     throw new ConfigurationError([{ source, key, problem }]);
   };

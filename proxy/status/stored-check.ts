@@ -1,6 +1,6 @@
 import { signsIn, type Account, type OAuthConnection } from '#auth/account';
 import { accountStatus } from '#auth/account-status';
-import type { Connection } from '#config/connection';
+import { replaceCommand, type Connection } from '#config/connection';
 import { connectingAssistant } from '#config/find-entry';
 import type { FilesHost, Host } from '#host';
 import { fail, ok, warn, type Check, type Finding } from './checks.ts';
@@ -37,13 +37,13 @@ export function storedCheck(connections: readonly Connection[], ports: StoredPor
 }
 
 async function storedFinding(connection: Connection, ports: StoredPorts): Promise<Finding> {
-  const { name, url, configFile } = connection;
+  const { name, configFile } = connection;
   const account = signsIn(connection) ? await ports.account(connection) : undefined;
   const complete = await ports.hasSecrets(connection);
   const now = ports.clock.now();
   const { state, as } = await accountStatus(connection, account, now, complete);
   if (!complete) {
-    const hint = `store it with latchkey add ${name} ${url} --replace`;
+    const hint = `store it with ${replaceCommand(connection)}`;
     return fail('secrets', `${name}: a secret is missing in the keychain`, hint);
   }
   if (state === 'ready')

@@ -24,7 +24,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   },
   'proxy/host': { imports: ['clock', 'transport', 'keychain'] },
   'proxy/config': {
-    imports: ['key-file-commands', 'atomic-file', 'log', 'transport', 'host'],
+    imports: ['shell-word', 'key-file-commands', 'atomic-file', 'log', 'transport', 'host'],
     packages: ['jsonc-parser', 'latchkey-mcp'],
   },
   'proxy/auth': {
@@ -64,7 +64,6 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   'proxy/cli': {
     imports: [
       'clock',
-      'shell-word',
       'transport',
       'keychain',
       'config',

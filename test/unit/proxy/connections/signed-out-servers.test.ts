@@ -1,9 +1,14 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { Command } from '#proxy/cli/command';
 import { serversCommand } from '#proxy/cli/servers';
+import { statusCommand } from '#proxy/cli/status';
 import { connectionViews } from '#proxy/connections/connection-views';
 import { apiKeyAccount } from '#proxy/keychain/secret-accounts';
+import type { Connection } from '#proxy/config/connection';
 import { serverListView } from '#proxy/connections/server-list-views';
+import { sentSecrets } from '#proxy/connections/stored-secrets';
 import type { RunningProxy } from '#proxy/status/running-proxy';
+import { storedCheck } from '#proxy/status/stored-check';
 import { listedConnection, type ListedConnection } from '#support/listed-connection';
 
 let at: ListedConnection;
@@ -27,7 +32,9 @@ async function shown() {
 }
 
 /** What `latchkey servers` prints. */
-async function printed(...flags: string[]): Promise<string[]> {
+const printed = async (...flags: string[]) => printedBy(serversCommand, ...flags);
+
+async function printedBy(command: Command, ...flags: string[]): Promise<string[]> {
   const lines: string[] = [];
   const print = (line: string) => void lines.push(line);
   const connection = async (target: string) => at.host.readConnection(target, at.options);
@@ -39,7 +46,7 @@ async function printed(...flags: string[]): Promise<string[]> {
     advise: print,
   });
   const input = { operands: [], flags: new Map(flags.map((flag) => [flag, ['']])), options: {} };
-  await serversCommand.run(input, host, { all: async () => [], meant: () => undefined });
+  await command.run(input, host, { all: async () => [], meant: () => undefined });
   return lines;
 }
 
@@ -99,17 +106,41 @@ test('servers: a connection with a sign-in of its own does not depend on the sha
   expect(await shown()).not.toHaveProperty('requires');
 });
 
-test('servers: a URL of a server is one word of the command that replaces a key', async () => {
-  const url = `${at.url}?a=1&b='$(id)'`;
-  at.answer = { status: 200, body: { servers: [{ resource: url, name: 'sales', granted: true }] } };
+/** A connection whose key the keychain does not have. */
+async function withoutKey(url: string): Promise<Connection> {
   const input = { name: 'sales', url, as: 'api_key' as const, apiKeySecret: 'mcp_key' };
   await at.connections.add(await at.connections.describe(input), { replace: true, check: false });
   const connection = await at.connections.own('sales');
-  await (await at.host.store(at.options)).remove(apiKeyAccount(connection ?? { url }));
+  if (!connection) throw new Error('no connection');
+  await (await at.host.store(at.options)).remove(apiKeyAccount(connection));
+  return connection;
+}
+
+test('servers: a URL of a server is one word of the command that replaces a key', async () => {
+  const url = `${at.url}?a=1&b='$(id)'`;
+  at.answer = { status: 200, body: { servers: [{ resource: url, name: 'sales', granted: true }] } };
+  await withoutKey(url);
 
   expect((await printed()).join('\n')).toContain(
     String.raw`latchkey add sales '${at.url}?a=1&b='\''$(id)'\''' --replace`,
   );
+});
+
+test('a missing key: the URL is one word of the command that status, doctor and proxy name', async () => {
+  const connection = await withoutKey(`${at.url}?a=1&b='$(id)'`);
+  const command = String.raw`latchkey add sales '${at.url}?a=1&b='\''$(id)'\''' --replace`;
+  const check = storedCheck([connection], {
+    ...at.host,
+    account: async (one) => at.host.account(one, at.options),
+    hasSecrets: async (one) => at.connections.hasSecrets(one),
+    words: () => ({ message: '', hint: '' }),
+  });
+
+  expect((await printedBy(statusCommand)).at(-1)).toBe(`  hint: ${command}`);
+  expect(await check.run(new AbortController().signal)).toMatchObject([
+    { hint: `store it with ${command}` },
+  ]);
+  await expect(sentSecrets(connection, await at.host.store(at.options))).rejects.toThrow(command);
 });
 
 test('servers: a key that the keychain does not have is required', async () => {
