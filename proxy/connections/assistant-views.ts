@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
-import type { ConnectionsHost } from './connections-host.ts';
+import type { FilesHost } from '#host';
 import type { AssistantView } from './accounts-service.ts';
 import { assistants, type Assistant } from '#config/assistants';
 import { findDocuments } from '#config/find-entry';
@@ -9,7 +9,7 @@ import { notValid } from '#config/errors';
 import { entriesIn, isLaunch, launchedName } from '#config/launch-entry';
 
 /** All supported assistants, whether or not they are on this computer. */
-export async function assistantViews(host: ConnectionsHost): Promise<AssistantView[]> {
+export async function assistantViews(host: FilesHost): Promise<AssistantView[]> {
   return Promise.all(
     Object.entries(assistants).map(async ([id, assistant]) => viewOf(id, assistant, host)),
   );
@@ -18,7 +18,7 @@ export async function assistantViews(host: ConnectionsHost): Promise<AssistantVi
 async function viewOf(
   id: string,
   { title, file: fileOf, servers }: Assistant,
-  host: ConnectionsHost,
+  host: FilesHost,
 ): Promise<AssistantView> {
   const file = fileOf(host);
   const folder = dirname(file);
@@ -44,7 +44,7 @@ async function viewOf(
 async function launchedNames(
   file: string,
   servers: string,
-  host: ConnectionsHost,
+  host: FilesHost,
 ): Promise<{ names: string[]; problem?: string }> {
   try {
     const text = host.readText(file);
@@ -60,7 +60,7 @@ async function launchedNames(
 }
 
 /** The assistants whose own files start the connection, by the names that commands accept. */
-export async function startingAssistants(name: string, host: ConnectionsHost): Promise<string[]> {
+export async function startingAssistants(name: string, host: FilesHost): Promise<string[]> {
   const found: string[] = [];
   for (const [assistant, { file, servers }] of Object.entries(assistants)) {
     const documents = await findDocuments([file(host)], (path) => host.readText(path));

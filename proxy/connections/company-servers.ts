@@ -1,15 +1,13 @@
 // The servers of one Latchkey server for which the provider of a company vouches without a page, because the person is signed in there. Which
 // servers there are, this computer knows from its own connections, and from the files that name providers.
-import { signsIn, type OAuthConnection } from '#auth/account';
+import { signsIn } from '#auth/account';
 import { accountStatus } from '#auth/account-status';
 import { OAuthError } from '#auth/errors';
 import type { Connection } from '#config/connection';
-import type { Options } from '#config/options';
 import { learnedFile, managedFile, serversNamedIn } from '#config/provider-files';
-import { defaultStateDirectory } from '#config/user-files';
 import { isWithin } from '#transport/web-url';
 import { companyOf, type StoredSignIns } from './company-sign-in.ts';
-import type { ConnectionsHost } from './connections-host.ts';
+import type { BoundHost } from './connections-host.ts';
 import { endpointOf } from './list-url.ts';
 import type { MyServer } from './my-servers.ts';
 import type { Described } from './new-connection.ts';
@@ -29,25 +27,24 @@ export type CompanyServers = {
  */
 export async function companyServers(
   below: string,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<CompanyServers | undefined> {
   const own: Connection[] = [];
-  for await (const one of registeredConnections(options, host)) own.push(one);
-  const files = [managedFile(host), learnedFile(options.stateDir ?? defaultStateDirectory(host))];
+  for await (const one of registeredConnections(host)) own.push(one);
+  const files = [managedFile(host), learnedFile(host.stateDirectory)];
   const named = (await Promise.all(files.map(serversNamedIn))).flat();
   const connections = [...own, ...named.map(unregistered)].filter(
     ({ url }) => isWithin(url, below) && endpointOf(url) !== undefined,
   );
   const stored: StoredSignIns = new Map();
-  const open = async (connection: OAuthConnection) => host.account(connection, options);
   const servers = new Map<string, MyServer>();
   let by: Omit<CompanyServers, 'servers'> | undefined;
   for (const connection of connections) {
     const { url } = connection;
     if (!signsIn(connection) || servers.has(url)) continue;
-    const status = await accountStatus(connection, await open(connection), host.clock.now());
-    const company = await companyOf(connection, status, stored, open);
+    const account = await host.account(connection);
+    const status = await accountStatus(connection, account, host.clock.now());
+    const company = await companyOf(connection, status, stored, host);
     if (!company?.signedIn) continue;
     const { issuer, signedInAs } = company;
     by ??= { issuer, ...(signedInAs !== undefined && { signedInAs }) };
@@ -73,14 +70,10 @@ function serverAt(url: string): MyServer {
  * @throws {TokenError} `signed_out` if the person has to sign in at the provider
  * @throws {OAuthError} `refused` if they get no access
  */
-export async function joinCompany(
-  connection: Connection,
-  options: Options,
-  host: ConnectionsHost,
-): Promise<void> {
+export async function joinCompany(connection: Connection, host: BoundHost): Promise<void> {
   if (!signsIn(connection)) return;
   const { name, url } = connection;
-  const account = await host.account(connection, options);
+  const account = await host.account(connection);
   const provider = await account.provider();
   const { joinSignIn } = await import('#auth/managed-authorization');
   if (provider && (await joinSignIn(account, provider))) return;
@@ -91,14 +84,13 @@ export async function joinCompany(
 /** Adds a connection that the company sign-in opens. One that gets no token is not added. @throws as {@link joinCompany} does */
 export async function addByCompany(
   { connection, secrets }: Described,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<void> {
-  await addConnection(connection, secrets, { replace: false, check: false }, options, host);
+  await addConnection(connection, secrets, { replace: false, check: false }, host);
   try {
-    await joinCompany(connection, options, host);
+    await joinCompany(connection, host);
   } catch (error) {
-    await removeConnection(connection.name, options, host);
+    await removeConnection(connection.name, host);
     throw error;
   }
 }

@@ -1,4 +1,4 @@
-import { signsIn, type Account, type OAuthConnection } from '#auth/account';
+import { signsIn, type Account } from '#auth/account';
 import type { AccountStatus } from '#auth/account-status';
 import type { ShowPage } from '#auth/authorization-page';
 import { OAuthError, TokenError } from '#auth/errors';
@@ -6,22 +6,21 @@ import type { Connection } from '#config/connection';
 import { ConfigurationError, UsageError } from '#config/errors';
 import { connectionNames } from '#config/find-entry';
 import type { IdentityProvider } from '#config/identity-provider';
-import type { Options } from '#config/options';
 import { userFiles } from '#config/user-files';
 import { providerAccount } from '#keychain/secret-accounts';
 import type { CompanySignedIn, CompanySignedOut, CompanyView } from './accounts-service.ts';
-import type { ConnectionsHost } from './connections-host.ts';
+import type { BoundHost } from './connections-host.ts';
 
 /** The accounts of all connections that name this provider. */
 async function accountsAt(
   { issuer, clientId }: IdentityProvider,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<Account[]> {
-  const files = options.config === undefined ? userFiles(host) : [options.config];
+  const { config } = host.options;
+  const files = config === undefined ? userFiles(host) : [config];
   const accounts: Account[] = [];
   for (const name of await connectionNames(files, (path) => host.readText(path))) {
-    const account = await accountOf(name, options, host);
+    const account = await accountOf(name, host);
     const provider = await account?.provider().catch(unlessExpected);
     if (account && provider?.issuer === issuer && provider.clientId === clientId)
       accounts.push(account);
@@ -29,13 +28,9 @@ async function accountsAt(
   return accounts;
 }
 
-async function accountOf(
-  name: string,
-  options: Options,
-  host: ConnectionsHost,
-): Promise<Account | undefined> {
-  const connection = await host.readConnection(name, options).catch(unlessExpected);
-  return connection && signsIn(connection) ? host.account(connection, options) : undefined;
+async function accountOf(name: string, host: BoundHost): Promise<Account | undefined> {
+  const connection = await host.readConnection(name).catch(unlessExpected);
+  return connection && signsIn(connection) ? host.account(connection) : undefined;
 }
 
 /** For a connection that has its own trouble, which the doctor reports. */
@@ -48,15 +43,11 @@ function unlessExpected(error: unknown): undefined {
 }
 
 /** Ends the sign-in at the provider of a connection that was removed, unless another connection names that provider. */
-export async function endUnusedSignIn(
-  removed: Connection,
-  options: Options,
-  host: ConnectionsHost,
-): Promise<void> {
+export async function endUnusedSignIn(removed: Connection, host: BoundHost): Promise<void> {
   if (!signsIn(removed)) return;
-  const account = await host.account(removed, options);
+  const account = await host.account(removed);
   const provider = await account.provider().catch(unlessExpected);
-  if (!provider || (await accountsAt(provider, options, host)).length > 0) return;
+  if (!provider || (await accountsAt(provider, host)).length > 0) return;
   const { signOutAtProvider } = await import('#auth/provider-sign-in');
   await signOutAtProvider(provider, account);
 }
@@ -68,16 +59,15 @@ export async function endUnusedSignIn(
 export async function signInOthers(
   account: Account,
   provider: IdentityProvider,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<string[]> {
   const { joinSignIn } = await import('#auth/managed-authorization');
-  const all = await accountsAt(provider, options, host);
+  const all = await accountsAt(provider, host);
   const names = all.map(async (other) => {
     if (other.vault.account === account.vault.account) return [];
     const { connection } = other;
     const isNew = await joinSignIn(other, provider).catch(unlessExpected);
-    await host.askProxies('sign_in_done', connection, options).catch(() => 0);
+    await host.notifyProxies(connection);
     return isNew ? [connection.name] : [];
   });
   return (await Promise.all(names)).flat();
@@ -94,11 +84,11 @@ export async function companyOf(
   connection: Connection,
   { state, provider: by }: Pick<AccountStatus, 'state' | 'provider'>,
   stored: StoredSignIns,
-  open: (connection: OAuthConnection) => Promise<Account>,
+  host: Pick<BoundHost, 'account'>,
 ): Promise<CompanyView | undefined> {
   if (!signsIn(connection) || connection.credentials.kind !== 'authorization_code')
     return undefined;
-  const account = await open(connection);
+  const account = await host.account(connection);
   const provider = await account.provider().catch(unlessExpected);
   if (!provider || (state === 'ready' && by !== provider.issuer)) return undefined;
   const key = providerAccount(provider);
@@ -149,15 +139,14 @@ async function providerOf(account: Account): Promise<IdentityProvider> {
 export async function signInCompany(
   account: Account,
   page: CompanyPage,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<CompanySignedIn> {
   const [{ showProviderPage }, { currentSignIn }] = await Promise.all([
     import('#auth/managed-authorization'),
     import('#auth/provider-sign-in'),
   ]);
   const provider = await providerOf(account);
-  const accounts = await accountsAt(provider, options, host);
+  const accounts = await accountsAt(provider, host);
   let isNew = false;
   const show = async (again: boolean) => {
     isNew = true;
@@ -167,11 +156,11 @@ export async function signInCompany(
     if (isSignedOut(error)) return show(false);
     throw error;
   });
-  const first = await joinAll(accounts, provider, options, host);
+  const first = await joinAll(accounts, provider, host);
   // The provider no longer accepts the sign-in that it still has.
   const isOver = !isNew && first.some(({ error }) => isSignedOut(error));
   const signedIn = isOver ? await show(true) : stored;
-  const joined = isOver ? await joinAll(accounts, provider, options, host) : first;
+  const joined = isOver ? await joinAll(accounts, provider, host) : first;
   const named = (outcome: Joined['outcome']) =>
     joined.filter((one) => one.outcome === outcome).map(({ name }) => name);
   const { signedInAs } = signedIn;
@@ -191,8 +180,7 @@ type Joined = { name: string; outcome: 'joined' | 'unsupported' | 'refused'; err
 async function joinAll(
   accounts: readonly Account[],
   provider: IdentityProvider,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<Joined[]> {
   const { joinSignIn } = await import('#auth/managed-authorization');
   return Promise.all(
@@ -201,7 +189,7 @@ async function joinAll(
       const { name } = connection;
       try {
         const isNew = await joinSignIn(account, provider);
-        await host.askProxies('sign_in_done', connection, options).catch(() => 0);
+        await host.notifyProxies(connection);
         const isBy = isNew || (await vault.access())?.provider === provider.issuer;
         return { name, outcome: isBy ? 'joined' : 'unsupported' };
       } catch (error) {
@@ -213,11 +201,7 @@ async function joinAll(
 }
 
 /** Ends the sign-in at the provider of a connection, and signs out of the connections that got their tokens by it. */
-export async function signOutCompany(
-  account: Account,
-  options: Options,
-  host: ConnectionsHost,
-): Promise<CompanySignedOut> {
+export async function signOutCompany(account: Account, host: BoundHost): Promise<CompanySignedOut> {
   const [{ signOutAtProvider }, { signOutConnection }] = await Promise.all([
     import('#auth/provider-sign-in'),
     import('#auth/sign-out'),
@@ -226,7 +210,7 @@ export async function signOutCompany(
   // First, so that no running proxy gets a token meanwhile.
   await signOutAtProvider(provider, account);
   const done: { name: string; isRevoked: boolean }[] = [];
-  for (const other of await accountsAt(provider, options, host)) {
+  for (const other of await accountsAt(provider, host)) {
     if ((await other.vault.access())?.provider !== provider.issuer) continue;
     const { notRevoked } = await signOutConnection(other, { atProvider: false });
     done.push({ name: other.connection.name, isRevoked: notRevoked === undefined });

@@ -4,12 +4,12 @@ import type { Clock } from '#clock/clock';
 import { ConfigurationError } from '#config/errors';
 import type { Connection } from '#config/connection';
 import { checkDocument, connectingAssistant, connectionNames } from '#config/find-entry';
-import { defaultStateDirectory, registryFile, userFiles } from '#config/user-files';
+import { registryFile, userFiles } from '#config/user-files';
 import type { Options } from '#config/options';
 import { isProxyOf, type RunningProxy, displayUrl } from '#status/running-proxy';
-import { signsIn, type Account, type OAuthConnection } from '#auth/account';
+import { signsIn } from '#auth/account';
 import type { ReadText } from '#host';
-import type { ConnectionsHost } from './connections-host.ts';
+import { bindHost, type BoundHost, type ConnectionsHost } from './connections-host.ts';
 import type { ConnectionView } from './accounts-service.ts';
 import { startingAssistants } from './assistant-views.ts';
 import { companyOf, type StoredSignIns } from './company-sign-in.ts';
@@ -34,7 +34,8 @@ export async function connectionViews(
   proxies: readonly RunningProxy[],
   ports: ViewPorts,
 ): Promise<ConnectionView[]> {
-  const { host, options, excuse } = ports;
+  const { excuse } = ports;
+  const host = bindHost(ports.host, ports.options);
   const own = registryFile(host);
   const { statuses, problems } = await targetStatuses(undefined, ports);
   const views: ConnectionView[] = [];
@@ -47,11 +48,10 @@ export async function connectionViews(
       if (excuse?.(error) === undefined) throw error;
       return undefined;
     };
-    const secret = await secretView(connection, options, host).catch(excused);
-    const open = async (one: OAuthConnection) => host.account(one, options);
+    const secret = await secretView(connection, host).catch(excused);
     const company =
       broken === undefined
-        ? await companyOf(connection, status, signIns, open).catch(excused)
+        ? await companyOf(connection, status, signIns, host).catch(excused)
         : undefined;
     views.push({
       ...known(status),
@@ -76,10 +76,10 @@ export async function connectionViews(
  */
 export async function targetStatuses(
   target: string | undefined,
-  { host, options, excuse }: ViewPorts,
+  { host: unbound, options, excuse }: ViewPorts,
 ): Promise<ConnectionStatuses> {
+  const host = bindHost(unbound, options);
   const files = options.config === undefined ? userFiles(host) : [options.config];
-  const state = options.stateDir ?? defaultStateDirectory(host);
   const readText: ReadText = (path) => host.readText(path);
   if (target === undefined)
     await checkDocument(options.config ?? registryFile(host), readText, {
@@ -87,16 +87,8 @@ export async function targetStatuses(
     });
   const names = target === undefined ? await connectionNames(files, readText) : [target];
   const hasUrls = target === undefined && options.config === undefined;
-  const urls = hasUrls ? await signedInUrls(join(state, 'sign-ins')) : [];
-  return connectionStatuses(names, urls, target !== undefined, {
-    read: async (name) => host.readConnection(name, options),
-    accountOf: async (connection) =>
-      signsIn(connection) ? host.account(connection, options) : undefined,
-    complete: async (connection) => hasStoredSecrets(connection, async () => host.store(options)),
-    connectedBy: async (connection) => connectingAssistant(connection, host),
-    clock: host.clock,
-    ...(excuse && { excuse }),
-  });
+  const urls = hasUrls ? await signedInUrls(join(host.stateDirectory, 'sign-ins')) : [];
+  return connectionStatuses(names, urls, target !== undefined, host, excuse);
 }
 
 /** A proxy of a bare URL, or of an older entry, has another name for the same account. */
@@ -152,19 +144,6 @@ function unreadable(name: string, problem: string): ConnectionView {
   };
 }
 
-type StatusPorts = {
-  read: (name: string) => Promise<Connection>;
-  /** `undefined` if there is nothing to sign in to. */
-  accountOf: (connection: Connection) => Promise<Account | undefined>;
-  /** Whether the keychain has all secrets that the configuration says are there. */
-  complete: (connection: Connection) => Promise<boolean>;
-  /** The assistant that connects to the server directly, because its own file contains the URL. */
-  connectedBy: (connection: Connection) => Promise<string | undefined>;
-  clock: Clock;
-  /** The message for a connection that cannot be read, if the others are listed all the same. */
-  excuse?: (error: unknown) => string | undefined;
-};
-
 export type ConnectionStatuses = {
   /** `wasSignedIn`: a person has signed in here before. */
   statuses: {
@@ -186,21 +165,22 @@ async function connectionStatuses(
   names: readonly string[],
   urls: readonly string[],
   only: boolean,
-  { read, accountOf, complete, connectedBy, clock, excuse }: StatusPorts,
+  host: BoundHost,
+  excuse: ViewPorts['excuse'],
 ): Promise<ConnectionStatuses> {
   const found: ConnectionStatuses = { statuses: [], problems: [] };
   const listed = new Set<string>();
   const list = async (name: string, again: boolean) => {
-    const connection = await read(name);
-    const account = await accountOf(connection);
+    const connection = await host.readConnection(name);
+    const account = signsIn(connection) ? await host.account(connection) : undefined;
     const { vault, marks } = account ?? {};
     if (!again && vault && listed.has(vault.account)) return;
     if (vault) listed.add(vault.account);
     try {
-      const whole = await complete(connection);
-      const stored = await accountStatus(connection, account, clock.now(), whole);
+      const whole = await hasStoredSecrets(connection, host.store);
+      const stored = await accountStatus(connection, account, host.clock.now(), whole);
       const isOut = stored.state === 'signed_out' && stored.as === 'person';
-      const assistant = isOut ? await connectedBy(connection) : undefined;
+      const assistant = isOut ? await connectingAssistant(connection, host) : undefined;
       const missing = stored.state === 'ready' ? await marks?.missingAccount() : undefined;
       const checked = { ...stored, ...(missing && { missingAccount: missing }) };
       const status =
@@ -210,7 +190,7 @@ async function connectionStatuses(
     } catch (error) {
       const broken = excuse?.(error);
       if (broken === undefined) throw error;
-      const status = await accountStatus(connection, undefined, clock.now());
+      const status = await accountStatus(connection, undefined, host.clock.now());
       found.statuses.push({ status, connection, broken });
     }
   };

@@ -2,6 +2,7 @@ import type { Account, OAuthConnection } from '#auth/account';
 import type { TokenRecord } from '#auth/token-vault';
 import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
+import { defaultStateDirectory } from '#config/user-files';
 import type { GivenEntry } from '#config/read-connection';
 import type { Host, ReadText } from '#host';
 import type { SecretStore } from '#keychain/secret-store';
@@ -44,4 +45,33 @@ export interface ConnectionsHost extends Host {
 
   /** Sends a request to the running proxies of a connection, and returns how many have acted on it. */
   askProxies(request: ProxyRequest, connection: Connection, options: Options): Promise<number>;
+}
+
+/** The host with the options of an operation, which say where connections and secrets are. */
+export type BoundHost = ReturnType<typeof bindHost>;
+
+export function bindHost(host: ConnectionsHost, options: Options) {
+  return {
+    ...host,
+    unbound: host,
+    options,
+    stateDirectory: options.stateDir ?? defaultStateDirectory(host),
+    readConnection: async (target: string, given?: GivenEntry) =>
+      host.readConnection(target, options, given),
+    /** The connection of that name in one file. */
+    readFrom: async (config: string, name: string) =>
+      host.readConnection(name, { ...options, config }),
+    account: async (connection: OAuthConnection) => host.account(connection, options),
+    store: async () => host.store(options),
+    forgetCached: async (url: string) => host.forgetCached(url, options),
+    exclusively: async <T>(name: string, work: () => Promise<T>) =>
+      host.exclusively(name, options, work),
+    check: async (connection: Connection, signal?: AbortSignal) =>
+      host.check(connection, options, signal),
+    askProxies: async (request: ProxyRequest, connection: Connection) =>
+      host.askProxies(request, connection, options),
+    /** Requests the running proxies of a connection to read the keychain again. It is not a failure if none can be reached. */
+    notifyProxies: async (connection: Connection) =>
+      host.askProxies('sign_in_done', connection, options).catch(() => 0),
+  };
 }

@@ -10,7 +10,7 @@ import type { Connection } from '#config/connection';
 import { UsageError } from '#config/errors';
 import { connectionNames } from '#config/find-entry';
 import type { Options, OptionTexts } from '#config/options';
-import { defaultStateDirectory, userFiles } from '#config/user-files';
+import { userFiles } from '#config/user-files';
 import type {
   AddInput,
   AssistantView,
@@ -29,7 +29,12 @@ import type {
 } from './accounts-service.ts';
 import type { CompanyServers } from './company-servers.ts';
 import type { ConnectionStatuses, ViewPorts } from './connection-views.ts';
-import type { Checked, ConnectionsHost } from './connections-host.ts';
+import {
+  bindHost,
+  type BoundHost,
+  type Checked,
+  type ConnectionsHost,
+} from './connections-host.ts';
 import type { ImportFile, ImportPlan } from './import-plan.ts';
 import type { MyDevice } from './my-devices.ts';
 import { isOrigin, organizationOf } from './list-url.ts';
@@ -70,22 +75,18 @@ const replacingHint = ({ name, url }: Connection) =>
 export type RotatedSecret = { connection: Connection; secret: SecretView | undefined };
 
 export class Connections {
-  readonly #host: ConnectionsHost;
-  readonly #options: Options;
+  readonly #host: BoundHost;
   /** Without `--config`, for operations on our own file. */
-  readonly #own: Options;
+  readonly #own: BoundHost;
   readonly #given: OptionTexts;
-  readonly #state: string;
   readonly #named: (target: string) => Promise<Connection>;
   readonly #views: ViewPorts;
 
   constructor({ host, options, given, named, excuse }: ConnectionsPorts) {
     const { config: _, ...own } = options;
-    this.#host = host;
-    this.#options = options;
-    this.#own = own;
+    this.#host = bindHost(host, options);
+    this.#own = bindHost(host, own);
     this.#given = given;
-    this.#state = options.stateDir ?? defaultStateDirectory(host);
     this.#named = named ?? (async (target) => host.readConnection(target, options));
     this.#views = { host, options, ...(excuse && { excuse }) };
   }
@@ -96,7 +97,8 @@ export class Connections {
       import('./connection-views.ts'),
       import('#status/watch-proxies'),
     ]);
-    const watch = await watchOwnProxies(this.#state, this.#host.platform);
+    const { stateDirectory, platform } = this.#host;
+    const watch = await watchOwnProxies(stateDirectory, platform);
     try {
       await watch.ready();
       return await connectionViews(watch.proxies(), this.#views);
@@ -114,15 +116,16 @@ export class Connections {
         import('./orphaned-secrets.ts'),
       ]);
     const host = this.#host;
-    await cleanUpSecrets(this.#own, host).catch((error: unknown) => {
+    await cleanUpSecrets(this.#own).catch((error: unknown) => {
       // The view of each connection reports this. The next watch cleans up.
       if (this.#views.excuse?.(error) === undefined) throw error;
     });
-    const watch = await watchOwnProxies(this.#state, host.platform);
+    const { stateDirectory } = host;
+    const watch = await watchOwnProxies(stateDirectory, host.platform);
     try {
       await watch.ready();
       const files = new Set([...userFiles(host), ...assistantFiles(host)]);
-      const paths = [...files, join(this.#state, 'sign-ins'), join(this.#state, 'keys')];
+      const paths = [...files, join(stateDirectory, 'sign-ins'), join(stateDirectory, 'keys')];
       const view = async () => connectionViews(watch.proxies(), this.#views);
       const news = async (until: AbortSignal) => watch.next(until);
       yield* connectionChanges({ view, news, paths, clock: host.clock }, signal);
@@ -140,21 +143,21 @@ export class Connections {
   /** Whether the keychain has the key and headers that the configuration says are there. */
   async hasSecrets(connection: Connection): Promise<boolean> {
     const { hasStoredSecrets } = await import('./stored-secrets.ts');
-    return hasStoredSecrets(connection, async () => this.#host.store(this.#own));
+    return hasStoredSecrets(connection, this.#own.store);
   }
 
   /** Whether requests of the connection currently need no person. `isGranted`: what a list says of its server. */
   async isSignedIn(connection: Connection, isGranted = true): Promise<boolean> {
     if (!signsIn(connection)) return true;
     const { needsNoPerson } = await import('#auth/account-status');
-    const account = await this.#host.account(connection, this.#own);
+    const account = await this.#own.account(connection);
     return needsNoPerson(account, isGranted);
   }
 
   /** Asks a server what it requires. `name` is the future name of the connection; a free one by default. */
   async probe(url: string, { name, signal }: Until & { name?: string } = {}): Promise<Probed> {
     const { probeServer } = await import('./new-connection.ts');
-    return probeServer(url, name ?? (await this.freeName(url)), this.#options, this.#host, signal);
+    return probeServer(url, name ?? (await this.freeName(url)), this.#host, signal);
   }
 
   /** A name for a connection to `url` that no file uses. */
@@ -173,20 +176,20 @@ export class Connections {
   /** Our own connection to `url`, of that name if given; `undefined` if there is none. */
   async ownFor(url: string, name?: string): Promise<Connection | undefined> {
     const { registeredFor } = await import('./registry.ts');
-    return registeredFor(url, name, this.#own, this.#host);
+    return registeredFor(url, name, this.#own);
   }
 
   /** Our own connection of that name; `undefined` if there is none. */
   async own(name: string): Promise<Connection | undefined> {
     const { checkName, registered } = await import('./registry.ts');
     checkName(name);
-    return registered(name, this.#own, this.#host);
+    return registered(name, this.#own);
   }
 
   /** @throws {UsageError} {@link ConfigurationError} if the name is invalid or has another meaning */
   async checkFree(connection: { name: string; url: string }, replace = false): Promise<void> {
     const { checkFree } = await import('./registry.ts');
-    await checkFree(connection, replace, this.#own, this.#host);
+    await checkFree(connection, replace, this.#own);
   }
 
   /** The connection that a person described, and its secrets. */
@@ -201,12 +204,12 @@ export class Connections {
     how: AddOptions,
   ): Promise<Omit<Checked, 'token'> | undefined> {
     const { addConnection } = await import('./registry.ts');
-    return addConnection(connection, secrets, how, this.#own, this.#host);
+    return addConnection(connection, secrets, how, this.#own);
   }
 
   /** Asks the server whether the credential of a connection is valid. */
   async check(connection: Connection, signal?: AbortSignal): Promise<Checked> {
-    return this.#host.check(connection, this.#own, signal);
+    return this.#own.check(connection, signal);
   }
 
   /** Revokes the access at the server, deletes the connection with its secrets, and removes it from assistants' files. */
@@ -214,22 +217,22 @@ export class Connections {
     const [{ registered, removeConnection }, { leaveServerList, listLeftWith }] = await Promise.all(
       [import('./registry.ts'), import('./my-servers.ts')],
     );
-    const known = await registered(name, this.#own, this.#host);
-    const list = known && (await listLeftWith(known, this.#own, this.#host));
-    const removed = await removeConnection(name, this.#own, this.#host);
-    if (list !== undefined) await leaveServerList(removed.connection, list, this.#own, this.#host);
+    const known = await registered(name, this.#own);
+    const list = known && (await listLeftWith(known, this.#own));
+    const removed = await removeConnection(name, this.#own);
+    if (list !== undefined) await leaveServerList(removed.connection, list, this.#own);
     const [{ uninstallEverywhere }, { endUnusedSignIn }] = await Promise.all([
       import('./install.ts'),
       import('./company-sign-in.ts'),
     ]);
-    await endUnusedSignIn(removed.connection, this.#own, this.#host);
-    return { ...removed, ...(await uninstallEverywhere(name, this.#own, this.#host)) };
+    await endUnusedSignIn(removed.connection, this.#own);
+    return { ...removed, ...(await uninstallEverywhere(name, this.#own)) };
   }
 
   /** Renames a connection, also in the files of assistants. */
   async rename(from: string, to: string): Promise<RenamedConnection> {
     const { renameConnection } = await import('./rename-connection.ts');
-    return renameConnection(from, to, this.#own, this.#host);
+    return renameConnection(from, to, this.#own);
   }
 
   /** Lets a person sign in, and notifies running proxies. */
@@ -245,11 +248,11 @@ export class Connections {
     progress({ step: 'storing' });
     // A different person may have signed in, who sees other tools.
     await account.forgetCached();
-    await this.#notifyProxies(account.connection);
+    await this.#host.notifyProxies(account.connection);
     const provider = signedIn.provider === undefined ? undefined : await account.provider();
     if (!provider) return signedIn;
     const { signInOthers } = await import('./company-sign-in.ts');
-    const also = await signInOthers(account, provider, this.#options, this.#host);
+    const also = await signInOthers(account, provider, this.#host);
     return { ...signedIn, also };
   }
 
@@ -261,7 +264,7 @@ export class Connections {
     const signedOut = await signOutConnection(account, { atProvider: true });
     if (list === undefined) return signedOut;
     const { leaveServerList } = await import('./my-servers.ts');
-    await leaveServerList(account.connection, list, this.#options, this.#host);
+    await leaveServerList(account.connection, list, this.#host);
     return signedOut;
   }
 
@@ -275,37 +278,37 @@ export class Connections {
   /** The lists that connections of this computer were chosen from. */
   async serverLists(): Promise<string[]> {
     const { knownLists } = await import('./my-servers.ts');
-    return knownLists(this.#own, this.#host);
+    return knownLists(this.#own);
   }
 
   /** The addresses of the Latchkey servers that our own connections are at. */
   async addresses(): Promise<readonly string[]> {
     const { latchkeyAddresses } = await import('./my-servers.ts');
-    return latchkeyAddresses(this.#own, this.#host);
+    return latchkeyAddresses(this.#own);
   }
 
   /** The servers of a list, as the person may use them now. @throws {TokenError} `signed_out` */
   async myServers(list: string): Promise<MyServers> {
     const { readServers } = await import('./my-servers.ts');
-    return readServers(list, this.#own, this.#host);
+    return readServers(list, this.#own);
   }
 
   /** Takes withdrawn servers out of the files of assistants. */
   async takeOut(urls: readonly string[]): Promise<readonly WithdrawnServer[]> {
     const { takeOut } = await import('./withdrawn-servers.ts');
-    return takeOut(urls, this.#own, this.#host);
+    return takeOut(urls, this.#own);
   }
 
   /** The computers on which the person uses servers of a list. @throws {TokenError} `signed_out` */
   async devices(list: string): Promise<readonly MyDevice[]> {
     const { readDevices } = await import('./my-devices.ts');
-    return readDevices(list, this.#own, this.#host);
+    return readDevices(list, this.#own);
   }
 
   /** Ends what one of them may use. Returns `false` if the person has no such device. @throws {TokenError} `signed_out` */
   async signOutDevice(list: string, id: string): Promise<boolean> {
     const { signOutDevice } = await import('./my-devices.ts');
-    return signOutDevice(list, id, this.#own, this.#host);
+    return signOutDevice(list, id, this.#own);
   }
 
   /** Lets the person choose servers of a list in the browser. `ended` are the connections to those that they no longer chose. */
@@ -321,19 +324,19 @@ export class Connections {
     const { show = browserPage({ ...this.#host, progress }) } = how;
     const until = signal ?? new AbortController().signal;
     const page = { show, assistant, organization, next, signal: until };
-    return chooseServers(list, page, this.#own, this.#host);
+    return chooseServers(list, page, this.#own);
   }
 
   /** Lets a connection of our own use the sign-in of the list that its server was chosen from. */
   async joinServerList(connection: Connection, list: string): Promise<void> {
     const { joinServerList } = await import('./my-servers.ts');
-    await joinServerList(connection, list, this.#own, this.#host);
+    await joinServerList(connection, list, this.#own);
   }
 
   /** Stores that a server was chosen from a list, although its connection has a key or a sign-in of its own. */
   async noteChosen(url: string, list: string): Promise<void> {
     const { noteChosen } = await import('./my-servers.ts');
-    await noteChosen(url, list, this.#own, this.#host);
+    await noteChosen(url, list, this.#own);
   }
 
   /** The servers of a Latchkey server, or of one organization there, that the company sign-in opens without a page. */
@@ -344,14 +347,14 @@ export class Connections {
     const { companyServers } = await import('./company-servers.ts');
     const { origin } = new URL(list);
     const below = `${origin}/mcp${organization === undefined ? '' : `/${organization}`}`;
-    return companyServers(below, this.#own, this.#host);
+    return companyServers(below, this.#own);
   }
 
   /** Gets a token for a connection of our own by the company sign-in, and adds it first if it is new. */
   async joinCompany(connection: Connection | Described): Promise<void> {
     const { addByCompany, joinCompany } = await import('./company-servers.ts');
-    if ('secrets' in connection) await addByCompany(connection, this.#own, this.#host);
-    else await joinCompany(connection, this.#own, this.#host);
+    if ('secrets' in connection) await addByCompany(connection, this.#own);
+    else await joinCompany(connection, this.#own);
   }
 
   /** Signs in at the provider of a connection's company, and to all connections that name it. */
@@ -366,19 +369,19 @@ export class Connections {
     const account = await this.#account(target);
     const show = browserPage({ ...this.#host, progress });
     const until = signal ?? new AbortController().signal;
-    const signingIn = signInCompany(account, { show, signal: until }, this.#options, this.#host);
+    const signingIn = signInCompany(account, { show, signal: until }, this.#host);
     return Promise.race([signingIn, abortedSignIn(until, signingIn)]);
   }
 
   /** Ends the sign-in at the provider of a connection's company, for all connections. */
   async signOutCompany(target: string): Promise<CompanySignedOut> {
     const { signOutCompany } = await import('./company-sign-in.ts');
-    return signOutCompany(await this.#account(target), this.#options, this.#host);
+    return signOutCompany(await this.#account(target), this.#host);
   }
 
   /** Requests the running proxies of a connection to try its server now. Returns how many acknowledged. */
   async reconnect(target: string): Promise<number> {
-    return this.#host.askProxies('reconnect', await this.#named(target), this.#options);
+    return this.#host.askProxies('reconnect', await this.#named(target));
   }
 
   /**
@@ -389,7 +392,7 @@ export class Connections {
   async rotatableSecret(target: string): Promise<SecretView['kind']> {
     const { rotatable } = await import('./rotate-secret.ts');
     const connection = await this.#named(target);
-    await rotatable(connection, await this.#host.store(this.#options));
+    await rotatable(connection, await this.#host.store());
     return connection.credentials.kind === 'api_key' ? 'api_key' : 'client_secret';
   }
 
@@ -397,17 +400,17 @@ export class Connections {
   async rotate(target: string, secret: string, { signal }: Until = {}): Promise<RotatedSecret> {
     const { rotateSecret, secretView } = await import('./rotate-secret.ts');
     const connection = await this.#named(target);
-    await rotateSecret(connection, secret, this.#options, this.#host, signal);
-    await this.#notifyProxies(connection);
-    return { connection, secret: await secretView(connection, this.#options, this.#host) };
+    await rotateSecret(connection, secret, this.#host, signal);
+    await this.#host.notifyProxies(connection);
+    return { connection, secret: await secretView(connection, this.#host) };
   }
 
   /** Puts the old secret back while the new one is on trial; `false` if there is none. */
   async undoRotation(target: string): Promise<boolean> {
     const { undoRotation } = await import('./secret-trial.ts');
     const connection = await this.#named(target);
-    const undone = await undoRotation(connection, this.#options, this.#host);
-    if (undone) await this.#notifyProxies(connection);
+    const undone = await undoRotation(connection, this.#host);
+    if (undone) await this.#host.notifyProxies(connection);
     return undone;
   }
 
@@ -415,7 +418,11 @@ export class Connections {
   async claimNotice(target: string): Promise<boolean> {
     const { url, account } = await this.#named(target);
     const place = account === undefined ? url : `${url} ${account}`;
-    return fileMarks(join(this.#state, 'sign-ins'), place, this.#host.clock).claimNotice();
+    return fileMarks(
+      join(this.#host.stateDirectory, 'sign-ins'),
+      place,
+      this.#host.clock,
+    ).claimNotice();
   }
 
   /** All supported assistants, whether or not they are on this computer. */
@@ -430,16 +437,12 @@ export class Connections {
     name: string,
     { replace = false, config }: { replace?: boolean; config?: string | undefined } = {},
   ): Promise<Installed> {
-    const [{ checkRegistered, installLaunch }, { launchEnvironment }] = await Promise.all([
-      import('./install.ts'),
-      import('#config/launch-entry'),
-    ]);
-    const host = this.#host;
-    const options = this.#own;
+    const { checkRegistered, installLaunch } = await import('./install.ts');
+    const host = this.#own;
     const target = assistantFile(assistant, config, host);
-    await checkRegistered(name, options, host);
-    const env = launchEnvironment(options, this.#given, host);
-    const installed = await installLaunch(name, target, { options, env, host, replace });
+    await checkRegistered(name, host);
+    const env = await this.#launchEnvironment();
+    const installed = await installLaunch(name, target, { env, host, replace });
     return { ...installed, ...(target.note !== undefined && { note: target.note }) };
   }
 
@@ -451,32 +454,32 @@ export class Connections {
   ): Promise<Uninstalled> {
     const { uninstallLaunch } = await import('./install.ts');
     const target = assistantFile(assistant, config, this.#host);
-    const done = await uninstallLaunch(name, target, this.#own, this.#host);
+    const done = await uninstallLaunch(name, target, this.#own);
     return { file: target.file, ...done };
   }
 
   /** Describes what an import of all assistants, of one or of a file would do. */
   async importPlan(from?: string): Promise<ImportPlan> {
     const { importPlan } = await import('./import-plan.ts');
-    return importPlan(from, this.#own, this.#host);
+    return importPlan(from, this.#own);
   }
 
   /** The same for other front ends, without any secret. */
   async importable(assistant?: string): Promise<Imports> {
     const { importableEntries } = await import('./import-plan.ts');
-    return importableEntries(assistant, this.#own, this.#host);
+    return importableEntries(assistant, this.#own);
   }
 
   /** Imports what was planned for one file. Returns the backup, if the file was changed. */
   async importFile(file: ImportFile): Promise<string | undefined> {
     const { importFile } = await import('./import-file.ts');
-    return importFile(file, this.#own, this.#given, this.#host);
+    return importFile(file, await this.#launchEnvironment(), this.#own);
   }
 
   /** Imports the named entry of a file, or all entries. */
   async importEntry(file: string, entry?: string): Promise<Imported> {
     const { importEntry } = await import('./import-file.ts');
-    return importEntry(resolve(file), entry, this.#own, this.#given, this.#host);
+    return importEntry(resolve(file), entry, await this.#launchEnvironment(), this.#own);
   }
 
   /** @throws {UsageError} if the connection has an API key */
@@ -485,15 +488,16 @@ export class Connections {
     hintFor: (connection: Connection) => string = revokingHint,
   ): Promise<Account> {
     const connection = await this.#named(target);
-    if (signsIn(connection)) return this.#host.account(connection, this.#options);
+    if (signsIn(connection)) return this.#host.account(connection);
     throw new UsageError(
       `${connection.name} uses an API key, so there is nothing to sign in to`,
       hintFor(connection),
     );
   }
 
-  /** Requests running proxies to read the keychain again. It is not a failure if none can be reached. */
-  async #notifyProxies(connection: Connection): Promise<void> {
-    await this.#host.askProxies('sign_in_done', connection, this.#options).catch(() => 0);
+  /** What an entry that starts the proxy passes to it. */
+  async #launchEnvironment(): Promise<Record<string, string>> {
+    const { launchEnvironment } = await import('#config/launch-entry');
+    return launchEnvironment(this.#own.options, this.#given, this.#own);
   }
 }

@@ -1,5 +1,5 @@
 import { isObject, isText, membersOf, parseObject } from 'latchkey-mcp/json-value';
-import type { ConnectionsHost } from './connections-host.ts';
+import type { FilesHost } from '#host';
 import type { EntryShape } from '#config/assistants';
 import { keychainWord } from '#config/secret';
 import { UsageError } from '#config/errors';
@@ -74,7 +74,7 @@ export function foundEntry(
   key: string,
   value: unknown,
   connectsItself: boolean,
-  host: ConnectionsHost,
+  host: FilesHost,
 ): FoundEntry | undefined {
   const entry = membersOf(value);
   const own = membersOf(entry['env']);

@@ -1,5 +1,5 @@
 import { isText, membersOf } from 'latchkey-mcp/json-value';
-import type { ConnectionsHost } from './connections-host.ts';
+import type { BoundHost } from './connections-host.ts';
 import type { Imported } from './accounts-service.ts';
 import {
   orphanedSecrets,
@@ -16,19 +16,12 @@ import { connectionEntry } from '#config/connection';
 import { inKeychain, keychainWord } from '#config/secret';
 import { editFile, maskedFile, valueAt } from '#config/edit-file';
 import { UsageError } from '#config/errors';
-import {
-  backUpFile,
-  hashOf,
-  installRecords,
-  maskBackups,
-  type InstallRecord,
-} from './file-backups.ts';
+import { backUpFile, hashOf, maskBackups, type InstallRecord } from './file-backups.ts';
 import { plainEntry } from './import-entry.ts';
 import { importPlan, signInRequired, type ImportFile, type ImportStep } from './import-plan.ts';
-import { recordsFolder } from './install.ts';
+import { recordsOf } from './install.ts';
 import type { JsonChange } from '#config/jsonc';
-import { launchEnvironment, shapedEntry } from '#config/launch-entry';
-import type { Options, OptionTexts } from '#config/options';
+import { shapedEntry } from '#config/launch-entry';
 import { fileSnapshot, replaceFile } from '#config/replace-file';
 import { stableLauncher } from './stable-launcher.ts';
 
@@ -40,11 +33,10 @@ import { stableLauncher } from './stable-launcher.ts';
 export async function importEntry(
   path: string,
   key: string | undefined,
-  options: Options,
-  given: OptionTexts,
-  host: ConnectionsHost,
+  env: Record<string, string>,
+  host: BoundHost,
 ): Promise<Imported> {
-  const { files, problems } = await importPlan(path, options, host);
+  const { files, problems } = await importPlan(path, host);
   const [found] = files;
   const steps = (found?.steps ?? []).filter(({ entry }) => key === undefined || entry.key === key);
   if (!found || steps.length === 0) {
@@ -54,7 +46,7 @@ export async function importEntry(
       'list the entries that can be imported',
     );
   }
-  const backup = await importFile({ ...found, steps }, options, given, host);
+  const backup = await importFile({ ...found, steps }, env, host);
   return {
     file: found.file,
     ...(backup !== undefined && { backup }),
@@ -69,16 +61,15 @@ export async function importEntry(
  */
 export async function importFile(
   found: ImportFile,
-  options: Options,
-  given: OptionTexts,
-  host: ConnectionsHost,
+  env: Record<string, string>,
+  host: BoundHost,
 ): Promise<string | undefined> {
-  const orphaned = orphanedSecrets(options, host);
-  await cleanUpSecrets(options, host);
-  return withoutCleanup(options, host, async () => {
-    const noted = await targetAccounts(found.steps, options, host);
+  const orphaned = orphanedSecrets(host.options, host);
+  await cleanUpSecrets(host);
+  return withoutCleanup(host, async () => {
+    const noted = await targetAccounts(found.steps, host);
     await orphaned.note(noted);
-    const backup = await importSteps(found, options, given, host);
+    const backup = await importSteps(found, env, host);
     await orphaned.settled(noted);
     return backup;
   });
@@ -86,29 +77,27 @@ export async function importFile(
 
 async function importSteps(
   { file, shape, steps }: ImportFile,
-  options: Options,
-  given: OptionTexts,
-  host: ConnectionsHost,
+  env: Record<string, string>,
+  host: BoundHost,
 ): Promise<string | undefined> {
-  const store = await host.store(options);
-  const env = launchEnvironment(options, given, host);
+  const store = await host.store();
   const launcher = await stableLauncher(host);
   const changes: JsonChange[] = [];
   for (const { connection, secrets, secretHeaders, settings, entry, path } of steps) {
     await storeSecrets(connection, secrets, store);
-    await noteStored(connection, secrets, options, host);
+    await noteStored(connection, secrets, host);
     if (entry.inPlace) {
       for (const place of entry.inPlace)
         changes.push({ path: [...path, ...place], value: keychainWord });
       continue;
     }
-    await setRegistered(connection.name, connectionEntry(connection, secretHeaders), options, host);
+    await setRegistered(connection.name, connectionEntry(connection, secretHeaders), host);
     // VS Code requires this member, in any file.
     const own = shape === 'plain' && path[0] === 'servers' ? 'typed' : shape;
     const launch = shapedEntry(launcher, connection.name, { shape: own, env });
     changes.push({ path, value: { ...launch, ...settings } });
   }
-  return host.exclusively(`file ${file}`, options, async () => {
+  return host.exclusively(`file ${file}`, async () => {
     const snapshot = await fileSnapshot(file);
     const edited = await editFile(snapshot.bytes, file, changes);
     if (snapshot.bytes?.equals(edited)) return undefined;
@@ -117,7 +106,7 @@ async function importSteps(
     const entries = (await Promise.all(written)).map((entry) => plainEntry(entry, shape));
     const mask = movedSecretsMask(steps, entries);
     // From here on, the keychain has the secrets. The file has them until it is replaced.
-    await maskBackups(snapshot, mask, installRecords(recordsFolder(options, host)));
+    await maskBackups(snapshot, mask, recordsOf(host));
     const kept = bytes && { ...snapshot, bytes: await maskedFile(bytes, file, mask) };
     const backup = await backUpFile(kept ?? snapshot, host.clock.now());
     await replaceFile(snapshot, edited);
@@ -125,7 +114,7 @@ async function importSteps(
     const isOwn = assistantFiles(host).includes(file);
     const record: InstallRecord = { after: hashOf(edited), masked: true };
     for (const { entry } of isOwn ? [] : steps.filter((step) => !step.entry.inPlace))
-      await installRecords(recordsFolder(options, host)).keep(snapshot.realPath, entry.key, record);
+      await recordsOf(host).keep(snapshot.realPath, entry.key, record);
     return backup;
   });
 }
@@ -133,14 +122,13 @@ async function importSteps(
 /** The accounts of the keychain in which these steps store secrets, and that are empty before. */
 async function targetAccounts(
   steps: readonly ImportStep[],
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<OrphanedSecret[]> {
   const noted: OrphanedSecret[] = [];
   for (const { connection, secretHeaders } of steps) {
     const left = secretHeaders.map((header) => [header, inKeychain]);
     const headers = { ...connection.headers, ...Object.fromEntries(left) };
-    for (const account of await emptyAccounts({ ...connection, headers }, options, host))
+    for (const account of await emptyAccounts({ ...connection, headers }, host))
       noted.push({ account, file: connection.source });
   }
   return noted;

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import type { ConnectionsHost } from './connections-host.ts';
+import type { BoundHost } from './connections-host.ts';
 import type { Imports } from './accounts-service.ts';
 import { signsIn } from '#auth/account';
 import { refuseTaken } from './registry.ts';
@@ -26,9 +26,9 @@ import {
 } from './import-entry.ts';
 import { editFile, valueAt } from '#config/edit-file';
 import { entriesIn } from '#config/launch-entry';
-import type { Options } from '#config/options';
 import { fileSnapshot } from '#config/replace-file';
 import { registryFile } from '#config/user-files';
+import type { UserHost } from '#host';
 
 export type ImportStep = {
   entry: FoundEntry;
@@ -63,11 +63,7 @@ type Place = Pick<Assistant, 'title' | 'shape' | 'connectsItself'> & {
  *
  * @throws {ConfigurationError} if the file `from` cannot be parsed
  */
-export async function importPlan(
-  from: string | undefined,
-  options: Options,
-  host: ConnectionsHost,
-): Promise<ImportPlan> {
+export async function importPlan(from: string | undefined, host: BoundHost): Promise<ImportPlan> {
   const files: ImportFile[] = [];
   const problems: ImportPlan['problems'] = [];
   const kept: ImportPlan['kept'] = [];
@@ -92,7 +88,7 @@ export async function importPlan(
       try {
         const plain = plainEntry(value, place.shape);
         const entry = foundEntry(key, plain, place.connectsItself, host);
-        const found = entry && (await stepOf(entry, path, place.file, options, host));
+        const found = entry && (await stepOf(entry, path, place.file, host));
         const step = found && { ...found, settings: settingsOf(value) };
         if (!step) {
           const problem = exposedSecrets(plain);
@@ -123,7 +119,7 @@ async function entriesOf(bytes: Buffer | undefined, { file, servers }: Place) {
   return (await Promise.all(members)).flat();
 }
 
-function placesOf(from: string | undefined, host: ConnectionsHost): Place[] {
+function placesOf(from: string | undefined, host: UserHost): Place[] {
   if (from === undefined)
     return Object.values(assistants).flatMap((assistant) => placesFor(assistant, host));
   const assistant = assistantNamed(from);
@@ -143,7 +139,7 @@ function placesOf(from: string | undefined, host: ConnectionsHost): Place[] {
 const bothMembers = ['mcpServers', 'servers'] as const;
 
 /** The assistant's own files. */
-function placesFor(assistant: Assistant, host: ConnectionsHost): Place[] {
+function placesFor(assistant: Assistant, host: UserHost): Place[] {
   return filesOf(assistant, host).map((file) => placeIn(file, assistant));
 }
 
@@ -157,12 +153,11 @@ async function stepOf(
   entry: FoundEntry,
   path: readonly string[],
   file: string,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<Omit<ImportStep, 'settings'>> {
   const { key, url, given, account, secretHeaders, inPlace, fromMcpRemote = false } = entry;
   const whose = account === undefined ? {} : { account };
-  const read = await host.readConnection(url, options, given);
+  const read = await host.readConnection(url, given);
   const name =
     key
       .replaceAll(/[^\w.-]+/g, '-')
@@ -171,7 +166,7 @@ async function stepOf(
   const connection: Connection = inPlace
     ? { ...read, ...whose, name: key, source: file }
     : { ...read, name, account: name, source: registryFile(host) };
-  if (!inPlace) await refuseTaken(connection, options, host);
+  if (!inPlace) await refuseTaken(connection, host);
   const { credentials, headers = {} } = connection;
   const apiKey = credentials.kind === 'api_key' ? credentials.apiKeySecret : undefined;
   const secret = credentials.kind === 'api_key' ? undefined : credentials.clientSecret;
@@ -195,10 +190,9 @@ async function stepOf(
 /** What can be imported from the files of all assistants, or of one. */
 export async function importableEntries(
   assistant: string | undefined,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<Imports> {
-  const { files, problems } = await importPlan(assistant, options, host);
+  const { files, problems } = await importPlan(assistant, host);
   const entries = files.flatMap(({ file, steps }) =>
     steps.map(({ entry, connection: { name, url }, moved, fromMcpRemote }) => ({
       file,

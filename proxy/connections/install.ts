@@ -1,6 +1,6 @@
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { ConnectionsHost } from './connections-host.ts';
+import type { BoundHost } from './connections-host.ts';
 import { registered, checkName, unknownName } from './registry.ts';
 import { assistantFile, assistantFiles, type AssistantFile } from '#config/assistants';
 import { startingAssistants } from './assistant-views.ts';
@@ -8,29 +8,18 @@ import { ConfigurationError, UsageError } from '#config/errors';
 import { backUpFile, hashOf, installRecords, type InstallRecord } from './file-backups.ts';
 import { editFile, valueAt } from '#config/edit-file';
 import { entriesIn, isLaunch, shapedEntry } from '#config/launch-entry';
-import type { Options } from '#config/options';
 import { fileSnapshot, replaceFile, type FileSnapshot } from '#config/replace-file';
 import { dataFolder, removeStableLauncher, stableLauncher } from './stable-launcher.ts';
-import { defaultStateDirectory } from '#config/user-files';
 
 /** `changed` is `false` if the file had the entry already. */
 type Installed = { file: string; changed: boolean; backup?: string };
 
-type InstallOptions = {
-  options: Options;
-  env: Record<string, string>;
-  host: ConnectionsHost;
-  replace: boolean;
-};
+type InstallOptions = { env: Record<string, string>; host: BoundHost; replace: boolean };
 
 /** @throws {UsageError} if our own file has no such connection */
-export async function checkRegistered(
-  name: string,
-  options: Options,
-  host: ConnectionsHost,
-): Promise<void> {
+export async function checkRegistered(name: string, host: BoundHost): Promise<void> {
   checkName(name);
-  if (!(await registered(name, options, host))) throw await unknownName(name, host);
+  if (!(await registered(name, host))) throw await unknownName(name, host);
 }
 
 /**
@@ -41,10 +30,10 @@ export async function checkRegistered(
 export async function installLaunch(
   name: string,
   { title, file, servers, shape }: AssistantFile,
-  { options, env, host, replace }: InstallOptions,
+  { env, host, replace }: InstallOptions,
 ): Promise<Installed> {
   const entry = shapedEntry(await stableLauncher(host), name, { shape, env });
-  return host.exclusively(`file ${file}`, options, async () => {
+  return host.exclusively(`file ${file}`, async () => {
     const snapshot = await fileSnapshot(file);
     const path = await placeOf(snapshot, servers, name);
     const edited = await editFile(snapshot.bytes, file, [{ path, value: entry }]);
@@ -57,7 +46,7 @@ export async function installLaunch(
       );
     const backup = await backUpFile(snapshot, host.clock.now());
     await replaceFile(snapshot, edited);
-    const records = installRecords(recordsFolder(options, host));
+    const records = recordsOf(host);
     await records.keep(snapshot.realPath, name, {
       after: hashOf(edited),
       ...(backup !== undefined && { backup }),
@@ -77,8 +66,9 @@ async function placeOf(
   return entries.find(({ key }) => key === name)?.path ?? [servers, name];
 }
 
-export function recordsFolder({ stateDir }: Options, host: ConnectionsHost): string {
-  return join(stateDir ?? defaultStateDirectory(host), 'installs');
+/** The records of all installations of this user. */
+export function recordsOf({ stateDirectory }: Pick<BoundHost, 'stateDirectory'>) {
+  return installRecords(join(stateDirectory, 'installs'));
 }
 
 /** `restored`: byte for byte as before. `removed`: only the entry. `absent`: there was none. */
@@ -92,12 +82,11 @@ type Uninstalled = { did: 'restored' | 'removed' | 'absent'; backup?: string };
 export async function uninstallLaunch(
   name: string,
   { title, file, servers }: AssistantFile,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<Uninstalled> {
-  return host.exclusively(`file ${file}`, options, async () => {
+  return host.exclusively(`file ${file}`, async () => {
     const snapshot = await fileSnapshot(file);
-    const records = installRecords(recordsFolder(options, host));
+    const records = recordsOf(host);
     const record = await records.of(snapshot.realPath, name);
     const path = await placeOf(snapshot, servers, name);
     const done = await undoInstall(snapshot, record, path, { title, host });
@@ -116,12 +105,11 @@ export async function uninstallLaunch(
 export async function withdrawLaunch(
   name: string,
   { file, servers }: AssistantFile,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<string | undefined> {
-  return host.exclusively(`file ${file}`, options, async () => {
+  return host.exclusively(`file ${file}`, async () => {
     const snapshot = await fileSnapshot(file);
-    const records = installRecords(recordsFolder(options, host));
+    const records = recordsOf(host);
     if (!(await records.of(snapshot.realPath, name))) return undefined;
     const path = await placeOf(snapshot, servers, name);
     if (!isLaunch(await valueAt(snapshot.bytes, file, path), name)) return undefined;
@@ -145,15 +133,14 @@ export type UninstalledEverywhere = {
 /** Removes a connection from the files of all assistants that start it. */
 export async function uninstallEverywhere(
   name: string,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<UninstalledEverywhere> {
   const uninstalled: UninstalledEverywhere['uninstalled'] = [];
   const failures: string[] = [];
   for (const assistant of await startingAssistants(name, host)) {
     try {
       const target = assistantFile(assistant, undefined, host);
-      const { did } = await uninstallLaunch(name, target, options, host);
+      const { did } = await uninstallLaunch(name, target, host);
       const { title, file } = target;
       if (did !== 'absent') uninstalled.push({ assistant, title, file });
     } catch (error) {
@@ -165,7 +152,7 @@ export async function uninstallEverywhere(
 }
 
 /** Removes the program's copies for assistants unless an entry that `import` made still starts one. */
-async function removeUnusedCopy(host: ConnectionsHost): Promise<void> {
+async function removeUnusedCopy(host: BoundHost): Promise<void> {
   const folder = dataFolder(host);
   const spellings = [folder, JSON.stringify(folder).slice(1, -1)];
   const isUsed = assistantFiles(host).some((file) => {
@@ -183,7 +170,7 @@ async function undoInstall(
   snapshot: FileSnapshot,
   record: InstallRecord | undefined,
   path: readonly string[],
-  { title, host }: { title: string; host: ConnectionsHost },
+  { title, host }: { title: string; host: BoundHost },
 ): Promise<Uninstalled> {
   const { bytes } = snapshot;
   const before = await bytesBefore(record);

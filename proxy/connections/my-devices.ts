@@ -1,8 +1,7 @@
 // The devices of a person at a Latchkey server: the computers on which they signed in with Latchkey, and ending what one of them may use.
 import { isObject } from 'latchkey-mcp/json-value';
 import { OAuthError } from '#auth/errors';
-import type { Options } from '#config/options';
-import type { ConnectionsHost } from './connections-host.ts';
+import type { BoundHost } from './connections-host.ts';
 import { askList } from './my-servers.ts';
 
 /** A computer of the person. Its name is what Latchkey there calls itself. */
@@ -26,13 +25,9 @@ export type MyDevice = {
  *
  * @throws {TokenError} `signed_out` if they have to sign in first
  */
-export async function readDevices(
-  list: string,
-  options: Options,
-  host: ConnectionsHost,
-): Promise<readonly MyDevice[]> {
+export async function readDevices(list: string, host: BoundHost): Promise<readonly MyDevice[]> {
   const url = devicesUrl(list);
-  const { status, json } = await askList(list, { url, method: 'GET' }, options, host);
+  const { status, json } = await askList(list, { url, method: 'GET' }, host);
   if (status !== 200)
     throw new OAuthError('refused', `${url} answered ${status}`, { endpoint: url, status });
   const devices = isObject(json) ? json['devices'] : undefined;
@@ -44,14 +39,9 @@ export async function readDevices(
  *
  * @throws {TokenError} `signed_out` if they have to sign in first
  */
-export async function signOutDevice(
-  list: string,
-  id: string,
-  options: Options,
-  host: ConnectionsHost,
-): Promise<boolean> {
+export async function signOutDevice(list: string, id: string, host: BoundHost): Promise<boolean> {
   const url = `${devicesUrl(list)}/${encodeURIComponent(id)}`;
-  const { status } = await askList(list, { url, method: 'DELETE' }, options, host);
+  const { status } = await askList(list, { url, method: 'DELETE' }, host);
   if (status === 200 || status === 404) return status === 200;
   throw new OAuthError('refused', `${url} answered ${status}`, { endpoint: url, status });
 }

@@ -13,11 +13,11 @@ import { signOutConnection } from '#auth/sign-out';
 import { isDue, isExpired } from '#auth/token-vault';
 import type { Connection } from '#config/connection';
 import { checkDocument } from '#config/find-entry';
-import type { Options } from '#config/options';
 import { keepServers, serverLists, serversOf } from '#config/server-lists';
-import { defaultStateDirectory, registryFile } from '#config/user-files';
+import { registryFile } from '#config/user-files';
+import type { Host } from '#host';
 import { isWithin } from '#transport/web-url';
-import type { ConnectionsHost } from './connections-host.ts';
+import type { BoundHost } from './connections-host.ts';
 import { endpointOf } from './list-url.ts';
 import { registeredConnections } from './registry.ts';
 
@@ -67,7 +67,7 @@ export type MyServers = {
 /** The list of servers at the origin of a URL; `undefined` if the server there has none. */
 export async function findServerList(
   url: string,
-  { http }: Pick<ConnectionsHost, 'http'>,
+  { http }: Pick<Host, 'http'>,
 ): Promise<string | undefined> {
   const { origin } = new URL(url);
   const list = serverListUrl(origin);
@@ -85,17 +85,13 @@ export async function findServerList(
  *
  * @throws {TokenError} `signed_out` if they have to sign in first
  */
-export async function readServers(
-  list: string,
-  options: Options,
-  host: ConnectionsHost,
-): Promise<MyServers> {
-  const known = (await serversOf(options.stateDir ?? defaultStateDirectory(host), list)) ?? [];
+export async function readServers(list: string, host: BoundHost): Promise<MyServers> {
+  const known = (await serversOf(host.stateDirectory, list)) ?? [];
   const query = new URLSearchParams(
     known.map((one): [string, string] => ['known', one]),
   ).toString();
   const url = query === '' ? list : `${list}?${query}`;
-  const { status, json } = await askList(list, { url, method: 'GET' }, options, host);
+  const { status, json } = await askList(list, { url, method: 'GET' }, host);
   if (status === 200 && isObject(json)) return parseServers(list, json, known);
   throw new OAuthError(
     status >= 500 || status === 429 ? 'unreachable' : 'refused',
@@ -112,10 +108,9 @@ export async function readServers(
 export async function askList(
   list: string,
   { url, method }: { url: string; method: 'GET' | 'DELETE' },
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<{ status: number; json: unknown }> {
-  const account = await host.account(listConnection(list), options);
+  const account = await host.account(listConnection(list));
   for (let refused: string | undefined; ;) {
     const token = await accessToken(account, refused);
     const { status, json } = await fetchJson(host.http, {
@@ -240,35 +235,30 @@ function parseAskable(
 export async function chooseServers(
   list: string,
   how: SharedSignInOptions,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<MyServers & { ended: readonly string[] }> {
-  const account = await host.account(listConnection(list), options);
+  const account = await host.account(listConnection(list));
   await signInToList(account, how);
-  const chosen = await readServers(list, options, host);
+  const chosen = await readServers(list, host);
   const granted = new Set(chosen.servers.filter((one) => one.isGranted).map(({ url }) => url));
   const ended: string[] = [];
   for (const url of await account.sharedServers(list)) {
-    const sharing = await sharingConnections(url, list, options, host);
+    const sharing = await sharingConnections(url, list, host);
     for (const connection of sharing) {
       // Someone else may have signed in, who sees other tools.
-      if (granted.has(url)) await joinServerList(connection, list, options, host);
-      else await endShared(connection, options, host);
+      if (granted.has(url)) await joinServerList(connection, list, host);
+      else await endShared(connection, host);
       if (!granted.has(url)) ended.push(connection.name);
     }
     if (sharing.length === 0 || !granted.has(url))
-      await changeShared(list, options, host, (servers) => servers.filter((one) => one !== url));
+      await changeShared(list, host, (servers) => servers.filter((one) => one !== url));
   }
   return { ...chosen, ended };
 }
 
-async function endShared(
-  connection: Connection,
-  options: Options,
-  host: ConnectionsHost,
-): Promise<void> {
+async function endShared(connection: Connection, host: BoundHost): Promise<void> {
   if (!signsIn(connection)) return;
-  const { vault, lock, clock, forgetCached } = await host.account(connection, options);
+  const { vault, lock, clock, forgetCached } = await host.account(connection);
   await lock.hold(vault.account, async () => vault.leaveShared(clock.now()));
   await forgetCached();
 }
@@ -281,17 +271,16 @@ async function endShared(
 export async function joinServerList(
   connection: Connection,
   list: string,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<void> {
   if (!signsIn(connection)) return;
-  const record = await (await host.account(listConnection(list), options)).vault.access();
+  const record = await (await host.account(listConnection(list))).vault.access();
   if (!record) throw new TokenError('signed_out', `you are not signed in at ${list}`);
-  const account = await host.account(connection, options);
+  const account = await host.account(connection);
   await joinList(account, list, record);
   await account.forgetCached();
-  await changeShared(list, options, host, (servers) => [...servers, connection.url]);
-  await host.askProxies('sign_in_done', connection, options).catch(() => 0);
+  await changeShared(list, host, (servers) => [...servers, connection.url]);
+  await host.notifyProxies(connection);
 }
 
 /**
@@ -300,14 +289,13 @@ export async function joinServerList(
  */
 export async function listLeftWith(
   connection: Connection,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<string | undefined> {
-  const shared = await sharedListOf(connection, options, host);
+  const shared = await sharedListOf(connection, host);
   if (shared !== undefined) return shared;
-  for await (const { name, url } of registeredConnections(options, host))
+  for await (const { name, url } of registeredConnections(host))
     if (url === connection.url && name !== connection.name) return undefined;
-  return storedListOf(connection.url, options, host);
+  return storedListOf(connection.url, host);
 }
 
 /**
@@ -317,36 +305,27 @@ export async function listLeftWith(
 export async function leaveServerList(
   { url }: Connection,
   list: string,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<void> {
-  if ((await sharingConnections(url, list, options, host)).length > 0) return;
-  const left = await changeShared(list, options, host, (servers) =>
-    servers.filter((one) => one !== url),
-  );
+  if ((await sharingConnections(url, list, host)).length > 0) return;
+  const left = await changeShared(list, host, (servers) => servers.filter((one) => one !== url));
   if (left === undefined || left.length > 0) return;
-  await signOutConnection(await host.account(listConnection(list), options), { atProvider: false });
+  await signOutConnection(await host.account(listConnection(list)), { atProvider: false });
 }
 
 /** Stores that a server was chosen from a list, although its connection has a key or a sign-in of its own. */
-export async function noteChosen(
-  url: string,
-  list: string,
-  options: Options,
-  host: ConnectionsHost,
-): Promise<void> {
-  await changeShared(list, options, host, (servers) => [...servers, url]);
+export async function noteChosen(url: string, list: string, host: BoundHost): Promise<void> {
+  await changeShared(list, host, (servers) => [...servers, url]);
 }
 
 /** Changes what is stored of a list. Returns what is left; `undefined` if the list was unknown and stays so. */
 async function changeShared(
   list: string,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
   change: (servers: readonly string[]) => readonly string[],
 ): Promise<readonly string[] | undefined> {
-  const directory = options.stateDir ?? defaultStateDirectory(host);
-  return host.exclusively('server lists', options, async () => {
+  const directory = host.stateDirectory;
+  return host.exclusively('server lists', async () => {
     const before = await serversOf(directory, list);
     const servers = change(before ?? []);
     if (before === undefined && servers.length === 0) return undefined;
@@ -356,8 +335,8 @@ async function changeShared(
 }
 
 /** The lists that servers of this computer were chosen from. */
-export async function knownLists(options: Options, host: ConnectionsHost): Promise<string[]> {
-  const lists = await serverLists(options.stateDir ?? defaultStateDirectory(host));
+export async function knownLists(host: BoundHost): Promise<string[]> {
+  const lists = await serverLists(host.stateDirectory);
   return lists.map(({ list }) => list);
 }
 
@@ -366,24 +345,17 @@ export async function knownLists(options: Options, host: ConnectionsHost): Promi
  *
  * @throws {ConfigurationError} if our own file cannot be read
  */
-export async function latchkeyAddresses(
-  options: Options,
-  host: ConnectionsHost,
-): Promise<readonly string[]> {
+export async function latchkeyAddresses(host: BoundHost): Promise<readonly string[]> {
   const found = new Set<string>();
   await checkDocument(registryFile(host), (path) => host.readText(path));
-  for await (const { url } of registeredConnections(options, host))
+  for await (const { url } of registeredConnections(host))
     if (endpointOf(url)) found.add(new URL(url).origin);
   return [...found];
 }
 
 /** The list that a server was chosen from on this computer, also if its sign-in has ended since. */
-export async function storedListOf(
-  url: string,
-  options: Options,
-  host: ConnectionsHost,
-): Promise<string | undefined> {
-  const lists = await serverLists(options.stateDir ?? defaultStateDirectory(host));
+export async function storedListOf(url: string, host: BoundHost): Promise<string | undefined> {
+  const lists = await serverLists(host.stateDirectory);
   return lists.find(({ servers }) => servers.includes(url))?.list;
 }
 
@@ -391,22 +363,17 @@ export async function storedListOf(
 async function sharingConnections(
   url: string,
   list: string,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<Connection[]> {
   const sharing: Connection[] = [];
-  for await (const connection of registeredConnections(options, host))
-    if (connection.url === url && (await sharedListOf(connection, options, host)) === list)
+  for await (const connection of registeredConnections(host))
+    if (connection.url === url && (await sharedListOf(connection, host)) === list)
       sharing.push(connection);
   return sharing;
 }
 
 /** The list whose sign-in the connection shares; `undefined` if it has one of its own, or none. */
-async function sharedListOf(
-  connection: Connection,
-  options: Options,
-  host: ConnectionsHost,
-): Promise<string | undefined> {
+async function sharedListOf(connection: Connection, host: BoundHost): Promise<string | undefined> {
   if (!signsIn(connection)) return undefined;
-  return (await (await host.account(connection, options)).vault.access())?.renewedBy;
+  return (await (await host.account(connection)).vault.access())?.renewedBy;
 }

@@ -1,14 +1,13 @@
 import { ConfigurationError, UsageError, type Problem } from '#config/errors';
 import type { Connection } from '#config/connection';
-import type { Options } from '#config/options';
 import { pastedEntry } from '#config/pasted-entry';
 import { readCredentials } from '#config/read-credentials';
 import { isInKeychain } from '#config/secret';
 import { registryFile } from '#config/user-files';
 import { UpstreamError } from '#transport/upstream';
 import { meantWebUrl, percentDecoded, webUrl, webUrlProblem } from '#transport/web-url';
-import type { UserHost } from '#host';
-import type { ConnectionsHost } from './connections-host.ts';
+import type { Host, UserHost } from '#host';
+import type { BoundHost } from './connections-host.ts';
 import type { AddInput, Pasted, Probed } from './accounts-service.ts';
 import { wantedScopes } from '#auth/authorization-request';
 import { clientMetadataDocument } from '#auth/client-registration';
@@ -24,8 +23,7 @@ import type { ConnectionSecrets } from './stored-secrets.ts';
 export async function probeServer(
   url: string,
   freeName: string,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
   signal?: AbortSignal,
 ): Promise<Probed> {
   if (!webUrl(url)) {
@@ -35,7 +33,7 @@ export async function probeServer(
   const credentials = { kind: 'authorization_code' as const };
   const anonymous = { name: url, url, source: 'the address', credentials };
   const closed = { ...found, needs: 'api_key', takes: ['api_key'], needsClientId: false } as const;
-  const checked = await host.check(anonymous, options, signal).catch(async (error: unknown) => {
+  const checked = await host.check(anonymous, signal).catch(async (error: unknown) => {
     if (error instanceof OAuthError && error.code === 'metadata') return undefined;
     throw (await noEndpoint(error, url, host)) ?? error;
   });
@@ -60,7 +58,7 @@ const pageStatuses = new Set([404, 405]);
 async function noEndpoint(
   error: unknown,
   url: string,
-  { http }: ConnectionsHost,
+  { http }: Pick<Host, 'http'>,
 ): Promise<UpstreamError | undefined> {
   if (!(error instanceof UpstreamError)) return undefined;
   const { code, status = 0 } = error;

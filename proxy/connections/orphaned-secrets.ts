@@ -10,8 +10,8 @@ import { connectionNames, openDocument } from '#config/find-entry';
 import { defaultStateDirectory, registryFile, userFiles } from '#config/user-files';
 import type { Options } from '#config/options';
 import type { UserHost } from '#host';
-import type { ConnectionsHost } from './connections-host.ts';
-import { signsIn } from '#auth/account';
+import type { BoundHost, ConnectionsHost } from './connections-host.ts';
+import { signsIn, type OAuthConnection } from '#auth/account';
 import { storedAccounts } from './stored-secrets.ts';
 import { isTokenAccount, tokenVault } from '#auth/token-vault';
 
@@ -56,12 +56,8 @@ function secretOf(text: string): OrphanedSecret | undefined {
 }
 
 /** Runs `work` while no other process on this host adds, imports, removes or cleans up. */
-export async function withoutCleanup<T>(
-  options: Options,
-  host: ConnectionsHost,
-  work: () => Promise<T>,
-): Promise<T> {
-  return host.exclusively('loose secrets', options, work);
+export async function withoutCleanup<T>(host: BoundHost, work: () => Promise<T>): Promise<T> {
+  return host.exclusively('loose secrets', work);
 }
 
 /**
@@ -70,14 +66,14 @@ export async function withoutCleanup<T>(
  *
  * @throws {SecretStoreError}
  */
-export async function cleanUpSecrets(options: Options, host: ConnectionsHost): Promise<void> {
-  const orphaned = orphanedSecrets(options, host);
+export async function cleanUpSecrets(host: BoundHost): Promise<void> {
+  const orphaned = orphanedSecrets(host.options, host);
   if ((await orphaned.all()).length === 0) return;
-  await withoutCleanup(options, host, async () => {
+  await withoutCleanup(host, async () => {
     const secrets = await orphaned.all();
     const files = new Set([registryFile(host), ...secrets.map(({ file }) => file)]);
-    const use = await accountUse([...files], options, host);
-    const store = await host.store(options);
+    const use = await accountUse([...files], host.options, host.unbound);
+    const store = await host.store();
     for (const { account } of secrets.filter((one) => use(one.account) === 'free')) {
       if (isTokenAccount(account)) await tokenVault(store, account).clear();
       await store.remove(account);
@@ -96,13 +92,12 @@ export async function cleanUpSecrets(options: Options, host: ConnectionsHost): P
  */
 export async function forgetSecrets(
   connection: Connection,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
   successor?: Connection,
 ): Promise<string[]> {
-  const use = await accountUse([registryFile(host)], options, host);
-  const store = await host.store(options);
-  const successors = new Set(successor && (await ownAccounts(successor, options, host)));
+  const use = await accountUse([registryFile(host)], host.options, host.unbound);
+  const store = await host.store();
+  const successors = new Set(successor && (await ownAccounts(successor, host)));
   const stays = (account: string) => successors.has(account) || use(account) === 'needed';
   const isUnknown = (account: string) =>
     isClientSecretAccount(account) && use(account) === 'unknown';
@@ -112,7 +107,7 @@ export async function forgetSecrets(
     await store.remove(priorAccount(account));
   }
   if (signsIn(connection)) {
-    const { vault, lock } = await host.account(connection, options);
+    const { vault, lock } = await host.account(connection);
     if (!stays(vault.account)) await lock.hold(vault.account, async () => vault.clear());
   }
   return gone.filter(isUnknown);
@@ -157,6 +152,7 @@ async function neededAccounts(
   ignoredCode?: Problem['code'],
 ): Promise<Set<string> | undefined> {
   const needed = new Set<string>();
+  const opening = { account: async (one: OAuthConnection) => host.account(one, options) };
   for (const file of files) {
     const read = (path: string) => host.readText(path);
     const { document, problem } = await openDocument(file, read);
@@ -172,7 +168,7 @@ async function neededAccounts(
           throw error;
         });
       if (!connection) return undefined;
-      for (const account of await ownAccounts(connection, options, host)) needed.add(account);
+      for (const account of await ownAccounts(connection, opening)) needed.add(account);
     }
   }
   return needed;
@@ -190,12 +186,11 @@ function refersToKeychain(document: unknown, name: string): boolean {
 /** The accounts of a connection's secrets and tokens. */
 export async function ownAccounts(
   connection: Connection,
-  options: Options,
-  host: Reader,
+  host: Pick<BoundHost, 'account'>,
 ): Promise<string[]> {
   const kept = storedAccounts(connection);
   if (!signsIn(connection)) return kept;
-  const { vault } = await host.account(connection, options);
+  const { vault } = await host.account(connection);
   return [...kept, vault.account];
 }
 
@@ -205,14 +200,10 @@ export async function ownAccounts(
  *
  * @throws {SecretStoreError}
  */
-export async function emptyAccounts(
-  connection: Connection,
-  options: Options,
-  host: ConnectionsHost,
-): Promise<string[]> {
-  const store = await host.store(options);
+export async function emptyAccounts(connection: Connection, host: BoundHost): Promise<string[]> {
+  const store = await host.store();
   const empty: string[] = [];
-  for (const account of await ownAccounts(connection, options, host))
+  for (const account of await ownAccounts(connection, host))
     if ((await store.get(account)) === undefined) empty.push(account);
   return empty;
 }

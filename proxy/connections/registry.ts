@@ -4,12 +4,11 @@ import { type Connection, connectionEntry } from '#config/connection';
 import { checkDocument, connectionNames, connectionsHint } from '#config/find-entry';
 import { editJson, memberAt } from '#config/jsonc';
 import { fileSnapshot, replaceFile } from '#config/replace-file';
-import type { Options } from '#config/options';
 import { registryFile } from '#config/user-files';
 import { signsIn } from '#auth/account';
 import { nearest } from 'latchkey-mcp/suggest';
 import type { FilesHost } from '#host';
-import type { ConnectionsHost } from './connections-host.ts';
+import { bindHost, type BoundHost } from './connections-host.ts';
 import {
   forgetSecrets,
   orphanedSecrets,
@@ -30,11 +29,10 @@ import type { TokenRecord } from '#auth/token-vault';
 export async function setRegistered(
   name: string,
   entry: Record<string, unknown> | undefined,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<void> {
   const file = registryFile(host);
-  await host.exclusively(`file ${file}`, options, async () => {
+  await host.exclusively(`file ${file}`, async () => {
     const snapshot = await fileSnapshot(file);
     const changes = [{ path: ['mcpServers', name], value: entry }];
     await replaceFile(snapshot, await editJson(snapshot.bytes, file, changes));
@@ -45,11 +43,10 @@ export async function setRegistered(
 export async function renameRegistered(
   from: string,
   { name, account }: { name: string; account: string | undefined },
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<void> {
   const file = registryFile(host);
-  await host.exclusively(`file ${file}`, options, async () => {
+  await host.exclusively(`file ${file}`, async () => {
     const snapshot = await fileSnapshot(file);
     const entry = await memberAt(snapshot.bytes, ['mcpServers', from]);
     const value = { ...Object(entry), ...(account !== undefined && { account }) };
@@ -66,15 +63,11 @@ export async function renameRegistered(
  *
  * @throws {ConfigurationError} if our file cannot be read
  */
-export async function registered(
-  name: string,
-  options: Options,
-  host: ConnectionsHost,
-): Promise<Connection | undefined> {
+export async function registered(name: string, host: BoundHost): Promise<Connection | undefined> {
   const config = registryFile(host);
   await checkDocument(config, (path) => host.readText(path));
   const names = await connectionNames([config], (path) => host.readText(path));
-  return names.includes(name) ? host.readConnection(name, { ...options, config }) : undefined;
+  return names.includes(name) ? host.readFrom(config, name) : undefined;
 }
 
 /** The error for a name that none of our own connections has. */
@@ -89,24 +82,22 @@ export async function unknownName(name: string, host: FilesHost): Promise<UsageE
 export async function registeredFor(
   url: string,
   name: string | undefined,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<Connection | undefined> {
-  for await (const connection of registeredConnections(options, host, name))
+  for await (const connection of registeredConnections(host, name))
     if (connection.url === url) return connection;
   return undefined;
 }
 
 /** All connections of our own, or the one with that name, in the order of our file. */
 export async function* registeredConnections(
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
   name?: string,
 ): AsyncGenerator<Connection, void> {
   const config = registryFile(host);
   const names = await connectionNames([config], (path) => host.readText(path));
   for (const known of name === undefined ? names : names.filter((one) => one === name))
-    yield await host.readConnection(known, { ...options, config });
+    yield await host.readFrom(config, known);
 }
 
 /** Refuses a name that is not safe as a word in every shell and as a key in every file. */
@@ -118,15 +109,9 @@ export function checkName(name: string): void {
   );
 }
 
-/** Refuses a name that an assistant's file uses for another URL, because `latchkey NAME` could mean either. */
-export async function checkUnambiguous(
-  name: string,
-  url: string,
-  options: Options,
-  host: ConnectionsHost,
-): Promise<void> {
-  const { config: _, ...anywhere } = options;
-  const known = await host.readConnection(name, anywhere).catch((error: unknown) => {
+/** Refuses a name that an assistant's file uses for another URL, because `latchkey NAME` could mean either. `host` is without `--config`. */
+export async function checkUnambiguous(name: string, url: string, host: BoundHost): Promise<void> {
+  const known = await host.readConnection(name).catch((error: unknown) => {
     if (error instanceof ConfigurationError) return undefined;
     throw error;
   });
@@ -138,10 +123,9 @@ export async function checkUnambiguous(
 /** Refuses a name that our own file uses for another URL. */
 export async function refuseTaken(
   { name, url, source }: Connection,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<void> {
-  const known = await registered(name, options, host);
+  const known = await registered(name, host);
   if (!known || known.url === url) return;
   const problem = `${known.source} has ${name} for ${known.url}; remove or rename one`;
   throw new ConfigurationError([{ source, key: name, problem }]);
@@ -163,12 +147,11 @@ export type AddOptions = {
 export async function checkFree(
   { name, url }: { name: string; url: string },
   replace: boolean,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<void> {
   checkName(name);
-  await checkUnambiguous(name, url, options, host);
-  const before = await registered(name, options, host);
+  await checkUnambiguous(name, url, host);
+  const before = await registered(name, host);
   if (before && !replace)
     throw new UsageError(
       `${name} already exists, for ${before.url}`,
@@ -187,32 +170,31 @@ export async function addConnection(
   connection: Connection,
   secrets: ConnectionSecrets,
   { replace, check, signal }: AddOptions,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<Omit<Checked, 'token'> | undefined> {
   const { name } = connection;
-  await checkFree(connection, replace, options, host);
+  await checkFree(connection, replace, host);
   // The check stores no token, because the keychain account for it must be noted first.
-  const inMemory: Options = { ...options, secretStore: 'memory' };
-  const found = check ? await host.check(connection, inMemory, signal) : undefined;
+  const inMemory = bindHost(host.unbound, { ...host.options, secretStore: 'memory' });
+  const found = check ? await inMemory.check(connection, signal) : undefined;
   // From now on, the secret is sent only to the issuer that it was just used with.
   const issuer = signsIn(connection) ? (connection.credentials.issuer ?? found?.issuer) : undefined;
-  const store = await host.store(options);
-  const orphaned = orphanedSecrets(options, host);
-  await cleanUpSecrets(options, host);
-  await withoutCleanup(options, host, async () => {
+  const store = await host.store();
+  const orphaned = orphanedSecrets(host.options, host);
+  await cleanUpSecrets(host);
+  await withoutCleanup(host, async () => {
     // Another process may have added it in the meantime.
-    await checkFree(connection, replace, options, host);
-    const before = await registered(name, options, host);
-    const fresh = await emptyAccounts(connection, options, host);
-    const goes = before ? await ownAccounts(before, options, host) : [];
+    await checkFree(connection, replace, host);
+    const before = await registered(name, host);
+    const fresh = await emptyAccounts(connection, host);
+    const goes = before ? await ownAccounts(before, host) : [];
     const noted = [...fresh, ...goes].map((account) => ({ account, file: connection.source }));
     await orphaned.note(noted);
     await storeSecrets(connection, { ...secrets, ...(issuer !== undefined && { issuer }) }, store);
-    await noteStored(connection, secrets, options, host);
-    if (found?.token) await keepToken(connection, found.token, options, host);
-    await setRegistered(name, connectionEntry(connection), options, host);
-    const unknown = before ? await forgetSecrets(before, options, host, connection) : [];
+    await noteStored(connection, secrets, host);
+    if (found?.token) await keepToken(connection, found.token, host);
+    await setRegistered(name, connectionEntry(connection), host);
+    const unknown = before ? await forgetSecrets(before, host, connection) : [];
     await orphaned.settled(noted.filter(({ account }) => !unknown.includes(account)));
   });
   if (!found) return undefined;
@@ -223,11 +205,10 @@ export async function addConnection(
 async function keepToken(
   connection: Connection,
   token: TokenRecord,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<void> {
   if (!signsIn(connection)) return;
-  const { vault, lock } = await host.account(connection, options);
+  const { vault, lock } = await host.account(connection);
   await lock.hold(vault.account, async () => vault.save(token));
 }
 
@@ -240,27 +221,23 @@ export type Removed = SignedOut & { connection: Connection; secretStays: boolean
  *
  * @throws {UsageError} if there is none with that name
  */
-export async function removeConnection(
-  name: string,
-  options: Options,
-  host: ConnectionsHost,
-): Promise<Removed> {
-  const connection = await registered(name, options, host);
+export async function removeConnection(name: string, host: BoundHost): Promise<Removed> {
+  const connection = await registered(name, host);
   if (!connection) throw await unknownName(name, host);
   const signedOut = signsIn(connection)
-    ? await signOutConnection(await host.account(connection, options), { atProvider: false })
+    ? await signOutConnection(await host.account(connection), { atProvider: false })
     : { wasSignedIn: false };
-  const orphaned = orphanedSecrets(options, host);
-  await cleanUpSecrets(options, host);
-  const secretStays = await withoutCleanup(options, host, async () => {
-    const accounts = await ownAccounts(connection, options, host);
+  const orphaned = orphanedSecrets(host.options, host);
+  await cleanUpSecrets(host);
+  const secretStays = await withoutCleanup(host, async () => {
+    const accounts = await ownAccounts(connection, host);
     const goes = accounts.map((account) => ({ account, file: connection.source }));
     await orphaned.note(goes);
-    await setRegistered(name, undefined, options, host);
-    const unknown = await forgetSecrets(connection, options, host);
+    await setRegistered(name, undefined, host);
+    const unknown = await forgetSecrets(connection, host);
     await orphaned.settled(goes.filter(({ account }) => !unknown.includes(account)));
     return unknown.length > 0;
   });
-  await host.forgetCached(connection.url, options);
+  await host.forgetCached(connection.url);
   return { ...signedOut, connection, secretStays };
 }

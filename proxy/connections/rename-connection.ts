@@ -2,10 +2,9 @@ import { startingAssistants } from './assistant-views.ts';
 import { priorAccount } from '#keychain/secret-accounts';
 import type { Connection } from '#config/connection';
 import { UsageError } from '#config/errors';
-import type { Options } from '#config/options';
 import { renameLaunches, type RenamedLaunch } from './rename-launches.ts';
 import { signsIn } from '#auth/account';
-import type { ConnectionsHost } from './connections-host.ts';
+import type { BoundHost } from './connections-host.ts';
 import {
   forgetSecrets,
   orphanedSecrets,
@@ -37,75 +36,59 @@ export type RenamedConnection = { url: string; launches: RenamedLaunch[] };
 export async function renameConnection(
   from: string,
   to: string,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<RenamedConnection> {
-  await cleanUpSecrets(options, host);
-  const url = await withoutCleanup(options, host, async () => {
-    const before = await registered(from, options, host);
-    if (!before) return interruptedRename(from, to, options, host);
+  await cleanUpSecrets(host);
+  const url = await withoutCleanup(host, async () => {
+    const before = await registered(from, host);
+    if (!before) return interruptedRename(from, to, host);
     checkName(to);
-    await checkUnambiguous(to, before.url, options, host);
-    const taken = await registered(to, options, host);
+    await checkUnambiguous(to, before.url, host);
+    const taken = await registered(to, host);
     if (taken)
       throw new UsageError(`${to} already exists, for ${taken.url}`, 'choose another name');
-    await move(before, to, options, host);
+    await move(before, to, host);
     return before.url;
   });
-  await host.forgetCached(url, options);
-  return { url, launches: await renameLaunches(from, to, options, host) };
+  await host.forgetCached(url);
+  return { url, launches: await renameLaunches(from, to, host) };
 }
 
 /** The URL of a connection that already has the new name, while assistants still start it by the old one. */
-async function interruptedRename(
-  from: string,
-  to: string,
-  options: Options,
-  host: ConnectionsHost,
-): Promise<string> {
-  const done = await registered(to, options, host);
+async function interruptedRename(from: string, to: string, host: BoundHost): Promise<string> {
+  const done = await registered(to, host);
   if (done && (await startingAssistants(from, host)).length > 0) return done.url;
   throw await unknownName(from, host);
 }
 
-async function move(
-  before: Connection,
-  to: string,
-  options: Options,
-  host: ConnectionsHost,
-): Promise<void> {
+async function move(before: Connection, to: string, host: BoundHost): Promise<void> {
   // If the account is not named after the connection, its secrets stay where they are.
   const account = before.account === before.name ? to : before.account;
   const after: Connection = { ...before, name: to, ...(account !== undefined && { account }) };
   const entry = { name: to, account };
-  if (account === before.account) return renameRegistered(before.name, entry, options, host);
+  if (account === before.account) return renameRegistered(before.name, entry, host);
 
-  const orphaned = orphanedSecrets(options, host);
-  const fresh = await emptyAccounts(after, options, host);
-  const noted = [...fresh, ...(await ownAccounts(before, options, host))].map((one) => ({
+  const orphaned = orphanedSecrets(host.options, host);
+  const fresh = await emptyAccounts(after, host);
+  const noted = [...fresh, ...(await ownAccounts(before, host))].map((one) => ({
     account: one,
     file: before.source,
   }));
   await orphaned.note(noted);
-  await copySecrets(before, after, options, host);
-  await withoutRenewal(before, options, host, async () => {
-    await copyTokens(before, after, options, host);
-    await renameRegistered(before.name, entry, options, host);
+  await copySecrets(before, after, host);
+  await withoutRenewal(before, host, async () => {
+    await copyTokens(before, after, host);
+    await renameRegistered(before.name, entry, host);
     // A refresh token that two accounts hold would be revoked as stolen.
-    if (signsIn(before)) await (await host.account(before, options)).vault.clear();
+    if (signsIn(before)) await (await host.account(before)).vault.clear();
   });
-  const unknown = await forgetSecrets(before, options, host, after);
+  const unknown = await forgetSecrets(before, host, after);
   await orphaned.settled(noted.filter((one) => !unknown.includes(one.account)));
 }
 
 /** Copies keys, headers and client secrets, with the state of a rotation and when they were stored. */
-async function copySecrets(
-  before: Connection,
-  after: Connection,
-  options: Options,
-  host: ConnectionsHost,
-): Promise<void> {
-  const store = await host.store(options);
+async function copySecrets(before: Connection, after: Connection, host: BoundHost): Promise<void> {
+  const store = await host.store();
   const targets = storedAccounts(after);
   for (const [at, source] of storedAccounts(before).entries()) {
     const target = targets[at] ?? source;
@@ -115,7 +98,7 @@ async function copySecrets(
     if (prior === undefined) await store.remove(priorAccount(target));
     else await store.set(priorAccount(target), prior);
     if (secret !== undefined) await store.set(target, secret);
-    const [marks, copied] = [source, target].map((one) => secretMarks(one, options, host));
+    const [marks, copied] = [source, target].map((one) => secretMarks(one, host.stateDirectory));
     const storedAt = await marks?.storedAt();
     const trialAtMs = await marks?.trialAtMs();
     if (storedAt !== undefined) await copied?.stored(storedAt);
@@ -127,26 +110,17 @@ async function copySecrets(
 /** Runs `work` while no process renews the tokens of the connection. */
 async function withoutRenewal(
   connection: Connection,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
   work: () => Promise<void>,
 ): Promise<void> {
   if (!signsIn(connection)) return work();
-  const { lock, vault } = await host.account(connection, options);
+  const { lock, vault } = await host.account(connection);
   return lock.hold(vault.account, work);
 }
 
-async function copyTokens(
-  before: Connection,
-  after: Connection,
-  options: Options,
-  host: ConnectionsHost,
-): Promise<void> {
+async function copyTokens(before: Connection, after: Connection, host: BoundHost): Promise<void> {
   if (!signsIn(before) || !signsIn(after)) return;
-  const [source, target] = await Promise.all([
-    host.account(before, options),
-    host.account(after, options),
-  ]);
+  const [source, target] = await Promise.all([host.account(before), host.account(after)]);
   const access = await source.vault.access();
   const refresh = access && (await source.vault.refresh(access.issuer));
   if (access) await target.vault.save({ ...access, ...(refresh && { refresh }) });

@@ -1,14 +1,13 @@
 import { membersOf } from 'latchkey-mcp/json-value';
-import type { ConnectionsHost } from './connections-host.ts';
+import type { BoundHost } from './connections-host.ts';
 import { startingAssistants } from './assistant-views.ts';
 import { assistants } from '#config/assistants';
 import { ConfigurationError } from '#config/errors';
-import { backUpFile, hashOf, installRecords } from './file-backups.ts';
-import { recordsFolder } from './install.ts';
+import { backUpFile, hashOf } from './file-backups.ts';
+import { recordsOf } from './install.ts';
 import { editFile, valueAt } from '#config/edit-file';
 import type { JsonChange } from '#config/jsonc';
 import { entriesIn, isLaunch } from '#config/launch-entry';
-import type { Options } from '#config/options';
 import { fileSnapshot, replaceFile } from '#config/replace-file';
 
 /** An assistant that started the old name; `problem` if its file could not be changed. */
@@ -24,8 +23,7 @@ export type RenamedLaunch = {
 export async function renameLaunches(
   from: string,
   to: string,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<RenamedLaunch[]> {
   const renamed: RenamedLaunch[] = [];
   const starting = await startingAssistants(from, host);
@@ -34,7 +32,7 @@ export async function renameLaunches(
     const file = fileOf(host);
     const one = { assistant, title, file };
     try {
-      const backup = await renameIn({ file, servers }, { from, to }, options, host);
+      const backup = await renameIn({ file, servers }, { from, to }, host);
       renamed.push({ ...one, ...(backup !== undefined && { backup }) });
     } catch (error) {
       if (!(error instanceof ConfigurationError)) throw error;
@@ -48,10 +46,9 @@ export async function renameLaunches(
 async function renameIn(
   { file, servers: member }: { file: string; servers: string },
   { from, to }: { from: string; to: string },
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<string | undefined> {
-  return host.exclusively(`file ${file}`, options, async () => {
+  return host.exclusively(`file ${file}`, async () => {
     const snapshot = await fileSnapshot(file);
     const servers = await valueAt(snapshot.bytes, file, [member]);
     const entries = entriesIn({ [member]: servers }, member);
@@ -60,7 +57,7 @@ async function renameIn(
       .filter(({ entry }) => isLaunch(entry, from))
       .flatMap(({ path, entry }) => changesOf(path, entry, { from, to, keys }));
     const edited = await editFile(snapshot.bytes, file, changes);
-    const records = installRecords(recordsFolder(options, host));
+    const records = recordsOf(host);
     const record = await records.of(snapshot.realPath, from);
     const backup = await backUpFile(snapshot, host.clock.now());
     if (record) {

@@ -1,11 +1,10 @@
 import type { Connection } from '#config/connection';
 import { isInKeychain } from '#config/secret';
-import type { Options } from '#config/options';
 import { UsageError } from '#config/errors';
 import { signsIn } from '#auth/account';
 import type { SecretStore } from '#keychain/secret-store';
 import { endpointOf } from './list-url.ts';
-import type { ConnectionsHost } from './connections-host.ts';
+import type { BoundHost } from './connections-host.ts';
 import type { SecretView } from './accounts-service.ts';
 import { registeredClients } from '#auth/client-registration';
 import { clientGrant, personGrant } from '#auth/grants';
@@ -23,14 +22,13 @@ import type { Granted } from '#auth/token-vault';
 export async function rotateSecret(
   connection: Connection,
   nextSecret: string,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
   signal?: AbortSignal,
 ): Promise<void> {
-  const store = await host.store(options);
+  const store = await host.store();
   const account = await rotatable(connection, store);
-  await host.exclusively(`secret ${account}`, options, async () => {
-    const marks = secretMarks(account, options, host);
+  await host.exclusively(`secret ${account}`, async () => {
+    const marks = secretMarks(account, host.stateDirectory);
     const trial = secretTrial(account, store);
     const begin = async (value: string) => {
       await marks.trial(nowMs());
@@ -39,10 +37,10 @@ export async function rotateSecret(
     };
     if (!signsIn(connection)) {
       const credentials = { kind: 'api_key' as const, apiKeySecret: nextSecret };
-      await host.check({ ...connection, credentials }, options, signal);
+      await host.check({ ...connection, credentials }, signal);
       return begin(nextSecret);
     }
-    const { vault, lock } = await host.account(connection, options);
+    const { vault, lock } = await host.account(connection);
     // The lock keeps other processes from using the old secret in the meantime.
     await lock.hold(vault.account, async () => {
       const granted = await grantedWith(nextSecret);
@@ -50,7 +48,7 @@ export async function rotateSecret(
       // The previous refresh token is used up, so its successor is stored even if the check fails.
       if (refresh) await vault.save(granted);
       const headers = { ...connection.headers, authorization: `Bearer ${accessToken}` };
-      await host.check({ ...connection, headers }, options, signal);
+      await host.check({ ...connection, headers }, signal);
       await begin(JSON.stringify({ clientSecret: nextSecret, issuer }));
       if (!refresh) await vault.save(granted);
     });
@@ -60,7 +58,7 @@ export async function rotateSecret(
   async function grantedWith(clientSecret: string): Promise<Granted> {
     if (!signsIn(connection)) throw new TypeError('an API key is not an OAuth client');
     const { url, credentials } = connection;
-    const held = await host.account(connection, options);
+    const held = await host.account(connection);
     const previous = await held.vault.access();
     const known = { wider: false, ...(previous && { previous }) };
     if (credentials.kind === 'client_credentials')
@@ -108,15 +106,14 @@ const oldDays = 90;
 /** Facts about the key or client secret of a connection; `undefined` if it is not in the keychain. */
 export async function secretView(
   connection: Connection,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<SecretView | undefined> {
   const { credentials, url } = connection;
   const isKey = credentials.kind === 'api_key';
   const value = isKey ? credentials.apiKeySecret : credentials.clientSecret;
   const account = credentialAccount(connection);
   if (!isInKeychain(value) || account === undefined) return undefined;
-  const marks = secretMarks(account, options, host);
+  const marks = secretMarks(account, host.stateDirectory);
   const storedAt = await marks.storedAt();
   const now = host.clock.now();
   // The age of a secret that an older release stored counts from when it is first seen.
@@ -125,7 +122,7 @@ export async function secretView(
     kind: isKey ? 'api_key' : 'client_secret',
     ...(storedAt !== undefined && { storedAt }),
     old: storedAt !== undefined && now - storedAt >= oldDays * daySeconds,
-    onTrial: await secretTrial(account, await host.store(options)).isOn(),
+    onTrial: await secretTrial(account, await host.store()).isOn(),
     dashboardUrl: dashboardPage(url, isKey ? 'keys' : 'clients'),
   };
 }

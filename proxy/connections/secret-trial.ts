@@ -8,7 +8,7 @@ import { isInKeychain } from '#config/secret';
 import { defaultStateDirectory } from '#config/user-files';
 import type { Options } from '#config/options';
 import type { UserHost } from '#host';
-import type { ConnectionsHost } from './connections-host.ts';
+import type { BoundHost } from './connections-host.ts';
 import type { SecretStore } from '#keychain/secret-store';
 import { credentialAccount, type ConnectionSecrets } from './stored-secrets.ts';
 
@@ -60,8 +60,8 @@ function secretIn(value: string | undefined): string | undefined {
 }
 
 /** Facts about the secret in `account` of the keychain, in small files that contain nothing secret. */
-export function secretMarks(account: string, { stateDir }: Options, host: UserHost) {
-  const directory = join(stateDir ?? defaultStateDirectory(host), 'keys');
+export function secretMarks(account: string, stateDirectory: string) {
+  const directory = join(stateDirectory, 'keys');
   const name = createHash('sha256').update(account).digest('hex').slice(0, 32);
   const at = (mark: string) => join(directory, `${name}.${mark}`);
 
@@ -105,7 +105,7 @@ export async function settleRotation(
     credentials.kind === 'api_key' ? credentials.apiKeySecret : credentials.clientSecret;
   const account = credentialAccount(connection);
   if (!isInKeychain(value) || account === undefined) return;
-  const marks = secretMarks(account, options, host);
+  const marks = secretMarks(account, options.stateDir ?? defaultStateDirectory(host));
   const trialAtMs = await marks.trialAtMs();
   if (trialAtMs === undefined || trialAtMs >= startedAtMs) return;
   await secretTrial(account, await openStore()).proven();
@@ -113,17 +113,13 @@ export async function settleRotation(
 }
 
 /** Puts the old secret back while the new one is on trial; `false` if there is none. */
-export async function undoRotation(
-  connection: Connection,
-  options: Options,
-  host: ConnectionsHost,
-): Promise<boolean> {
+export async function undoRotation(connection: Connection, host: BoundHost): Promise<boolean> {
   const account = credentialAccount(connection);
   if (account === undefined) return false;
-  const store = await host.store(options);
-  return host.exclusively(`secret ${account}`, options, async () => {
+  const store = await host.store();
+  return host.exclusively(`secret ${account}`, async () => {
     const undone = await secretTrial(account, store).undo();
-    await secretMarks(account, options, host).settled();
+    await secretMarks(account, host.stateDirectory).settled();
     return undone;
   });
 }
@@ -132,13 +128,12 @@ export async function undoRotation(
 export async function noteStored(
   connection: Connection,
   { apiKeySecret, clientSecret }: ConnectionSecrets,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<void> {
   const account = credentialAccount(connection);
   if (account === undefined || (apiKeySecret ?? clientSecret) === undefined) return;
-  const marks = secretMarks(account, options, host);
-  await (await host.store(options)).remove(priorAccount(account));
+  const marks = secretMarks(account, host.stateDirectory);
+  await (await host.store()).remove(priorAccount(account));
   await marks.settled();
   await marks.stored(host.clock.now());
 }

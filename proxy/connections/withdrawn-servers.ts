@@ -6,7 +6,7 @@ import { assistantFile, assistants } from '#config/assistants';
 import { ConfigurationError, UsageError } from '#config/errors';
 import type { Options } from '#config/options';
 import type { WithdrawnServer } from './accounts-service.ts';
-import type { ConnectionsHost } from './connections-host.ts';
+import { bindHost, type BoundHost, type ConnectionsHost } from './connections-host.ts';
 import { withdrawLaunch } from './install.ts';
 import { readServers, storedListOf } from './my-servers.ts';
 import { registeredFor } from './registry.ts';
@@ -14,18 +14,17 @@ import { registeredFor } from './registry.ts';
 /** Takes withdrawn servers out of the files of assistants. `urls` are those that the server of the list says are withdrawn. */
 export async function takeOut(
   urls: readonly string[],
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<WithdrawnServer[]> {
   const done: WithdrawnServer[] = [];
   for (const url of urls) {
-    const connection = await registeredFor(url, undefined, options, host);
+    const connection = await registeredFor(url, undefined, host);
     // One with a key of its own is none of the list.
     if (connection?.credentials.kind !== 'authorization_code') continue;
     done.push({
       name: connection.name,
       url,
-      ...(await removeEntries(connection.name, options, host)),
+      ...(await removeEntries(connection.name, host)),
     });
   }
   return done;
@@ -33,8 +32,7 @@ export async function takeOut(
 
 async function removeEntries(
   name: string,
-  options: Options,
-  host: ConnectionsHost,
+  host: BoundHost,
 ): Promise<Pick<WithdrawnServer, 'removed' | 'problems'>> {
   const removed: WithdrawnServer['removed'][number][] = [];
   const problems: string[] = [];
@@ -42,7 +40,7 @@ async function removeEntries(
     const target = assistantFile(assistant, undefined, host);
     const { title, file } = target;
     try {
-      const backup = await withdrawLaunch(name, target, options, host);
+      const backup = await withdrawLaunch(name, target, host);
       if (backup !== undefined) removed.push({ assistant, title, file, backup });
     } catch (error) {
       if (!(error instanceof UsageError || error instanceof ConfigurationError)) throw error;
@@ -60,18 +58,19 @@ async function removeEntries(
 export async function takeOutIfWithdrawn(
   url: string,
   options: Options,
-  host: ConnectionsHost,
+  unbound: ConnectionsHost,
 ): Promise<WithdrawnServer | undefined> {
-  const list = await storedListOf(url, options, host);
+  const host = bindHost(unbound, options);
+  const list = await storedListOf(url, host);
   if (list === undefined) return undefined;
   try {
-    const { withdrawn } = await readServers(list, options, host);
+    const { withdrawn } = await readServers(list, host);
     if (!withdrawn.includes(url)) return undefined;
   } catch (error) {
     if (error instanceof OAuthError || error instanceof TokenError) return undefined;
     throw error;
   }
-  const [one] = await takeOut([url], options, host);
+  const [one] = await takeOut([url], host);
   return one;
 }
 
