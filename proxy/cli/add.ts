@@ -17,7 +17,6 @@ const oauthFlags = oauthFieldList.flatMap(([, { flag }]) => flag ?? []);
 export const addCommand: Command = {
   name: 'add',
   operands: 'NAME URL',
-  arity: [2, 2],
   summary: 'add a connection; its secrets are stored in the keychain',
   about: `Adds an MCP server, so that latchkey NAME connects to it. Each name has its own account: you sign in
 separately for two names with the same URL. Latchkey checks the server before it stores anything; --proxy, --ca-file,

@@ -37,7 +37,6 @@ const userFlag = {
 const agentLoginCommand: Command = {
   name: 'agent login',
   operands: '',
-  arity: [0, 0],
   summary: 'store the key of an agent in the keychain',
   about: `Stores the agent key from the dashboard in the keychain of this computer. It asks for the key, or reads it
 from standard input. A running agent uses a new key after SIGHUP.`,
@@ -56,7 +55,6 @@ from standard input. A running agent uses a new key after SIGHUP.`,
 const agentInstallCommand: Command = {
   name: 'agent install',
   operands: '',
-  arity: [0, 0],
   summary: 'write a service that starts the agent',
   about: `Writes a service for systemd or launchd that starts the agent when this computer starts, or with --user when you
 log in, and prints the commands that start it. A system service has no keychain, so it needs --key-file. On Linux it
@@ -85,7 +83,6 @@ before.`,
 const agentUninstallCommand: Command = {
   name: 'agent uninstall',
   operands: '',
-  arity: [0, 0],
   summary: 'remove the service that install wrote',
   about: `Removes the service that latchkey agent install wrote, and prints the commands that stop it. The key and the
 configuration of the agent stay.`,
@@ -103,7 +100,6 @@ export const agentCommand: Command = {
   name: 'agent',
   subcommands: [agentLoginCommand, agentInstallCommand, agentUninstallCommand],
   operands: '[login|install|uninstall]',
-  arity: [0, 0],
   summary: 'let a Latchkey server reach MCP servers in this network',
   about: `Connects to a Latchkey server from inside a private network, without an open port. It serves each MCP server
 of its configuration file that the dashboard assigns to this agent:

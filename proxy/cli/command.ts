@@ -27,10 +27,8 @@ export type Command = {
   hidden?: true;
   /** Commands named by a second word; their names are both words: `agent login`. */
   subcommands?: readonly Command[];
-  /** Its operands, as the help shows them: `NAME|URL`. */
+  /** Its operands, as the help shows them: `NAME|URL`. Those in brackets may be left out. */
   operands: string;
-  /** How many operands it takes, at least and at most. */
-  arity: readonly [least: number, most: number];
   /** One line, lowercase. */
   summary: string;
   /** What its own help says besides. */

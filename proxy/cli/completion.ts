@@ -8,7 +8,6 @@ import type { Command } from './command.ts';
 export const completionCommand: Command = {
   name: 'completion',
   operands: 'bash|zsh',
-  arity: [1, 1],
   summary: 'print a shell completion script',
   about: `Prints a shell script that completes commands, options, assistants and connection names.`,
   flags: {},
@@ -31,7 +30,6 @@ export const namesCommand: Command = {
   name: '__names',
   hidden: true,
   operands: '',
-  arity: [0, 0],
   summary: '',
   about: '',
   flags: {},

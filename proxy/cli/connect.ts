@@ -28,8 +28,6 @@ const toolFlags = {
 export const connectCommand: Command = {
   name: 'connect',
   operands: 'NAME|URL',
-  // Behind the URL mcp-remote takes the port of its redirect URI.
-  arity: [1, 2],
   summary: 'connect an assistant (assistants start this command)',
   about: 'Relays MCP messages between the assistant, on standard input and output, and the server.',
   flags: { ...remoteFlags, ...toolFlags },

@@ -10,7 +10,6 @@ import { listAt, noLists } from './servers.ts';
 export const devicesCommand: Command = {
   name: 'devices',
   operands: '[URL]',
-  arity: [0, 1],
   summary: 'list the computers on which you are signed in, and sign one out',
   about: `Asks each Latchkey server that latchkey setup connected, or the one at URL, on which computers you use its servers. With
 --sign-out, the access of Latchkey on that computer ends immediately, for example after you lost a laptop.`,

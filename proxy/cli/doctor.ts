@@ -9,7 +9,6 @@ import type { CommandHost } from './command-host.ts';
 export const doctorCommand: Command = {
   name: 'doctor',
   operands: '[NAME|URL]',
-  arity: [0, 1],
   summary: 'find problems and show how to fix them',
   about: `Checks everything that a connection needs, or this computer and what all connections store on it. It runs all checks even if one fails; the exit
 code is then 1. It opens no browser and calls no tool.`,

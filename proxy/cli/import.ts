@@ -9,7 +9,6 @@ import { listed } from './install.ts';
 export const importCommand: Command = {
   name: 'import',
   operands: '[FILE|ASSISTANT]',
-  arity: [0, 1],
   summary: 'move secrets from assistants’ files to the keychain, and replace mcp-remote',
   about: `Moves the secrets in the file of one assistant, or of all, to the keychain, and writes "keychain" in their place.
 Entries that start mcp-remote, or that an assistant connects to itself, then start latchkey. Sign in again for

@@ -23,7 +23,6 @@ const configFlag: Flag = {
 export const installCommand: Command = {
   name: 'install',
   operands: 'ASSISTANT NAME',
-  arity: [2, 2],
   summary: 'add a connection to an assistant',
   about: `Adds an entry that starts the connection to the configuration file of an assistant: claude-desktop, claude-code,
 gemini, cursor, vscode, codex, copilot-cli or opencode. Nothing else in the file changes, and a backup is stored next
@@ -60,7 +59,6 @@ and the variables for certificates, because an assistant may not inherit them.`,
 export const uninstallCommand: Command = {
   name: 'uninstall',
   operands: 'ASSISTANT NAME',
-  arity: [2, 2],
   summary: 'remove a connection from an assistant',
   about: `Restores the file that install changed. If the file has changed since then, the command removes or restores only
 the entry. The connection itself stays.`,

@@ -10,7 +10,6 @@ import { connectionsOf, type CommandHost } from './command-host.ts';
 export const loginCommand: Command = {
   name: 'login',
   operands: 'NAME|URL',
-  arity: [1, 1],
   summary: 'sign in with the browser',
   about: `Signs in with the browser and stores the tokens in the keychain. Without a browser, for example over SSH, it prints the
 address of the sign-in page. Open that on any computer, and paste the address that the browser shows at the end.`,
@@ -29,7 +28,6 @@ address of the sign-in page. Open that on any computer, and paste the address th
 export const logoutCommand: Command = {
   name: 'logout',
   operands: 'NAME|URL',
-  arity: [1, 1],
   summary: 'sign out and revoke the tokens',
   about: `Revokes the tokens at the server and deletes them from this computer. If the server cannot be reached, the command
 still deletes them, and the exit code is 1.`,

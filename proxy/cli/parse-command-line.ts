@@ -157,10 +157,12 @@ function typedKey(): UsageError {
 
 /** A secret may have been typed among them, so the surplus is not repeated. */
 function checkCount(operands: readonly string[], command: Command): void {
-  const { name, operands: shown, arity, subcommands } = command;
-  const [least] = arity;
+  const { name, operands: shown, subcommands } = command;
+  const words = subcommands ? [] : shown.split(' ').filter(Boolean);
+  const least = words.filter((word) => !word.startsWith('[')).length;
+  // Behind the URL mcp-remote takes the port of its redirect URI.
   const port = name === 'connect' && /^\d{1,5}$/.test(operands[1] ?? '');
-  const most = name === 'connect' && !port ? 1 : arity[1];
+  const most = words.length + (port ? 1 : 0);
   if (operands.length < least)
     throw new UsageError(
       name === 'connect'

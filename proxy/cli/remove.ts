@@ -6,7 +6,6 @@ import { endAccessHint } from './login.ts';
 export const removeCommand: Command = {
   name: 'remove',
   operands: 'NAME',
-  arity: [1, 1],
   summary: 'remove a connection, its sign-in and its secrets',
   about: `Signs out of a connection that setup, add or import created, and deletes the connection, its secrets and its
 entries in the assistants' files. If the server cannot be reached, the command still deletes them, and the exit

@@ -7,7 +7,6 @@ import { connectionsOf } from './command-host.ts';
 export const renameCommand: Command = {
   name: 'rename',
   operands: 'OLD NEW',
-  arity: [2, 2],
   summary: 'rename a connection',
   about: `Renames a connection that setup, add or import created, with its secrets, its sign-in and its entries in the assistants'
 files. Change the name yourself in other files that start it, such as the .mcp.json of a project, and restart each

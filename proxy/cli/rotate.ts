@@ -7,7 +7,6 @@ import { connectionsOf, type CommandHost } from './command-host.ts';
 export const rotateCommand: Command = {
   name: 'rotate',
   operands: 'NAME',
-  arity: [1, 1],
   summary: 'replace the API key or client secret of a connection',
   about: `Asks for a new API key or client secret, or reads it from standard input, and checks it at the server before it
 stores it. The old one stays in the keychain until a call with the new one succeeds; until then, --undo puts it back.

@@ -18,7 +18,6 @@ import { connectionsOf } from './command-host.ts';
 export const serversCommand: Command = {
   name: 'servers',
   operands: '[URL]',
-  arity: [0, 1],
   summary: 'list the servers that you may use, and how you use them',
   about: `Asks each Latchkey server that latchkey setup connected, or the one at URL, which of its servers you may use: those in
 use and by which assistants, here and on other computers, those that require a sign-in here, those that need your own account

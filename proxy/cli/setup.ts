@@ -35,7 +35,6 @@ import { keptKeyNote, keyRemedy, noToolsHint, toolCount } from './setup-words.ts
 export const setupCommand: Command = {
   name: 'setup',
   operands: 'URL',
-  arity: [1, 1],
   summary: 'connect your assistants to MCP servers in one step',
   about: `Signs you in or asks for an API key, adds the connection to your assistants (without a terminal, or with --yes, to all
 that it finds), and lists the tools of the server to verify it. With the address of a whole Latchkey server, without a path or

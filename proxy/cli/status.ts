@@ -8,7 +8,6 @@ import { connectionsOf } from './command-host.ts';
 export const statusCommand: Command = {
   name: 'status',
   operands: '[NAME|URL]',
-  arity: [0, 1],
   summary: 'show the state of the connections',
   about: `Shows the state of one connection or of all configured connections. It reads files and the keychain of this computer
 and contacts no server.`,

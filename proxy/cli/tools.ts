@@ -9,7 +9,6 @@ import type { Command } from './command.ts';
 export const toolsCommand: Command = {
   name: 'tools',
   operands: 'NAME|URL',
-  arity: [1, 1],
   summary: 'list the tools of a server and accept changed tools',
   about: `Lists the tools that this computer has seen of a server, and which of them changed since they were accepted. A tool
 is accepted when it is first seen. It contacts no server.`,
