@@ -1,6 +1,6 @@
 // Which assistants `latchkey setup` installs connections in, and what becomes of their files.
 import { aborted } from '#clock/clock';
-import { assistantFile } from '#config/assistants';
+import { assistantFile, assistantNamed } from '#config/assistants';
 import { ConfigurationError, UsageError } from '#config/errors';
 import type { Options } from '#config/options';
 import type { AssistantView } from '#connections/accounts-service';
@@ -38,6 +38,25 @@ export function asksForAssistants(
   { interactive }: Pick<CommandHost, 'interactive'>,
 ): boolean {
   return interactive && !['assistant', 'yes', 'json'].some((flag) => flags.has(flag));
+}
+
+/** How setup shows the page of a sign-in to `what`. `remedy` is for a computer where nobody can open it. */
+export function signInPage({ flags, host }: Run, what: string, remedy: string) {
+  const [only = '', ...others] = flags.get('assistant') ?? [];
+  return {
+    assistant: others.length === 0 ? assistantNamed(only)?.title : undefined,
+    next: asksForAssistants(flags, host)
+      ? 'Go back to the terminal to choose your assistants.'
+      : 'Go back to the terminal.',
+    openBrowser: async (page: URL): Promise<boolean> => {
+      const isOpen = await host.openBrowser(page);
+      if (isOpen || host.interactive || !flags.has('yes')) return isOpen;
+      throw new UsageError(
+        `${what} requires a sign-in, but there is neither a browser nor a terminal here`,
+        remedy,
+      );
+    },
+  };
 }
 
 /** What assistants are chosen for: connections, those of them that are new, and the command that asks again. */

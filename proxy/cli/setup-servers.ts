@@ -1,7 +1,6 @@
 // `latchkey setup` with the address of a whole Latchkey server: one sign-in and one consent for all servers that the person chooses.
 import { OAuthError, TokenError } from '#auth/errors';
 import { listConnection } from '#auth/server-list';
-import { assistantNamed } from '#config/assistants';
 import { ConfigurationError, UsageError } from '#config/errors';
 import type { ConnectedServer } from '#connections/accounts-service';
 import { connectCompanyServers, connectServer } from '#connections/connect-server';
@@ -11,13 +10,13 @@ import { knownServers } from '#connections/set-up-servers';
 import { checkStore } from '#keychain/secret-store';
 import { UpstreamError } from '#transport/upstream';
 import {
-  asksForAssistants,
   choose,
   chooseLaterLine,
   install,
   isChanged,
   lastLines,
   report,
+  signInPage,
   type Run,
   type Written,
 } from './choose-assistants.ts';
@@ -122,30 +121,16 @@ async function serversOfCompany(
 }
 
 async function chooseServers({ list, organization }: Place, run: Run): Promise<MyServers> {
-  const { flags, connections, host } = run;
-  const [only = '', ...others] = flags.get('assistant') ?? [];
-  const chosen = await connections.chooseServers(list, {
-    show: terminalPage({ ...host, openBrowser: async (page) => openPage(page, list, run) }),
-    assistant: others.length === 0 ? assistantNamed(only)?.title : undefined,
-    organization,
-    next: asksForAssistants(flags, host)
-      ? 'Go back to the terminal to choose your assistants.'
-      : 'Go back to the terminal.',
-    signal: host.stop(),
-  });
+  const { connections, host } = run;
+  const { origin } = new URL(list);
+  const remedy = `run latchkey setup ${origin} in a terminal`;
+  const { openBrowser, ...words } = signInPage(run, origin, remedy);
+  const show = terminalPage({ ...host, openBrowser });
+  const how = { ...words, show, organization, signal: host.stop() };
+  const chosen = await connections.chooseServers(list, how);
   for (const name of chosen.ended)
     host.warn(`${name} was not chosen, and is signed out: latchkey remove ${name} removes it`);
   return chosen;
-}
-
-async function openPage(page: URL, list: string, { flags, host }: Run): Promise<boolean> {
-  const isOpen = await host.openBrowser(page);
-  if (isOpen || host.interactive || !flags.has('yes')) return isOpen;
-  const { origin } = new URL(list);
-  throw new UsageError(
-    `${origin} requires a sign-in, but there is neither a browser nor a terminal here`,
-    `run latchkey setup ${origin} in a terminal`,
-  );
 }
 
 async function reportConnected(

@@ -1,5 +1,5 @@
 import { OAuthError, TokenError } from '#auth/errors';
-import { assistantFile, assistantNamed } from '#config/assistants';
+import { assistantFile } from '#config/assistants';
 import type { Connection } from '#config/connection';
 import { UsageError } from '#config/errors';
 import { readIdentityProvider } from '#config/identity-provider';
@@ -13,7 +13,6 @@ import { checkStore } from '#keychain/secret-store';
 import { UpstreamError } from '#transport/upstream';
 import { refuseCommandName, secretFor } from './add.ts';
 import {
-  asksForAssistants,
   choose,
   chooseLaterLine,
   install,
@@ -21,6 +20,7 @@ import {
   lastLines,
   report,
   setupCommandFor,
+  signInPage,
   type Run,
   type Written,
 } from './choose-assistants.ts';
@@ -325,32 +325,12 @@ function refusedWords(error: OAuthError, again: string): OAuthError | undefined 
   return new OAuthError(code, message, { ...details, remedy }, { cause: error });
 }
 
-async function signInTo(
-  { connection, isNew }: Found,
-  { flags, connections, host, print }: Run,
-): Promise<void> {
+async function signInTo({ connection, isNew }: Found, run: Run): Promise<void> {
   if (connection.credentials.kind === 'api_key') return;
-  const asksNothing = flags.has('yes');
-  const [only = '', ...others] = flags.get('assistant') ?? [];
-  const assistant = others.length === 0 ? assistantNamed(only)?.title : undefined;
+  const { flags, connections, host, print } = run;
   const { name, url } = connection;
-  const next = asksForAssistants(flags, host)
-    ? 'Go back to the terminal to choose your assistants.'
-    : 'Go back to the terminal.';
-  const terminal = {
-    ...host,
-    print,
-    assistant,
-    next,
-    async openBrowser(page: URL) {
-      const isOpen = await host.openBrowser(page);
-      if (isOpen || host.interactive || !asksNothing) return isOpen;
-      throw new UsageError(
-        `${name} requires a sign-in, but there is neither a browser nor a terminal here`,
-        `run latchkey login ${name} in a terminal, or use --api-key`,
-      );
-    },
-  };
+  const remedy = `run latchkey login ${name} in a terminal, or use --api-key`;
+  const terminal = { ...host, print, ...signInPage(run, name, remedy) };
   try {
     await login(connection, connections, terminal, host.stop());
   } catch (error) {
