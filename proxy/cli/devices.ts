@@ -1,10 +1,10 @@
-import { TokenError } from '#auth/errors';
 import { UsageError } from '#config/errors';
+import type { DeviceListView, MyDevice } from '#connections/accounts-service';
 import type { Connections } from '#connections/connections';
-import type { MyDevice } from '#connections/my-devices';
+import { deviceListView } from '#connections/server-list-views';
 import type { Command } from './command.ts';
 import { connectionsOf } from './command-host.ts';
-import { listAt, noLists } from './servers.ts';
+import { listsAt, noLists, signedOut } from './servers.ts';
 
 /** `latchkey devices`. */
 export const devicesCommand: Command = {
@@ -21,15 +21,14 @@ export const devicesCommand: Command = {
   examples: ['latchkey devices', 'latchkey devices --sign-out device_…'],
   async run({ operands: [url], flags, options: given }, host) {
     const connections = connectionsOf(host, given);
-    const lists =
-      url === undefined ? await connections.serverLists() : [await listAt(url, connections)];
+    const lists = await listsAt(url, connections);
     const [id] = flags.get('sign-out') ?? [];
     if (id !== undefined) {
       host.print(`signed out ${await signOut(id, lists, connections)}`);
       return 0;
     }
-    const shown: DeviceList[] = [];
-    for (const list of lists) shown.push(await readDeviceList(list, connections));
+    const shown: DeviceListView[] = [];
+    for (const list of lists) shown.push(await deviceListView(list, signedOut, connections));
     if (flags.has('json')) host.print(listsJson(shown));
     else if (lists.length === 0) for (const line of await noLists(connections)) host.advise(line);
     else for (const line of listLines(shown)) host.advise(line);
@@ -55,24 +54,7 @@ async function signOut(
   throw new UsageError(`you have no device ${id}`, 'latchkey devices lists them');
 }
 
-type DeviceList = {
-  url: string;
-  devices: readonly MyDevice[];
-  /** Why there is no list. */
-  problem?: string;
-};
-
-async function readDeviceList(list: string, connections: Connections): Promise<DeviceList> {
-  const { origin: url } = new URL(list);
-  try {
-    return { url, devices: await connections.devices(list) };
-  } catch (error) {
-    if (!(error instanceof TokenError && error.code === 'signed_out')) throw error;
-    return { url, devices: [], problem: error.message };
-  }
-}
-
-function listLines(lists: readonly DeviceList[]): string[] {
+function listLines(lists: readonly DeviceListView[]): string[] {
   return lists.flatMap(({ url, devices, problem }) => {
     if (problem !== undefined) return [`${url}: ${problem}`, `  hint: latchkey setup ${url}`];
     const width = Math.max(0, ...devices.map(({ name }) => name.length));
@@ -98,7 +80,7 @@ function day(at: number): string {
   return new Date(at * 1000).toISOString().slice(0, 10);
 }
 
-function listsJson(lists: readonly DeviceList[]): string {
+function listsJson(lists: readonly DeviceListView[]): string {
   return JSON.stringify({
     lists: lists.map(({ url, devices, problem }) => ({
       url,

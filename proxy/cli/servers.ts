@@ -28,8 +28,7 @@ assistants; a backup of each file is kept.`,
   examples: ['latchkey servers', 'latchkey servers https://latchkey.example.com --json'],
   async run({ operands: [url], flags, options: given }, host) {
     const connections = connectionsOf(host, given);
-    const lists =
-      url === undefined ? await connections.serverLists() : [await listAt(url, connections)];
+    const lists = await listsAt(url, connections);
     const assistants = await connections.assistants();
     const shown: ServerListView[] = [];
     const at = { assistants, problemOf: signedOut };
@@ -41,10 +40,18 @@ assistants; a backup of each file is kept.`,
   },
 };
 
-/** The list of the Latchkey server at a URL. @throws {UsageError} {@link UpstreamError} if it has none, or cannot be reached */
-export async function listAt(url: string, connections: Connections): Promise<string> {
+/**
+ * The list of the Latchkey server at a URL; without one, those that are known on this computer.
+ *
+ * @throws {UsageError} {@link UpstreamError} if the server has none, or cannot be reached
+ */
+export async function listsAt(
+  url: string | undefined,
+  connections: Connections,
+): Promise<readonly string[]> {
+  if (url === undefined) return connections.serverLists();
   const list = await connections.serverList(url);
-  if (list !== undefined) return list;
+  if (list !== undefined) return [list];
   await connections.probe(url).catch((error: unknown) => {
     if (error instanceof UpstreamError && error.code === 'unreachable') throw error;
   });
@@ -55,7 +62,7 @@ export async function listAt(url: string, connections: Connections): Promise<str
 }
 
 /** The sign-in to a list is missing; anything else is an error of the command. */
-const signedOut: ProblemOf = (error) =>
+export const signedOut: ProblemOf = (error) =>
   error instanceof TokenError && error.code === 'signed_out' ? error.message : undefined;
 
 type ListedServer = ServerListView['servers'][number];

@@ -72,15 +72,22 @@ export async function deviceListViews(
   problemOf: ProblemOf,
 ): Promise<DeviceListView[]> {
   const views: DeviceListView[] = [];
-  for (const list of await connections.serverLists()) {
-    const { origin: url } = new URL(list);
-    try {
-      views.push({ list, url, devices: await connections.devices(list) });
-    } catch (error) {
-      const problem = problemOf(error);
-      if (problem === undefined) throw error;
-      views.push({ list, url, problem, devices: [] });
-    }
-  }
+  for (const list of await connections.serverLists())
+    views.push(await deviceListView(list, problemOf, connections));
   return views;
+}
+
+export async function deviceListView(
+  list: string,
+  problemOf: ProblemOf,
+  connections: Connections,
+): Promise<DeviceListView> {
+  const { origin: url } = new URL(list);
+  try {
+    return { list, url, devices: await connections.devices(list) };
+  } catch (error) {
+    const problem = problemOf(error);
+    if (problem === undefined) throw error;
+    return { list, url, problem, devices: [] };
+  }
 }
