@@ -62,10 +62,7 @@ async function tools(
     await store.write(known);
   }
   const { allowTools, denyTools, changedTools: mode = 'flag' } = connection;
-  const admits = admittedTools({
-    ...(allowTools && { allow: allowTools }),
-    ...(denyTools && { deny: denyTools }),
-  });
+  const admits = admittedTools({ allow: allowTools, deny: denyTools });
   const rows = [...known]
     .toSorted(([one], [other]) => one.localeCompare(other))
     .map(([name, tool]) => {

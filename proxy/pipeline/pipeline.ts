@@ -106,7 +106,7 @@ export function openPipeline(...parts: Parameters<typeof pipelineSteps>): Upstre
 function toolRules(connection: Connection, options: Options, host: UserHost) {
   const { name, url, configFile, allowTools, denyTools, changedTools = 'flag' } = connection;
   return {
-    rules: { ...(allowTools && { allow: allowTools }), ...(denyTools && { deny: denyTools }) },
+    rules: { allow: allowTools, deny: denyTools },
     changed: changedTools,
     store: openAcceptedTools(url, options, host),
     remedy: `latchkey tools ${name}${configFile === undefined ? '' : ` --config ${configFile}`}`,

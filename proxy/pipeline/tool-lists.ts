@@ -4,7 +4,10 @@ import { jsonMembers, type Span } from 'latchkey-mcp/json';
 import { readMessage, type Message } from 'latchkey-mcp/raw-message';
 
 /** The tools that the assistant may use: all, unless a list restricts them. `*` matches any text. */
-export type ToolRules = { allow?: readonly string[]; deny?: readonly string[] };
+export type ToolRules = {
+  allow?: readonly string[] | undefined;
+  deny?: readonly string[] | undefined;
+};
 
 /** Whether `rules` admit a tool with that name. `deny` takes precedence over `allow`. */
 export function admittedTools({ allow, deny }: ToolRules): (name: string) => boolean {

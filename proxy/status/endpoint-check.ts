@@ -117,10 +117,7 @@ export async function listTools(
 ): Promise<string[]> {
   const { upstream } = await uncachedServer(connection, ports);
   const { allowTools, denyTools } = connection;
-  const admits = admittedTools({
-    ...(allowTools && { allow: allowTools }),
-    ...(denyTools && { deny: denyTools }),
-  });
+  const admits = admittedTools({ allow: allowTools, deny: denyTools });
   const names: string[] = [];
   try {
     const { capabilities } = resultOf(await answerOf(upstream, legacy, signal, true));
