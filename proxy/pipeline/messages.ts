@@ -20,24 +20,19 @@ export function withMember(bytes: Buffer, path: readonly string[], json: string)
   return Buffer.concat([bytes.subarray(0, start), Buffer.from(text), bytes.subarray(end)]);
 }
 
-function edit(bytes: Buffer, span: Span, path: readonly string[], json: string) {
-  const [name = '', ...rest] = path;
-  const members = jsonMembers(bytes, span);
-  const value = members?.get(name);
-  if (value) return rest.length > 0 ? within(bytes, value, rest, json) : { ...value, text: json };
-  const made = rest.reduceRight((inner, key) => `{${JSON.stringify(key)}:${inner}}`, json);
-  const member = `${JSON.stringify(name)}:${made}`;
-  if (!members) return { ...span, text: `{${member}}` };
-  const at = bytes.indexOf('{', span.start) + 1;
-  return { start: at, end: at, text: members.size > 0 ? `${member},` : member };
-}
-
-/** Calls `edit` with a declared result type, which recursion needs. */
-function within(
+function edit(
   bytes: Buffer,
   span: Span,
   path: readonly string[],
   json: string,
 ): Span & { text: string } {
-  return edit(bytes, span, path, json);
+  const [name = '', ...rest] = path;
+  const members = jsonMembers(bytes, span);
+  const value = members?.get(name);
+  if (value) return rest.length > 0 ? edit(bytes, value, rest, json) : { ...value, text: json };
+  const made = rest.reduceRight((inner, key) => `{${JSON.stringify(key)}:${inner}}`, json);
+  const member = `${JSON.stringify(name)}:${made}`;
+  if (!members) return { ...span, text: `{${member}}` };
+  const at = bytes.indexOf('{', span.start) + 1;
+  return { start: at, end: at, text: members.size > 0 ? `${member},` : member };
 }

@@ -3,7 +3,6 @@ import {
   errorAnswer,
   idKey,
   modernVersion,
-  readMessage,
   stringAt,
   type Message,
 } from 'latchkey-mcp/raw-message';
@@ -11,6 +10,7 @@ import type { Log } from '#log/log';
 import type { Deliver, Upstream } from '#transport/upstream';
 import type { Step } from './step.ts';
 import { type AcceptedToolStore, toolWatch } from './accepted-tools.ts';
+import { madeMessage } from './messages.ts';
 import { admittedTools, listedTools, withoutTools, type ToolRules } from './tool-lists.ts';
 
 export type ToolFilterOptions = {
@@ -110,7 +110,5 @@ function notice(names: readonly string[], withheld: boolean, remedy: string): Me
   const what = names.length === 1 ? `tool ${names[0]} has` : `tools ${names.join(', ')} have`;
   const data = `the ${what} changed since accepted${withheld ? ' and ' + (names.length === 1 ? 'is' : 'are') + ' hidden' : ''}; see ${remedy}`;
   const params = { level: 'warning', logger: 'latchkey', data };
-  return readMessage(
-    Buffer.from(JSON.stringify({ jsonrpc: '2.0', method: 'notifications/message', params })),
-  );
+  return madeMessage({ method: 'notifications/message', params });
 }
