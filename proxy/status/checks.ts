@@ -17,18 +17,11 @@ export type Check = {
 };
 
 export const ok = (check: string, what: string): Finding => ({ check, state: 'ok', what });
-export const warn = (check: string, what: string, hint: string): Finding => ({
-  check,
-  state: 'warn',
-  what,
-  hint,
-});
-export const fail = (check: string, what: string, hint: string): Finding => ({
-  check,
-  state: 'fail',
-  what,
-  hint,
-});
+const bad =
+  (state: 'warn' | 'fail') =>
+  (check: string, what: string, hint: string): Finding => ({ check, state, what, hint });
+export const warn = bad('warn');
+export const fail = bad('fail');
 
 /** Turns the error of a check into a finding; throws bugs again. */
 export type Words = (error: unknown) => { message: string; hint: string };
