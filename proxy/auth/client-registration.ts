@@ -46,11 +46,7 @@ export async function chooseClient(
   const { issuer, takesMetadataUrls, registrationEndpoint } = discovery;
   const { clientMetadataUrl, redirectPort: port } = credentials;
   const { redirectHost: host, redirectPath: path } = credentials;
-  const address = {
-    port,
-    ...(host !== undefined && { host }),
-    ...(path !== undefined && { path }),
-  };
+  const address = { port, host, path };
   const { http, clients, listen } = ports;
   const configured = await configuredClient(url, credentials, ports);
   if (configured) return { client: configured, listener: await listen(address) };

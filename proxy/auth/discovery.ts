@@ -21,7 +21,7 @@ export type DiscoverOptions = {
   /** The server's URL, exactly as configured. */
   url: string;
   /** The `WWW-Authenticate` header of its 401 response, if there was one. */
-  challenge?: string;
+  challenge?: string | undefined;
   /** Settings that override what the server announces, such as the issuer. */
   credentials?: OAuthSettings;
   /** Whether the resource has published metadata before. */

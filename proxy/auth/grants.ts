@@ -97,15 +97,8 @@ export async function discoverForClient(
   { challenge, previous, wider }: ClientKnown,
   http: HttpClient,
 ): Promise<{ discovery: Discovery; scopes: readonly string[] | undefined }> {
-  const discovery = await discover(
-    {
-      url,
-      credentials,
-      ...(challenge !== undefined && { challenge }),
-      publishedBefore: previous?.published ?? false,
-    },
-    http,
-  );
+  const publishedBefore = previous?.published ?? false;
+  const discovery = await discover({ url, credentials, challenge, publishedBefore }, http);
   refuseOtherIssuer(url, credentials, previous, discovery);
   return { discovery, scopes: clientScopes(credentials, { previous, wider }, discovery) };
 }
@@ -161,15 +154,8 @@ export async function personGrant(
       'signed_out',
       'the sign-in does not include the scopes that the server requires',
     );
-  const discovery = await discover(
-    {
-      url,
-      credentials,
-      ...(challenge !== undefined && { challenge }),
-      publishedBefore: previous.published,
-    },
-    http,
-  );
+  const { published: publishedBefore } = previous;
+  const discovery = await discover({ url, credentials, challenge, publishedBefore }, http);
   const { issuer } = discovery;
   if (issuer !== previous.issuer)
     throw new TokenError('signed_out', `${url} now trusts ${issuer}, not ${previous.issuer}`);
@@ -182,14 +168,7 @@ export async function personGrant(
       const client = await clientNamed(clientId, issuer, url, credentials, ports);
       const granted = await refreshTokenGrant({ client, refreshToken }, discovery, ports);
       const refresh = { refreshToken: granted.refreshToken ?? refreshToken, clientId };
-      const scope = granted.scope ?? previous.scope;
-      const { signedInAs } = previous;
-      return {
-        ...tokenOf(granted, discovery, clock.now()),
-        ...(scope !== undefined && { scope }),
-        ...(signedInAs !== undefined && { signedInAs }),
-        refresh,
-      };
+      return { ...tokenOf(granted, discovery, clock.now(), previous), refresh };
     } catch (error) {
       const isEnded = error instanceof OAuthError && error.details.error === 'invalid_grant';
       if (!isEnded || error.code === 'suspended') throw error;
@@ -231,14 +210,7 @@ async function sharedGrant(
         const granted = await refreshTokenGrant({ client, refreshToken }, discovery, ports);
         const next = granted.refreshToken ?? refreshToken;
         await shared.rotate(issuer, { refreshToken: next, clientId });
-        const scope = granted.scope ?? previous.scope;
-        const { signedInAs } = previous;
-        return {
-          ...tokenOf(granted, discovery, clock.now()),
-          ...(scope !== undefined && { scope }),
-          ...(signedInAs !== undefined && { signedInAs }),
-          renewedBy: list,
-        };
+        return { ...tokenOf(granted, discovery, clock.now(), previous), renewedBy: list };
       } catch (error) {
         if (!(error instanceof OAuthError) || error.code === 'suspended') throw error;
         if (error.details.error === 'invalid_target') {

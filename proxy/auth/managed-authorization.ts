@@ -58,15 +58,8 @@ export async function managedGrant(
   ports: ManagedPorts,
 ): Promise<ManagedOutcome> {
   const { http, clock, store } = ports;
-  const discovery = await discover(
-    {
-      url,
-      credentials,
-      ...(challenge !== undefined && { challenge }),
-      publishedBefore: previous?.published ?? false,
-    },
-    http,
-  );
+  const publishedBefore = previous?.published ?? false;
+  const discovery = await discover({ url, credentials, challenge, publishedBefore }, http);
   const { issuer } = discovery;
   if (!offersIdJag(discovery, credentials)) return { unsupported: `${issuer} does not offer it` };
   const client = await clientFor(url, credentials, previous, discovery, ports);
@@ -94,12 +87,10 @@ export async function managedGrant(
         : accessRefusal(error, issuer, url);
     });
     if (isInKeychain(credentials.clientSecret)) await bindSecret(url, client, issuer, store);
-    const scope = given.scope ?? scopes?.join(' ');
+    const named = { scope: scopes?.join(' '), signedInAs };
     return {
       granted: {
-        ...tokenOf(given, discovery, clock.now()),
-        ...(scope !== undefined && { scope }),
-        ...(signedInAs !== undefined && { signedInAs }),
+        ...tokenOf(given, discovery, clock.now(), named),
         provider: provider.issuer,
         clientId: client.clientId,
       },
@@ -297,11 +288,7 @@ export async function showProviderPage(
   how: Pick<ManagedSignInOptions, 'show' | 'signal' | 'next'> & { again: boolean },
 ): Promise<ProviderSignIn> {
   const { redirectHost: host, redirectPath: path, redirectPort } = account.connection.credentials;
-  const address = {
-    port: provider.redirectPort ?? redirectPort,
-    ...(host !== undefined && { host }),
-    ...(path !== undefined && { path }),
-  };
+  const address = { port: provider.redirectPort ?? redirectPort, host, path };
   const { show, ...page } = how;
   return signInAtProvider(provider, { ...page, address, timeoutMs }, { ...account, show });
 }

@@ -16,8 +16,8 @@ export type RedirectListenerOptions = {
   /** Tried again while another program uses it. By default, any free port is used. */
   port?: number | undefined;
   attempts?: number;
-  host?: string;
-  path?: string;
+  host?: string | undefined;
+  path?: string | undefined;
   userOf?: (connection: LocalConnection) => PeerUser;
 };
 

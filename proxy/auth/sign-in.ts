@@ -63,15 +63,8 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
   const { url, credentials, challenge, previous, timeoutMs, signal } = input;
   const { http, clock, show, save, store } = ports;
   const { issuer: configuredIssuer } = credentials;
-  const discovery = await discover(
-    {
-      url,
-      ...(challenge !== undefined && { challenge }),
-      credentials,
-      publishedBefore: previous?.published ?? false,
-    },
-    http,
-  );
+  const publishedBefore = previous?.published ?? false;
+  const discovery = await discover({ url, credentials, challenge, publishedBefore }, http);
   const { issuer, takesS256 } = discovery;
   if (!takesS256)
     throw new OAuthError('metadata', `${issuer} does not support PKCE with S256`, {
@@ -108,13 +101,10 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
         const redeemed = { client, code, codeVerifier, redirectUri };
         const granted = await authorizationCodeGrant(redeemed, discovery, { http, clock });
         const { refreshToken } = granted;
-        const scope = granted.scope ?? scopes?.join(' ');
         const account = await accountOf(discovery, granted.accessToken, http);
-        const { name: signedInAs } = account;
+        const known = { scope: scopes?.join(' '), signedInAs: account.name };
         const record = await save({
-          ...tokenOf(granted, discovery, clock.now()),
-          ...(scope !== undefined && { scope }),
-          ...(signedInAs !== undefined && { signedInAs }),
+          ...tokenOf(granted, discovery, clock.now(), known),
           ...(refreshToken !== undefined && { refresh: { refreshToken, clientId } }),
         });
         if (isInKeychain(credentials.clientSecret)) await bindSecret(url, client, issuer, store);

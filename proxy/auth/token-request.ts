@@ -295,14 +295,18 @@ export async function revokeToken(
 /** A token, and what a later renewal needs to know about its issuer. */
 export type FetchedToken = Pick<
   TokenRecord,
-  'accessToken' | 'obtainedAt' | 'expiresAt' | 'issuer' | 'published' | 'scope'
+  'accessToken' | 'obtainedAt' | 'expiresAt' | 'issuer' | 'published' | 'scope' | 'signedInAs'
 >;
 
+/** `known`: the scopes that were requested, where the server does not repeat them, and who signed in. */
 export function tokenOf(
-  { accessToken, expiresInSeconds, scope }: GrantedToken,
+  { accessToken, expiresInSeconds, scope: granted }: GrantedToken,
   { issuer, published }: Discovery,
   obtainedAt: EpochSeconds,
+  known: { scope?: string | undefined; signedInAs?: string | undefined } = {},
 ): FetchedToken {
+  const scope = granted ?? known.scope;
+  const { signedInAs } = known;
   return {
     accessToken,
     obtainedAt,
@@ -310,5 +314,6 @@ export function tokenOf(
     issuer,
     published,
     ...(scope !== undefined && { scope }),
+    ...(signedInAs !== undefined && { signedInAs }),
   };
 }
