@@ -120,17 +120,16 @@ async function networkOfServer(url: URL, http: HttpClient): Promise<Network> {
   return (await http.networkOf(url)) ?? 'public';
 }
 
-/** Sends a ping without a credential, to which a protected resource responds with a challenge. A ping changes nothing. */
+/** A message that changes nothing. */
+export const ping = {
+  method: 'POST' as const,
+  headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+  body: Buffer.from('{"jsonrpc":"2.0","id":"latchkey","method":"ping"}'),
+};
+
+/** Sends a ping without a credential, to which a protected resource responds with a challenge. */
 async function requestChallenge(url: URL, http: HttpClient): Promise<Challenge> {
-  const { status, headers } = await fetchJson(http, {
-    url,
-    method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      accept: 'application/json, text/event-stream',
-    },
-    body: Buffer.from('{"jsonrpc":"2.0","id":"latchkey","method":"ping"}'),
-  });
+  const { status, headers } = await fetchJson(http, { url, ...ping });
   return status === 401 ? parseChallenge(headers['www-authenticate']) : {};
 }
 
@@ -226,18 +225,15 @@ function readResourceMetadata(document: JsonObject, url: URL, from: URL): Protec
     throw new OAuthError('metadata', `${endpoint} describes ${String(resource)}, not ${url.href}`, {
       endpoint,
     });
-  const authorizationServers = stringsOf(servers);
+  const authorizationServers = strings(servers) ?? [];
+  const scopesSupported = strings(scopes);
   if (authorizationServers.length === 0)
     throw new OAuthError('metadata', `${endpoint} announces no authorization server`, { endpoint });
   return {
     resource,
     authorizationServers,
-    ...(Array.isArray(scopes) && { scopesSupported: stringsOf(scopes) }),
+    ...(scopesSupported && { scopesSupported }),
   };
-}
-
-function stringsOf(value: unknown): string[] {
-  return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
 }
 
 /** The endpoints and capabilities of an authorization server. RFC 8414 §2 */
@@ -293,18 +289,9 @@ export async function authorizationServer(
 ): Promise<AuthorizationServer | undefined> {
   const base = safeUrl(issuer, chosen ? 'loopback' : network, issuer);
   for (const url of metadataUrls(base)) {
-    const answer = await fetchJson(http, {
-      url,
-      ...(!chosen && { within: network }),
-      method: 'GET',
-      headers: { accept: 'application/json' },
-    });
-    const { status, json } = answer;
-    const endpoint = url.href;
-    if (status >= 500 || status === 429)
-      throw new OAuthError('unreachable', `${endpoint} answered ${status}`, { endpoint, status });
-    if (status === 200 && json && 'issuer' in json)
-      return readServerMetadata(json, issuer, await withinOf(base, network, chosen, http), url);
+    const document = await metadataAt({ url, ...(!chosen && { within: network }) }, http);
+    if (document && 'issuer' in document)
+      return readServerMetadata(document, issuer, await withinOf(base, network, chosen, http), url);
   }
   return undefined;
 }

@@ -4,6 +4,7 @@ import type { IncomingMessage } from 'node:http';
 import { createRequire } from 'node:module';
 import { connect, isIP } from 'node:net';
 import type tls from 'node:tls';
+import { ping } from '#auth/discovery';
 import type { Clock, EpochSeconds } from '#clock/clock';
 import type { HttpClient } from '#transport/http-client';
 import { namesProxy, type NetworkSettings } from '#transport/network-settings';
@@ -88,16 +89,7 @@ export function serverCheck(url: URL, { http, clock }: { http: HttpClient; clock
   return {
     name: 'server',
     async run(signal) {
-      const response = await http.request({
-        url,
-        method: 'POST',
-        headers: {
-          'content-type': 'application/json',
-          accept: 'application/json, text/event-stream',
-        },
-        body: Buffer.from('{"jsonrpc":"2.0","id":"latchkey","method":"ping"}'),
-        signal,
-      });
+      const response = await http.request({ url, ...ping, signal });
       const findings = [
         ...certificateFindings(url, response, clock.now()),
         ...clockFindings(response, clock.now()),
