@@ -64,8 +64,6 @@ export function answers(ports: AnswersPorts): Answers {
 
 const limited = () => ({ signal: AbortSignal.timeout(serverTimeoutMs) });
 
-type Group<Name extends OperationName> = Pick<Answers, Name>;
-
 /** Signs in to a connection. The pages show `progress`. */
 async function signIn(
   name: string,
@@ -88,13 +86,7 @@ function inPages({ signal, waiting }: SignInProgress): Parameters<AccountsServic
   };
 }
 
-function connectionAnswers({
-  accounts,
-  signIns,
-  overview,
-}: AnswersPorts): Group<
-  'probe' | 'readPasted' | 'add' | 'remove' | 'rename' | 'reconnect' | 'rotate' | 'undoRotation'
-> {
+function connectionAnswers({ accounts, signIns, overview }: AnswersPorts) {
   return {
     async probe({ url }) {
       try {
@@ -166,17 +158,11 @@ function connectionAnswers({
           ),
         name,
       ),
-  };
+  } satisfies Partial<Answers>;
 }
 
 /** The operations on sign-ins. */
-function signInAnswers({
-  accounts,
-  signIns,
-  copySecret,
-}: AnswersPorts): Group<
-  'signIn' | 'cancelSignIn' | 'copySignInAddress' | 'signOut' | 'signInCompany' | 'signOutCompany'
-> {
+function signInAnswers({ accounts, signIns, copySecret }: AnswersPorts) {
   return {
     signIn: async ({ name }) =>
       signIns.begin(name, async (progress) => signIn(name, progress, accounts)),
@@ -206,15 +192,11 @@ function signInAnswers({
       signIns.forget(name);
       return outcomeOf(accounts.signOutCompany(name).then(companySignedOutWords), name);
     },
-  };
+  } satisfies Partial<Answers>;
 }
 
 /** The operations on the servers and devices of the user at Latchkey servers. */
-function serverAnswers({
-  accounts,
-  signIns,
-  openBrowser,
-}: AnswersPorts): Group<'servers' | 'setUp' | 'openPage' | 'devices' | 'signOutDevice'> {
+function serverAnswers({ accounts, signIns, openBrowser }: AnswersPorts) {
   // The only URLs that `openPage` opens, so that a page cannot open any other in the browser.
   let pages = new Set<string>();
   return {
@@ -267,7 +249,7 @@ function serverAnswers({
               : 'The device was signed out already.',
           ),
       ),
-  };
+  } satisfies Partial<Answers>;
 }
 
 function toServerListView({
@@ -309,12 +291,7 @@ function toServerListView({
 }
 
 /** The operations on assistants and their files. */
-function assistantAnswers({
-  accounts,
-  openFile,
-}: AnswersPorts): Group<
-  'assistants' | 'install' | 'uninstall' | 'importEntry' | 'openAssistantFile'
-> {
+function assistantAnswers({ accounts, openFile }: AnswersPorts) {
   return {
     assistants: async () => assistantViews(accounts),
     install: async ({ assistant, name }) =>
@@ -351,16 +328,11 @@ function assistantAnswers({
       if (await openFile(file)) return done('The file opened in your editor.');
       return no('No program could open the file.', `Open ${file} in an editor.`);
     },
-  };
+  } satisfies Partial<Answers>;
 }
 
 /** The operations on the app itself. */
-function appAnswers({
-  accounts,
-  overview,
-  openWindow,
-  openBrowser,
-}: AnswersPorts): Group<'overview' | 'doctor' | 'openDashboard' | 'openWindow'> {
+function appAnswers({ accounts, overview, openWindow, openBrowser }: AnswersPorts) {
   return {
     overview: async () => overview(),
     doctor: async () =>
@@ -381,7 +353,7 @@ function appAnswers({
       openWindow(window, name);
       return done('');
     },
-  };
+  } satisfies Partial<Answers>;
 }
 
 function connectionOf(name: string, { connections }: Overview): ConnectionView | undefined {
