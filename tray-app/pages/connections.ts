@@ -193,6 +193,11 @@ function actions(one: ConnectionView, waiting: boolean): TemplateResult {
     >
       ${label}
     </button>`;
+  /** One that asks for nothing yet, so that it can be used meanwhile. */
+  const opener = (label: string, kind: string, about: string, open: () => void) =>
+    html`<button type="button" class=${kind} aria-label=${about} @click=${open}>${label}</button>`;
+  const rename = () => void ask('openWindow', { window: 'rename', name });
+  const remove = () => confirmRemoval(one, () => void act('remove', name));
   return html`<div class="actions">
     ${
       state === 'needs_sign_in' && !waiting && !waitsForCompany(one)
@@ -201,43 +206,19 @@ function actions(one: ConnectionView, waiting: boolean): TemplateResult {
     }
     ${
       rotates
-        ? html`<button
-            type="button"
-            class=${state === 'needs_key' ? 'primary' : 'quiet'}
-            aria-label=${`${keyWords(one)} of ${name}`}
-            @click=${() => ask('openWindow', { window: 'key', name })}
-          >
-            ${keyWords(one)}
-          </button>`
+        ? opener(
+            keyWords(one),
+            state === 'needs_key' ? 'primary' : 'quiet',
+            `${keyWords(one)} of ${name}`,
+            () => void ask('openWindow', { window: 'key', name }),
+          )
         : nothing
     }
     ${one.usedBy.length > 0 ? button('Reconnect', 'reconnect') : nothing}
     ${dashboard === undefined ? nothing : button('Open dashboard', 'openDashboard')}
     ${signedIn && !waiting ? button('Sign out', 'signOut') : nothing}
-    ${
-      own
-        ? html`<button
-            type="button"
-            class="quiet"
-            aria-label=${`Rename ${name}`}
-            @click=${() => ask('openWindow', { window: 'rename', name })}
-          >
-            Rename
-          </button>`
-        : nothing
-    }
-    ${
-      own
-        ? html`<button
-            type="button"
-            class="quiet danger"
-            aria-label=${`Remove ${name}`}
-            @click=${() => confirmRemoval(one, () => void act('remove', name))}
-          >
-            Remove
-          </button>`
-        : nothing
-    }
+    ${own ? opener('Rename', 'quiet', `Rename ${name}`, rename) : nothing}
+    ${own ? opener('Remove', 'quiet danger', `Remove ${name}`, remove) : nothing}
   </div>`;
 }
 

@@ -1,10 +1,10 @@
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { repeat } from 'lit-html/directives/repeat.js';
-import type { Failed, Outcome, Overview, ServerListView, SignInView } from '#model/contract';
+import type { Failed, Outcome, Overview, ServerListView } from '#model/contract';
 import { signInOf, stateWords } from '#model/state';
-import { outcomeNotice, problemNotice, stateBadge, waitingView } from './notices.ts';
+import { outcomeNotice, problemNotice, stateBadge } from './notices.ts';
 import { announce, ask, onOverview, show } from './page.ts';
-import { newSetUp, setUpAt, setUpForm, setUpProgress } from './set-up.ts';
+import { newSetUp, setUpAt, setUpForm, setUpProgress, waitingSignIn } from './set-up.ts';
 
 /** How often the page asks again while it is visible: others change what the user may use. */
 const againMs = 30_000;
@@ -109,7 +109,7 @@ function serverCard(server: Server): TemplateResult {
     </div>
     ${description === '' ? nothing : html`<p class="soft" dir="auto">${description}</p>`}
     ${uses.length === 0 ? nothing : html`<p class="help" dir="auto">In use by ${uses.join('; ')}.</p>`}
-    ${signing ? waiting(signing) : lacks ? remedy(title, lacks) : nothing}
+    ${signing ? waitingSignIn(signing) : lacks ? remedy(title, lacks) : nothing}
     ${
       accountUrl === undefined || lacks
         ? nothing
@@ -125,17 +125,6 @@ function serverCard(server: Server): TemplateResult {
           </div>`
     }
   </li>`;
-}
-
-function waiting(signing: SignInView): TemplateResult {
-  const { name } = signing;
-  return waitingView(signing, {
-    cancel: () => void ask('cancelSignIn', { name }),
-    copyAddress: () =>
-      void ask('copySignInAddress', { name }).then((copied) =>
-        announce(copied.ok ? copied.message : copied.problem),
-      ),
-  });
 }
 
 function remedy(title: string, { what, connection }: NonNullable<Server['lacks']>): TemplateResult {

@@ -1,5 +1,5 @@
 import { html, type nothing, type TemplateResult } from 'lit-html';
-import type { Outcome, Overview } from '#model/contract';
+import type { Outcome, Overview, SignInView } from '#model/contract';
 import { setUpName } from '#model/set-up';
 import { isInProgress } from '#model/state';
 import { outcomeNotice, waitingView } from './notices.ts';
@@ -80,13 +80,18 @@ export function setUpProgress(
   overview: Overview | undefined,
 ): TemplateResult | typeof nothing {
   const signIn = overview?.signIns.find(({ name }) => name === setUpName);
-  if (signIn?.phase === 'waiting' && isInProgress(signIn))
-    return waitingView(signIn, {
-      cancel: () => void ask('cancelSignIn', { name: setUpName }),
-      copyAddress: () =>
-        void ask('copySignInAddress', { name: setUpName }).then((copied) =>
-          announce(copied.ok ? copied.message : copied.problem),
-        ),
-    });
+  if (signIn?.phase === 'waiting' && isInProgress(signIn)) return waitingSignIn(signIn);
   return outcomeNotice(outcome);
+}
+
+/** A sign-in that waits for the browser. What its controls do is announced, and not shown. */
+export function waitingSignIn(signIn: SignInView): TemplateResult {
+  const { name } = signIn;
+  return waitingView(signIn, {
+    cancel: () => void ask('cancelSignIn', { name }),
+    copyAddress: () =>
+      void ask('copySignInAddress', { name }).then((copied) =>
+        announce(copied.ok ? copied.message : copied.problem),
+      ),
+  });
 }
