@@ -1,4 +1,3 @@
-import { insertAuditEvent } from '#db/audit';
 import type { OAuthClient } from '#db/clients';
 import {
   beginGrant,
@@ -7,8 +6,7 @@ import {
   spendAuthorizationCode,
   type AuthorizationCode,
 } from '#db/authorization-codes';
-import { revokeGrant } from '#db/grants';
-import { transaction } from '#db/transaction';
+import { endReusedGrant } from './audit-notes.ts';
 import { bundleCodeGrant } from './bundle-grants.ts';
 import type { IdentifiedClient } from './client-authentication.ts';
 import { invalidCode as refused, provesChallenge } from './code-proof.ts';
@@ -89,21 +87,11 @@ export async function authorizationCodeGrant(
 }
 
 async function reused(
-  { grantId, serverPath }: AuthorizationCode & { serverPath: string },
-  by: OAuthClient,
-  { db, clock, source }: GrantContext,
+  { grantId: id, serverPath }: AuthorizationCode & { serverPath: string },
+  { id: clientId }: OAuthClient,
+  ports: GrantContext,
 ): Promise<OAuthError> {
-  await transaction(db, async (tx) => {
-    await revokeGrant(tx, grantId, clock.now());
-    await insertAuditEvent(tx, {
-      at: clock.now(),
-      actor: `client:${by.id}`,
-      organization: serverPath.split('/')[0],
-      action: 'authorization-code.reuse',
-      target: grantId,
-      ...source,
-      outcome: 'refused',
-    });
-  });
+  const reuse = { clientId, action: 'authorization-code.reuse' } as const;
+  await endReusedGrant({ id, serverPath }, reuse, ports);
   return refused('already used');
 }

@@ -17,6 +17,7 @@ import type { EpochSeconds } from '#model/clock';
 import { limitedScopes } from '#model/scopes';
 import type { ToolSelection } from '#model/tool-rights';
 import { hashSecret, mintSecret, randomBase62 } from '#secrets/secrets';
+import { note } from './audit-notes.ts';
 import { answerUrl, errorAnswer, errorUrl, type ErrorAnswer } from './authorization-request.ts';
 import {
   aboutRequest,
@@ -26,7 +27,6 @@ import {
   consentTerms,
   deviceOf,
   handedOver,
-  note,
   pendingLifeSeconds,
   rightsChange,
   takeAsked,
@@ -112,11 +112,8 @@ export async function askBundle(
   const now = clock.now();
   const { choices, refused, isCut } = await choicesOf(request, person, ports, again.answer);
   if (choices.length === 0) {
-    const about = { organization: undefined, target: request.clientId };
-    await note(
-      { actor: `user:${userId}`, ...about, action: 'consent.ask', outcome: 'refused' },
-      ports,
-    );
+    const about = { actor: `user:${userId}`, target: request.clientId };
+    await note({ ...about, action: 'consent.ask', outcome: 'refused' }, ports);
     const refusal = new OAuthError('access_denied', 'this person can use none of these servers');
     return { outcome: 'nothing', refused, answer: errorAnswer(request, refusal, base) };
   }

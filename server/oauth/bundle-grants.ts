@@ -1,4 +1,3 @@
-import { insertAuditEvent } from '#db/audit';
 import {
   beginBundle,
   findBundleCode,
@@ -11,12 +10,11 @@ import {
   type IssuedBundleCode,
 } from '#db/grant-bundles';
 import type { Grant } from '#db/grants';
-import { transaction } from '#db/transaction';
-import type { Scope } from '#model/scopes';
-import { withoutOpenIdScopes } from '#model/scopes';
+import { type Scope, withoutOpenIdScopes } from '#model/scopes';
 import { serverListUrl } from '#model/server-list';
 import { suspended } from '#model/suspension';
 import { hashSecret, mintSecret } from '#secrets/secrets';
+import { endReusedBundle } from './audit-notes.ts';
 import { notAuthenticated, type IdentifiedClient } from './client-authentication.ts';
 import { invalidCode, provesChallenge } from './code-proof.ts';
 import type { Form } from './forms.ts';
@@ -235,37 +233,11 @@ async function reused(
   clientId: string,
   ports: GrantContext,
 ): Promise<OAuthError> {
-  await endFamily(bundleId, { clientId, action: 'authorization-code.reuse' }, ports);
+  await endReusedBundle(bundleId, { clientId, action: 'authorization-code.reuse' }, ports);
   return invalidCode('already used');
 }
 
 async function replayed({ id, clientId }: GrantBundle, ports: GrantContext): Promise<OAuthError> {
-  await endFamily(id, { clientId, action: 'refresh-token.reuse' }, ports);
+  await endReusedBundle(id, { clientId, action: 'refresh-token.reuse' }, ports);
   return invalidRefreshToken('already used');
-}
-
-/** Revokes all grants of a bundle. The audit log of each organization has an entry for each grant there. */
-async function endFamily(
-  bundleId: string,
-  {
-    clientId,
-    action,
-  }: { clientId: string; action: 'authorization-code.reuse' | 'refresh-token.reuse' },
-  { db, clock, source }: GrantContext,
-): Promise<void> {
-  await transaction(db, async (tx) => {
-    const revoked = (await revokeBundle(tx, bundleId, clock.now())) ?? [];
-    const nothing = [{ id: bundleId, organization: undefined }];
-    for (const { id, organization } of revoked.length > 0 ? revoked : nothing) {
-      await insertAuditEvent(tx, {
-        at: clock.now(),
-        actor: `client:${clientId}`,
-        organization,
-        action,
-        target: id,
-        ...source,
-        outcome: 'refused',
-      });
-    }
-  });
 }

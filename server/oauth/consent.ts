@@ -1,4 +1,4 @@
-import { insertAuditEvent, type AuditEvent, type RequestSource } from '#db/audit';
+import type { AuditEvent } from '#db/audit';
 import type { ContentSettings } from '#model/call-contents';
 import type { EpochSeconds } from '#model/clock';
 import {
@@ -21,6 +21,7 @@ import { missingProof } from '#model/sign-in-proof';
 import { parseServerPath } from '#model/slug';
 import { errorAnswer, errorUrl, answerUrl, type ErrorAnswer } from './authorization-request.ts';
 import type { AuthorizationRequest, ClaimedDevice } from '#model/authorization-request';
+import { note, type NotePorts } from './audit-notes.ts';
 import type { ClientContext } from './client-authentication.ts';
 import type { ResolveClient } from './client-documents.ts';
 import { OAuthError } from './oauth-error.ts';
@@ -35,9 +36,7 @@ import { grantLifeSeconds } from './token-response.ts';
 export const pendingLifeSeconds = 1800;
 
 /** What requesting consent and deciding about it need. */
-export interface ConsentContext extends ClientContext {
-  /** Where the request came from. */
-  readonly source: RequestSource;
+export interface ConsentContext extends ClientContext, NotePorts {
   readonly resolveClient: ResolveClient;
 }
 
@@ -296,14 +295,6 @@ async function remember(
   const before = await findConsent(db, subject, clock.now());
   const all = [...new Set([...before, ...scopes])];
   await putConsent(db, subject, all, clock.now() + grantLifeSeconds);
-}
-
-type Noted = Pick<AuditEvent, 'actor' | 'action' | 'outcome'> &
-  Partial<Pick<AuditEvent, 'organization' | 'target'>>;
-
-export async function note(event: Noted, { db, clock, source }: ConsentContext): Promise<void> {
-  const unknown = { organization: undefined, target: undefined };
-  await insertAuditEvent(db, { ...unknown, ...source, ...event, at: clock.now() });
 }
 
 export const everything: ToolSelection = { type: 'all' };

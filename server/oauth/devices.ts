@@ -1,7 +1,6 @@
-import { insertAuditEvent, type RequestSource } from '#db/audit';
 import { listDevices, signOutDevice, type DeviceOwner } from '#db/devices';
-import { transaction, type Db } from '#db/transaction';
-import type { Clock } from '#model/clock';
+import { transaction } from '#db/transaction';
+import { note, type NotePorts } from './audit-notes.ts';
 import { ownClientDocument } from './client-documents.ts';
 import { listReader, type ListReader, type ServerListPorts } from './server-list.ts';
 
@@ -50,7 +49,7 @@ export async function deviceList(
 export async function signOutListed(
   authorization: string | undefined,
   deviceId: string,
-  ports: ServerListPorts & { readonly source: RequestSource },
+  ports: ServerListPorts & NotePorts,
 ): Promise<boolean | undefined> {
   const reader = await deviceReader(authorization, ports);
   return reader && signOutOwnDevice(deviceId, reach(reader), ports);
@@ -67,21 +66,8 @@ async function deviceReader(
 
 /** The token opens the organizations in which the person chose servers. */
 function reach({ userId, grants }: ListReader): DeviceOwner {
-  return {
-    userId,
-    within: [...new Set(grants.map(({ serverPath }) => organizationOf(serverPath)))],
-  };
-}
-
-function organizationOf(serverPath: string): string {
-  return serverPath.split('/')[0] ?? '';
-}
-
-export interface SignOutDevicePorts {
-  readonly db: Db;
-  readonly clock: Clock;
-  /** Where the request came from. */
-  readonly source: RequestSource;
+  const within = new Set(grants.map(({ serverPath }) => serverPath.split('/')[0] ?? ''));
+  return { userId, within: [...within] };
 }
 
 /**
@@ -92,21 +78,14 @@ export interface SignOutDevicePorts {
 export async function signOutOwnDevice(
   deviceId: string,
   owner: DeviceOwner,
-  { db, clock, source }: SignOutDevicePorts,
+  ports: NotePorts,
 ): Promise<boolean> {
-  const { userId } = owner;
-  return transaction(db, async (tx) => {
-    const ended = await signOutDevice(tx, deviceId, owner, clock.now());
+  const actor = `user:${owner.userId}`;
+  const about = { actor, action: 'device.sign-out', target: `${actor} ${deviceId}` };
+  return transaction(ports.db, async (tx) => {
+    const ended = await signOutDevice(tx, deviceId, owner, ports.clock.now());
     for (const organization of ended.keys()) {
-      await insertAuditEvent(tx, {
-        at: clock.now(),
-        actor: `user:${userId}`,
-        organization,
-        action: 'device.sign-out',
-        target: `user:${userId} ${deviceId}`,
-        ...source,
-        outcome: 'done',
-      });
+      await note({ ...about, organization, outcome: 'done' }, { ...ports, db: tx });
     }
     return ended.size > 0;
   });

@@ -12,7 +12,7 @@ import {
 } from '#accounts/organization-providers';
 import type { AdmissionStore } from '#db/admissions';
 import { putAssertedGrant } from '#db/assertion-grants';
-import { type AuditEvent, insertAuditEvent } from '#db/audit';
+import type { AuditEvent } from '#db/audit';
 import type { OAuthClient } from '#db/clients';
 import type { NamedDevice } from '#db/devices';
 import { findMember } from '#db/people';
@@ -42,6 +42,7 @@ import {
   type UnverifiedAssertion,
   verifyAssertion,
 } from './assertions.ts';
+import { note } from './audit-notes.ts';
 import { claimedDevice } from './authorization-request.ts';
 import {
   claimedClient,
@@ -355,7 +356,7 @@ async function grantOf(
   { from, form, place }: { from: IdentifiedClient; form: Form; place: Place },
   ports: GrantContext & AssertionPorts,
 ): Promise<GrantOfToken> {
-  const { base, db, clock, source } = ports;
+  const { base, db, clock } = ports;
   const { client, authenticated } = from;
   const { userId } = entry;
   const { subject, authentication } = identity;
@@ -373,20 +374,17 @@ async function grantOf(
     if (!(await lockVouchingProvider(tx, provider))) {
       throw assertionRefused('is of an issuer whose settings have just changed');
     }
-    const note = (action: string, actor: string, target: string) =>
-      insertAuditEvent(tx, {
-        at: now,
-        actor,
-        organization: provider.organization,
-        action,
-        target,
-        ...source,
-        outcome: 'done',
-      });
+    const done = {
+      actor: `user:${userId}`,
+      organization: provider.organization,
+      outcome: 'done',
+    } as const;
+    const within = { ...ports, db: tx };
     if (entry.outcome === 'linkable') {
       const linked = await linkedBy(entry, { identity, provider, at: now }, tx);
       if ('why' in linked) throw notLinked(linked.why, provider, ports);
-      await note('provider.link', `user:${userId}`, `provider:${provider.id}`);
+      const target = `provider:${provider.id}`;
+      await note({ ...done, action: 'provider.link', target }, within);
     }
     if (!(await lockMemberLink(tx, link, userId, now))) throw noEntry('no-member');
     if (!(await spendAssertion(tx, spent, now))) throw assertionRefused('was used before');
@@ -396,7 +394,8 @@ async function grantOf(
     const asked = { ...subjectOfGrant, id, scopes, authenticated, expiresAt, device, signedInAt };
     const made = await putAssertedGrant(tx, asked, now);
     if (made.outcome !== 'granted') throw new OAuthError('invalid_grant', refusals[made.outcome]);
-    if (made.isNew) await note('grant.assert', `user:${userId}`, `${client.id} ${serverPath}`);
+    const target = `${client.id} ${serverPath}`;
+    if (made.isNew) await note({ ...done, action: 'grant.assert', target }, within);
     return { id: made.id, userId, clientId: client.id, serverPath, expiresAt };
   });
 }

@@ -1,6 +1,5 @@
-import { insertAuditEvent } from '#db/audit';
-import { findRefreshToken, revokeGrant, type NamedGrant } from '#db/grants';
-import { transaction } from '#db/transaction';
+import { findRefreshToken, type NamedGrant } from '#db/grants';
+import { endReusedGrant } from './audit-notes.ts';
 import { bundleRefresh } from './bundle-grants.ts';
 import { notAuthenticated, type IdentifiedClient } from './client-authentication.ts';
 import { OAuthError } from './oauth-error.ts';
@@ -64,22 +63,9 @@ export async function refreshTokenGrant(
   return grantedToken(grant, { scopes, refreshToken }, ports);
 }
 
-async function replayed(
-  { id, clientId, serverPath }: NamedGrant,
-  { db, clock, source }: GrantContext,
-): Promise<OAuthError> {
-  await transaction(db, async (tx) => {
-    await revokeGrant(tx, id, clock.now());
-    await insertAuditEvent(tx, {
-      at: clock.now(),
-      actor: `client:${clientId}`,
-      organization: serverPath.split('/')[0],
-      action: 'refresh-token.reuse',
-      target: id,
-      ...source,
-      outcome: 'refused',
-    });
-  });
+async function replayed(grant: NamedGrant, ports: GrantContext): Promise<OAuthError> {
+  const { clientId } = grant;
+  await endReusedGrant(grant, { clientId, action: 'refresh-token.reuse' }, ports);
   return refused('already used');
 }
 

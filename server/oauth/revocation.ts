@@ -1,5 +1,3 @@
-import { insertAuditEvent, type RequestSource } from '#db/audit';
-import type { Clock } from '#model/clock';
 import { deleteConsents } from '#db/consents';
 import { allowAssertedGrant } from '#db/assertion-grants';
 import {
@@ -14,6 +12,7 @@ import { revokeAccessToken } from '#db/revoked-tokens';
 import { type Db, transaction } from '#db/transaction';
 import type { ToolSelection } from '#model/tool-rights';
 import type { AccessTokens } from './access-tokens.ts';
+import { aboutGrant, note, type NotePorts } from './audit-notes.ts';
 import {
   identifyClient,
   notAuthenticated,
@@ -25,11 +24,8 @@ import { OAuthError } from './oauth-error.ts';
 import { serverListUrl } from '#model/server-list';
 import { hashSecret, isWellFormedSecret } from '#secrets/secrets';
 
-export interface RevocationEndpointPorts extends ClientContext {
+export interface RevocationEndpointPorts extends ClientContext, NotePorts {
   readonly tokens: AccessTokens;
-  readonly db: Db;
-  /** Where the request came from. */
-  readonly source: RequestSource;
 }
 
 /**
@@ -58,22 +54,14 @@ async function revokeFamily(
   { client, authenticated }: IdentifiedClient,
   ports: RevocationEndpointPorts,
 ): Promise<void> {
-  const { db, clock, source } = ports;
+  const { db, clock } = ports;
   const found = await findRefreshToken(db, hashSecret(refreshToken));
   if (!found) return revokeWholeBundle(refreshToken, { client, authenticated }, ports);
   if (found.grant.clientId !== client.id) return;
   if (found.grant.authenticated && !authenticated) throw notAuthenticated();
   await transaction(db, async (tx) => {
     if (!(await revokeGrant(tx, found.grant.id, clock.now()))) return;
-    await insertAuditEvent(tx, {
-      at: clock.now(),
-      actor: `client:${client.id}`,
-      organization: found.grant.serverPath.split('/')[0],
-      action: 'grant.revoke',
-      target: found.grant.id,
-      ...source,
-      outcome: 'done',
-    });
+    await note({ ...revokedBy(client), ...aboutGrant(found.grant) }, { ...ports, db: tx });
   });
 }
 
@@ -81,25 +69,22 @@ async function revokeFamily(
 async function revokeWholeBundle(
   refreshToken: string,
   { client, authenticated }: IdentifiedClient,
-  { db, clock, source }: RevocationEndpointPorts,
+  ports: RevocationEndpointPorts,
 ): Promise<void> {
+  const { db, clock } = ports;
   const found = await findBundleToken(db, hashSecret(refreshToken));
   if (!found || found.bundle.clientId !== client.id) return;
   if (found.bundle.authenticated && !authenticated) throw notAuthenticated();
   await transaction(db, async (tx) => {
     const revoked = await revokeBundle(tx, found.bundle.id, clock.now());
     for (const { id, organization } of revoked ?? []) {
-      await insertAuditEvent(tx, {
-        at: clock.now(),
-        actor: `client:${client.id}`,
-        organization,
-        action: 'grant.revoke',
-        target: id,
-        ...source,
-        outcome: 'done',
-      });
+      await note({ ...revokedBy(client), organization, target: id }, { ...ports, db: tx });
     }
   });
+}
+
+function revokedBy({ id }: IdentifiedClient['client']) {
+  return { actor: `client:${id}`, action: 'grant.revoke', outcome: 'done' } as const;
 }
 
 /**
@@ -109,8 +94,9 @@ async function revokeWholeBundle(
 async function revokeJwt(
   token: string,
   { client, authenticated }: IdentifiedClient,
-  { tokens, base, db, clock, source }: RevocationEndpointPorts,
+  ports: RevocationEndpointPorts,
 ): Promise<void> {
+  const { tokens, base, db, clock } = ports;
   const verdict = await tokens.verify(token);
   const claims = verdict.outcome === 'valid' ? verdict.claims : undefined;
   const grantId = claims?.grantId;
@@ -130,23 +116,12 @@ async function revokeJwt(
   await transaction(db, async (tx) => {
     const endsGrant = bundle && !isList && (await revokeGrant(tx, grantId ?? '', clock.now()));
     if (!(await revokeAccessToken(tx, claims, clock.now())) && !endsGrant) return;
-    await insertAuditEvent(tx, {
-      at: clock.now(),
-      actor: `client:${client.id}`,
-      organization: serverPath?.split('/')[0],
-      action: endsGrant ? 'grant.revoke' : 'access-token.revoke',
-      target: endsGrant ? grantId : (serverPath ?? claims.audience),
-      ...source,
-      outcome: 'done',
-    });
+    const about = { ...revokedBy(client), organization: serverPath?.split('/')[0] };
+    const revoked = endsGrant
+      ? { target: grantId }
+      : { action: 'access-token.revoke', target: serverPath ?? claims.audience };
+    await note({ ...about, ...revoked }, { ...ports, db: tx });
   });
-}
-
-export interface WithdrawGrantPorts {
-  readonly db: Db;
-  /** Where the request came from. */
-  readonly source: RequestSource;
-  readonly clock: Clock;
 }
 
 /**
@@ -157,7 +132,7 @@ export interface WithdrawGrantPorts {
 export async function withdrawGrant(
   grantId: string,
   userId: string,
-  ports: WithdrawGrantPorts,
+  ports: NotePorts,
 ): Promise<boolean> {
   return changeOwnGrant({ grantId, userId, action: 'grant.withdraw' }, ports, async (tx, grant) => {
     await deleteConsents(tx, grant);
@@ -173,7 +148,7 @@ export async function withdrawGrant(
 export async function allowGrant(
   grantId: string,
   userId: string,
-  ports: WithdrawGrantPorts,
+  ports: NotePorts,
 ): Promise<boolean> {
   return changeOwnGrant({ grantId, userId, action: 'grant.allow' }, ports, (tx) =>
     allowAssertedGrant(tx, grantId),
@@ -189,7 +164,7 @@ export async function limitGrant(
   grantId: string,
   userId: string,
   tools: ToolSelection,
-  ports: WithdrawGrantPorts,
+  ports: NotePorts,
 ): Promise<boolean> {
   return changeOwnGrant({ grantId, userId, action: 'grant.update' }, ports, (tx) =>
     setGrantTools(tx, grantId, tools),
@@ -203,22 +178,15 @@ async function changeOwnGrant(
     userId,
     action,
   }: { grantId: string; userId: string; action: 'grant.withdraw' | 'grant.allow' | 'grant.update' },
-  { db, clock, source }: WithdrawGrantPorts,
+  ports: NotePorts,
   change: (tx: Db, grant: NamedGrant) => Promise<boolean>,
 ): Promise<boolean> {
-  const grant = await findGrant(db, grantId);
+  const grant = await findGrant(ports.db, grantId);
   if (!grant || grant.userId !== userId) return false;
-  return transaction(db, async (tx) => {
+  const about = { actor: `user:${userId}`, ...aboutGrant(grant), action };
+  return transaction(ports.db, async (tx) => {
     if (!(await change(tx, grant))) return false;
-    await insertAuditEvent(tx, {
-      at: clock.now(),
-      actor: `user:${userId}`,
-      organization: grant.serverPath.split('/')[0],
-      action,
-      target: grantId,
-      ...source,
-      outcome: 'done',
-    });
+    await note({ ...about, outcome: 'done' }, { ...ports, db: tx });
     return true;
   });
 }

@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 
-import type { RequestSource } from '#db/audit';
 import type { NamedGrant } from '#db/grants';
 import { accessTokenLifeSeconds, type AccessTokens } from './access-tokens.ts';
+import type { NotePorts } from './audit-notes.ts';
 import type { ClientContext } from './client-authentication.ts';
 import type { Form } from './forms.ts';
 import { formatScopes, type Scope } from '#model/scopes';
@@ -44,9 +44,7 @@ export const grantLifeSeconds = 180 * 24 * 3600;
 export const idleLifeSeconds = 30 * 24 * 3600;
 
 /** What the grants need. */
-export interface GrantContext extends ClientContext {
-  /** Where the request came from. */
-  readonly source: RequestSource;
+export interface GrantContext extends ClientContext, NotePorts {
   readonly tokens: AccessTokens;
   /** The URL of the MCP endpoint at `{organization}/{server}`. */
   readonly endpointUrl: (serverPath: string) => string;

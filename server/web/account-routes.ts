@@ -13,7 +13,8 @@ import { hasIdentity } from '#db/identities';
 import { endSession, endSessions, listSessions } from '#db/sessions';
 import { findSettings } from '#db/settings';
 import { type Db, transaction } from '#db/transaction';
-import { allowGrant, withdrawGrant, type WithdrawGrantPorts } from '#oauth/revocation';
+import type { NotePorts } from '#oauth/audit-notes';
+import { allowGrant, withdrawGrant } from '#oauth/revocation';
 import { type AccountGrant, accountPage } from './account.ts';
 import { accessName, deviceName, withdrawnWords } from './access-words.ts';
 import { pageAssets } from './assets.ts';
@@ -183,7 +184,7 @@ async function secondFactor(userId: string, factors: 1 | 2, { db }: PeoplePorts)
 
 export interface AccountGrantRoutesOptions {
   readonly base: string;
-  readonly ports: Omit<WithdrawGrantPorts, 'source'> & CurrentPersonPorts;
+  readonly ports: Omit<NotePorts, 'source'> & CurrentPersonPorts;
 }
 
 /** `POST /account/grants/{id}/withdraw` and `/allow`: revokes a grant of the person, and lets a provider give it again. */
