@@ -49,9 +49,9 @@ export const bundled = {
   resolve: { alias: { 'jsonc-parser': 'jsonc-parser/lib/esm/main.js' } },
 } as const satisfies InputOptions;
 
-const minified = {
+/** How the code of everything that we publish is written. */
+export const minified = {
   minify: { compress: true, mangle: false, codegen: { removeWhitespace: true } },
-  entryFileNames: 'main.js',
 } as const satisfies OutputOptions;
 
 /** Modules that a proxy needs only for a company sign-in or a workload. It loads them like the ones below, if it has one. */

@@ -26,7 +26,7 @@ import { devNull, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inject } from 'postject';
 import { rolldown } from 'rolldown';
-import { bundled } from './bundle.ts';
+import { bundled, minified } from './bundle.ts';
 import { describeProgram } from './program-description.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -83,10 +83,7 @@ async function bundleMain(file: string): Promise<void> {
   });
   // One file with everything: a dynamic import would find no other file later.
   const output = { file, format: 'cjs', codeSplitting: false, dynamicImportInCjs: false } as const;
-  await build.write({
-    ...output,
-    minify: { compress: true, mangle: false, codegen: { removeWhitespace: true } },
-  });
+  await build.write({ ...minified, ...output });
   await build.close();
 }
 

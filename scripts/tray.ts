@@ -13,9 +13,9 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { rolldown } from 'rolldown';
+import { type InputOptions, rolldown } from 'rolldown';
 import { pageDocument, stylesheets, windowNames } from '../tray-app/model/windows.ts';
-import { bundled, modulesOf } from './bundle.ts';
+import { bundled, minified, modulesOf } from './bundle.ts';
 import { describeProgram } from './program-description.ts';
 import { sbomOf } from './sbom.ts';
 
@@ -33,65 +33,29 @@ export async function buildTray(folder: string, more: readonly string[] = []): P
   const pages = join(folder, 'pages');
   mkdirSync(pages, { recursive: true });
   const outside = new Set(['electron', '@napi-rs/keyring', ...more]);
-  const minify = {
-    compress: true,
-    mangle: false,
-    codegen: { removeWhitespace: true },
-  } as const;
-  const main = await rolldown({
-    input: join(tray, 'main/main.ts'),
-    ...bundled,
-    external: (id) => id.startsWith('node:') || outside.has(id),
-  });
-  const modules = modulesOf(
-    await main.write({
-      dir: folder,
-      format: 'esm',
-      codeSplitting: false,
-      entryFileNames: 'main.js',
-      minify,
-    }),
-  );
-  await main.close();
-  const preload = await rolldown({
-    input: join(tray, 'main/preload.ts'),
-    platform: 'browser',
-    external: ['electron'],
-  });
-  modules.push(
-    ...modulesOf(
-      await preload.write({
-        dir: folder,
-        format: 'cjs',
-        codeSplitting: false,
-        entryFileNames: 'preload.cjs',
-        minify,
-      }),
-    ),
-  );
-  await preload.close();
+  const main = join(tray, 'main/main.ts');
+  const external = (id: string) => id.startsWith('node:') || outside.has(id);
+  const modules = await bundle({ input: main, ...bundled, external }, join(folder, 'main.js'));
+  const platform = 'browser';
+  const preload = { input: join(tray, 'main/preload.ts'), platform, external: 'electron' } as const;
+  modules.push(...(await bundle(preload, join(folder, 'preload.cjs'))));
   for (const name of windowNames) {
-    const page = await rolldown({
-      input: join(tray, 'pages', `${name}.ts`),
-      platform: 'browser',
-    });
-    modules.push(
-      ...modulesOf(
-        await page.write({
-          dir: pages,
-          format: 'esm',
-          codeSplitting: false,
-          entryFileNames: `${name}.js`,
-          minify,
-        }),
-      ),
-    );
-    await page.close();
+    const page = { input: join(tray, 'pages', `${name}.ts`), platform } as const;
+    modules.push(...(await bundle(page, join(pages, `${name}.js`))));
     writeFileSync(join(pages, `${name}.html`), pageDocument(name));
   }
   writeFileSync(join(folder, 'sbom.cdx.json'), sbomOf('tray-app', modules));
   for (const file of stylesheets) cpSync(join(tray, 'pages', file), join(pages, file));
   cpSync(join(tray, 'icons'), join(folder, 'icons'), { recursive: true });
+}
+
+/** Writes one file. Returns the modules that went into it. */
+async function bundle(options: InputOptions, file: string): Promise<string[]> {
+  const build = await rolldown(options);
+  const format = file.endsWith('.cjs') ? 'cjs' : 'esm';
+  const output = await build.write({ ...minified, file, format, codeSplitting: false });
+  await build.close();
+  return modulesOf(output);
 }
 
 /**
