@@ -9,6 +9,7 @@ import { lockScimToken, type ScimTenant } from '#db/scim-tokens';
 import { transaction, type Db } from '#db/transaction';
 import { domainOf } from '#model/email';
 import { ScimError } from './scim-error.ts';
+import type { ListQuery, listResponse, Projection, Resource } from './listing.ts';
 import type { Location } from './schemas.ts';
 
 export type ScimPorts = EntryPorts &
@@ -17,6 +18,8 @@ export type ScimPorts = EntryPorts &
     readonly mostMembersRead?: number;
   };
 
+export type Members = Readonly<Record<string, unknown>>;
+
 /** An authenticated request of a directory. */
 export interface ScimRequest {
   readonly tenant: ScimTenant;
@@ -24,6 +27,22 @@ export interface ScimRequest {
   readonly location: Location;
   readonly address: string;
   readonly requestId: string;
+}
+
+/** Answers a request. @throws {ScimError} */
+type Answering<Input extends readonly unknown[], Answer> = (
+  ...given: [...Input, request: ScimRequest, ports: ScimPorts]
+) => Promise<Answer>;
+
+/** What `/Users` and `/Groups` both have. */
+export interface Endpoints {
+  readonly list: Answering<[query: ListQuery], ReturnType<typeof listResponse>>;
+  readonly get: Answering<[id: string, projection: Projection], Resource>;
+  readonly create: Answering<[body: Members], Resource>;
+  readonly replace: Answering<[id: string, body: Members], Resource>;
+  /** Resolves with `undefined` for an answer without content. */
+  readonly patch: Answering<[id: string, body: Members], Resource | undefined>;
+  readonly remove: Answering<[id: string], void>;
 }
 
 /** The actor of everything that a directory changes, in the audit log. */

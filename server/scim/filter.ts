@@ -1,3 +1,4 @@
+import { isObject } from 'latchkey-mcp/json-value';
 import { attributeOf, type Attribute, type ResourceKind, subAttributeOf } from './schemas.ts';
 import { badRequest, type ScimError } from './scim-error.ts';
 
@@ -235,7 +236,7 @@ function evaluate(filter: Filter, members: Members, lookup: Lookup): boolean {
       const attribute = lookup(filter.path.attribute);
       if (!attribute) return false;
       return listOf(members[attribute.name]).some(
-        (value) => isMembers(value) && valueMatches(filter.of, value, attribute),
+        (value) => isObject(value) && valueMatches(filter.of, value, attribute),
       );
     }
     case 'compare': {
@@ -263,7 +264,7 @@ function valuesAt(
   const part = attribute.subAttributes && subAttributeOf(attribute, sub ?? 'value');
   if (sub !== undefined && !part) return { values: [] };
   const found = listOf(members[attribute.name]).map((value) =>
-    part && isMembers(value) ? value[part.name] : value,
+    part && isObject(value) ? value[part.name] : value,
   );
   return { values: found.filter(isSimple), attribute: part ?? attribute };
 }
@@ -310,10 +311,6 @@ function listOf(value: unknown): readonly unknown[] {
 
 function isSimple(value: unknown): value is string | number | boolean {
   return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';
-}
-
-export function isMembers(value: unknown): value is Members {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** The conditions `attribute eq "text"` that every match fulfils, with the attribute, and its part, in lower case. */

@@ -16,11 +16,19 @@ import {
 } from '#db/scim-groups';
 import type { Db } from '#db/transaction';
 import { randomBase62 } from '#secrets/secrets';
-import { changing, dateTime, noteChange, type ScimPorts, type ScimRequest } from './context.ts';
-import { isMembers, requiredTexts, type Filter } from './filter.ts';
+import { isObject } from 'latchkey-mcp/json-value';
+import {
+  changing,
+  dateTime,
+  type Endpoints,
+  type Members,
+  noteChange,
+  type ScimPorts,
+  type ScimRequest,
+} from './context.ts';
+import { requiredTexts, type Filter } from './filter.ts';
 import {
   isSent,
-  type ListQuery,
   listResponse,
   type Projection,
   projected,
@@ -29,12 +37,10 @@ import {
 } from './listing.ts';
 import { memberOf, type PatchOperation, readOperations } from './patch.ts';
 import { groupKind, schemaIds } from './schemas.ts';
-import { badRequest, ScimError } from './scim-error.ts';
+import { badRequest, conflict, ScimError } from './scim-error.ts';
 import { textOf } from './users.ts';
 
 /* `/Groups`: groups of the organization that the directory manages. */
-
-type Members = Readonly<Record<string, unknown>>;
 
 const mostMembers = 10_000;
 const usualMembersRead = 20_000;
@@ -95,22 +101,16 @@ async function ownGroup(id: string, { tenant }: ScimRequest, db: Db): Promise<Sc
   throw new ScimError(404, 'there is no such group');
 }
 
-/** `GET /Groups/{id}` */
-export async function getGroup(
-  id: string,
-  projection: Projection,
-  request: ScimRequest,
-  { db }: ScimPorts,
-): Promise<Resource> {
+export const getGroup: Endpoints['get'] = async (id, projection, request, { db }) => {
   return shown(await ownGroup(id, request, db), projection, request, db);
-}
+};
 
 /** `GET /Groups`. A page has fewer groups than asked for if their members are too many together. RFC 7644 §3.4.2.4 */
-export async function listGroups(
-  query: ListQuery,
-  request: ScimRequest,
-  { db, mostMembersRead = usualMembersRead }: ScimPorts,
-) {
+export const listGroups: Endpoints['list'] = async (
+  query,
+  request,
+  { db, mostMembersRead = usualMembersRead },
+) => {
   const { organizationId } = request.tenant;
   const { filter, startIndex, count, projection } = query;
   const show = async (groups: readonly ScimGroup[]) => {
@@ -144,7 +144,7 @@ export async function listGroups(
     },
   });
   return listResponse(await show(items), { total, startIndex });
-}
+};
 
 async function memberCounts(groups: readonly ScimGroup[], db: Db): Promise<readonly number[]> {
   const counts = await countScimMembers(
@@ -222,12 +222,7 @@ function hintOf(filter: Filter): ScimGroupHint {
   };
 }
 
-/** `POST /Groups` */
-export async function createGroup(
-  body: Members,
-  request: ScimRequest,
-  ports: ScimPorts,
-): Promise<Resource> {
+export const createGroup: Endpoints['create'] = async (body, request, ports) => {
   const displayName = nameOf(body);
   const members = memberIds(memberOf(body, 'members'));
   checkCount(members.length);
@@ -244,15 +239,9 @@ export async function createGroup(
     const group = await noteGroup(tx, made, 'scim.create-group', request, now);
     return shown(group, all, request, tx);
   });
-}
+};
 
-/** `PUT /Groups/{id}` */
-export async function replaceGroup(
-  id: string,
-  body: Members,
-  request: ScimRequest,
-  ports: ScimPorts,
-): Promise<Resource> {
+export const replaceGroup: Endpoints['replace'] = async (id, body, request, ports) => {
   const displayName = nameOf(body);
   const ids = memberIds(memberOf(body, 'members'));
   checkCount(ids.length);
@@ -262,15 +251,10 @@ export async function replaceGroup(
     members: [{ type: 'replace', ids }],
   } as const;
   return changeGroup(id, change, request, ports, (group, tx) => shown(group, all, request, tx));
-}
+};
 
 /** `PATCH /Groups/{id}`. Microsoft Entra expects no content. */
-export async function patchGroup(
-  id: string,
-  body: Members,
-  request: ScimRequest,
-  ports: ScimPorts,
-): Promise<void> {
+export const patchGroup: Endpoints['patch'] = async (id, body, request, ports) => {
   let displayName: string | undefined;
   let externalId: string | null | undefined;
   const members: MemberStep[] = [];
@@ -289,8 +273,8 @@ export async function patchGroup(
     }
   }
   const change = { displayName, externalId, members };
-  await changeGroup(id, change, request, ports, async () => undefined);
-}
+  return changeGroup(id, change, request, ports, async () => undefined);
+};
 
 async function changeGroup<Answer>(
   id: string,
@@ -308,18 +292,13 @@ async function changeGroup<Answer>(
   });
 }
 
-/** `DELETE /Groups/{id}` */
-export async function removeGroup(
-  id: string,
-  request: ScimRequest,
-  ports: ScimPorts,
-): Promise<void> {
+export const removeGroup: Endpoints['remove'] = async (id, request, ports) => {
   const { organizationId } = request.tenant;
   await changing(request, ports, async (tx) => {
     const deleted = await deleteScimGroup(tx, { id, organizationId });
     await noteGroup(tx, deleted, 'scim.delete-group', request, ports.clock.now());
   });
-}
+};
 
 function nameOf(body: Members): string {
   const name = textOf(body, 'displayName');
@@ -359,7 +338,7 @@ function memberIds(value: unknown): readonly string[] {
   if (value === undefined || value === null) return [];
   const given: readonly unknown[] = Array.isArray(value) ? value : [value];
   return given.map((member) => {
-    const id = isMembers(member) ? memberOf(member, 'value') : member;
+    const id = isObject(member) ? memberOf(member, 'value') : member;
     if (typeof id === 'string' && id !== '' && id.length <= 100) return id;
     throw badRequest('invalidValue', 'a member must be an object with the id of a user as value');
   });
@@ -382,18 +361,16 @@ async function noteGroup(
     case 'unknown':
       throw new ScimError(404, 'there is no such group');
     case 'taken':
-      throw new ScimError(409, 'another group has this displayName', { scimType: 'uniqueness' });
+      throw conflict('uniqueness', 'another group has this displayName');
     case 'full':
-      throw new ScimError(
-        409,
+      throw conflict(
+        'tooMany',
         `at most ${scimGroupLimits.groups} groups are accepted in one organization`,
-        { scimType: 'tooMany' },
       );
     case 'crowded':
-      throw new ScimError(
-        409,
+      throw conflict(
+        'tooMany',
         `at most ${scimGroupLimits.placed} members are accepted in all groups of one organization together`,
-        { scimType: 'tooMany' },
       );
     case 'stranger':
       throw badRequest('invalidValue', 'a member is no user that this directory provisioned');

@@ -1,4 +1,5 @@
-import { isMembers, parsePath, type Filter, type PatchPath, valueMatches } from './filter.ts';
+import { isObject } from 'latchkey-mcp/json-value';
+import { parsePath, type Filter, type PatchPath, valueMatches } from './filter.ts';
 import { attributeOf, type Attribute, type ResourceKind, subAttributeOf } from './schemas.ts';
 import { badRequest } from './scim-error.ts';
 
@@ -44,7 +45,7 @@ export function readOperations(body: Members, kind: ResourceKind): readonly Patc
 }
 
 function readOperation(given: unknown, kind: ResourceKind): readonly PatchOperation[] {
-  if (!isMembers(given)) throw badRequest('invalidSyntax', 'an operation must be an object');
+  if (!isObject(given)) throw badRequest('invalidSyntax', 'an operation must be an object');
   const name = memberOf(given, 'op');
   const op = typeof name === 'string' ? name.toLowerCase() : undefined;
   if (op !== 'add' && op !== 'remove' && op !== 'replace') {
@@ -58,8 +59,7 @@ function readOperation(given: unknown, kind: ResourceKind): readonly PatchOperat
     return operationAt(op, parsePath(path), value, kind, { isNamed: true });
   }
   if (op === 'remove') throw badRequest('noTarget', 'an operation that removes needs a path');
-  if (!isMembers(value))
-    throw badRequest('invalidValue', 'without a path, value must be an object');
+  if (!isObject(value)) throw badRequest('invalidValue', 'without a path, value must be an object');
   return Object.entries(value).flatMap(([key, one]) =>
     operationAt(op, parsePath(key), one, kind, { isNamed: false }),
   );
@@ -104,7 +104,7 @@ export function applyOperations(
     const present = changed[attribute.name];
     const next = attribute.multiValued
       ? limited(
-          changedList(Array.isArray(present) ? present.filter(isMembers) : [], operation),
+          changedList(Array.isArray(present) ? present.filter(isObject) : [], operation),
           attribute,
         )
       : changedValue(present, operation);
@@ -116,12 +116,12 @@ export function applyOperations(
 
 function changedValue(present: unknown, { op, path, attribute, value }: PatchOperation): unknown {
   if (!attribute.subAttributes) return op === 'remove' ? undefined : (value ?? undefined);
-  const parts = isMembers(present) ? present : {};
+  const parts = isObject(present) ? present : {};
   if (path.sub !== undefined) {
     return withParts(parts, attribute, { [path.sub]: op === 'remove' ? null : value });
   }
   if (op === 'remove' || value === null) return undefined;
-  if (!isMembers(value)) throw badRequest('invalidValue', `${attribute.name} must be an object`);
+  if (!isObject(value)) throw badRequest('invalidValue', `${attribute.name} must be an object`);
   return withParts(parts, attribute, value);
 }
 
@@ -173,7 +173,7 @@ function changedMatches(
     return present.map((one) => (isMatch(one) ? withParts(one, attribute, { [sub]: null }) : one));
   }
   const given = path.sub === undefined ? value : { [path.sub]: value };
-  if (!isMembers(given)) throw badRequest('invalidValue', `${attribute.name} must be an object`);
+  if (!isObject(given)) throw badRequest('invalidValue', `${attribute.name} must be an object`);
   const parts = knownParts(given, attribute);
   const matched = present.filter(isMatch);
   if (matched.length > 0) {
@@ -207,7 +207,7 @@ function valuesOf(value: unknown, attribute: Attribute): readonly Members[] {
   const given: readonly unknown[] = Array.isArray(value) ? value : [value];
   return limited(given, attribute).map((one) => {
     if (typeof one === 'string') return { value: one };
-    if (isMembers(one)) return withParts({}, attribute, one);
+    if (isObject(one)) return withParts({}, attribute, one);
     throw badRequest('invalidValue', `${attribute.name} must be a list of objects`);
   });
 }

@@ -12,7 +12,7 @@ import type { FailedAttempts } from '#oauth/failed-attempts';
 import { parseJsonObject } from '#oauth/forms';
 import { OAuthError } from '#oauth/oauth-error';
 import { hashSecret, isWellFormedSecret } from '#secrets/secrets';
-import { type ScimPorts, type ScimRequest, unauthorized } from './context.ts';
+import { type Endpoints, type ScimPorts, type ScimRequest, unauthorized } from './context.ts';
 import * as groups from './groups.ts';
 import {
   type ListQuery,
@@ -73,12 +73,8 @@ export function scimRoutes(app: FastifyInstance, options: ScimRoutesOptions): vo
     sendError(error, { request, reply, known: known.get(request) }, options),
   );
 
-  const route = (
-    method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
-    path: string,
-    answer: (at: Handled) => Promise<Answer>,
-  ) =>
-    app.route<{ Params: Record<string, string> }>({
+  const route: Route = (method, path, answer) =>
+    void app.route<{ Params: Record<string, string> }>({
       method,
       url: `/scim/v2/:organization${path}`,
       exposeHeadRoute: false,
@@ -127,61 +123,62 @@ type Route = (
   answer: (at: Handled) => Promise<Answer>,
 ) => void;
 
+const kinds: readonly (readonly [path: string, endpoints: Endpoints])[] = [
+  [
+    '/Users',
+    {
+      list: users.listUsers,
+      get: users.getUser,
+      create: users.createUser,
+      replace: users.replaceUser,
+      patch: users.patchUser,
+      remove: users.removeUser,
+    },
+  ],
+  [
+    '/Groups',
+    {
+      list: groups.listGroups,
+      get: groups.getGroup,
+      create: groups.createGroup,
+      replace: groups.replaceGroup,
+      patch: groups.patchGroup,
+      remove: groups.removeGroup,
+    },
+  ],
+];
+
 function resourceRoutes(route: Route, ports: ScimPorts): void {
-  const made = (resource: { readonly id: string }, path: string, { request }: Handled) => ({
-    status: 201,
-    resource,
-    location: request.location(`${path}/${resource.id}`),
-  });
-  const none = { status: 204 };
-  route('GET', '/Users', async ({ query, request }) => ({
-    resource: await users.listUsers(readListQuery(query), request, ports),
-  }));
-  route('POST', '/Users', async (at) =>
-    made(await users.createUser(at.body(), at.request, ports), '/Users', at),
-  );
-  route('POST', '/Users/.search', async ({ body, request }) => ({
-    resource: await users.listUsers(readSearch(body()), request, ports),
-  }));
-  route('GET', '/Users/:id', async ({ id, query, request }) => ({
-    resource: await users.getUser(id, readProjection(query), request, ports),
-  }));
-  route('PUT', '/Users/:id', async ({ id, body, request }) => ({
-    resource: await users.replaceUser(id, body(), request, ports),
-  }));
-  route('PATCH', '/Users/:id', async ({ id, body, request }) => ({
-    resource: await users.patchUser(id, body(), request, ports),
-  }));
-  route('DELETE', '/Users/:id', async ({ id, request }) => {
-    await users.removeUser(id, request, ports);
-    return none;
-  });
-  route('GET', '/Groups', async ({ query, request }) => ({
-    resource: await groups.listGroups(readListQuery(query), request, ports),
-  }));
-  route('POST', '/Groups', async (at) =>
-    made(await groups.createGroup(at.body(), at.request, ports), '/Groups', at),
-  );
-  route('POST', '/Groups/.search', async ({ body, request }) => ({
-    resource: await groups.listGroups(readSearch(body()), request, ports),
-  }));
+  for (const [path, { list, get, create, replace, patch, remove }] of kinds) {
+    const one = `${path}/:id`;
+    route('GET', path, async ({ query, request }) => ({
+      resource: await list(readListQuery(query), request, ports),
+    }));
+    route('POST', path, async ({ body, request }) => {
+      const resource = await create(body(), request, ports);
+      return { status: 201, resource, location: request.location(`${path}/${resource.id}`) };
+    });
+    route('POST', `${path}/.search`, async ({ body, request }) => ({
+      resource: await list(readSearch(body()), request, ports),
+    }));
+    route('GET', one, async ({ id, query, request }) => ({
+      resource: await get(id, readProjection(query), request, ports),
+    }));
+    route('PUT', one, async ({ id, body, request }) => ({
+      resource: await replace(id, body(), request, ports),
+    }));
+    route('PATCH', one, async ({ id, body, request }) => {
+      const resource = await patch(id, body(), request, ports);
+      return resource ? { resource } : { status: 204 };
+    });
+    route('DELETE', one, async ({ id, request }) => {
+      await remove(id, request, ports);
+      return { status: 204 };
+    });
+  }
   route('POST', '/.search', async ({ body, request }) => ({
     resource: await searchAll(readSearch(body()), request, ports),
   }));
-  route('GET', '/Groups/:id', async ({ id, query, request }) => ({
-    resource: await groups.getGroup(id, readProjection(query), request, ports),
-  }));
-  route('PUT', '/Groups/:id', async ({ id, body, request }) => ({
-    resource: await groups.replaceGroup(id, body(), request, ports),
-  }));
-  route('PATCH', '/Groups/:id', async ({ id, body, request }) => {
-    await groups.patchGroup(id, body(), request, ports);
-    return none;
-  });
-  route('DELETE', '/Groups/:id', async ({ id, request }) => {
-    await groups.removeGroup(id, request, ports);
-    return none;
-  });
 }
 
 /** Users and groups in one list, users first. RFC 7644 §3.4.2.1, §3.4.3 */

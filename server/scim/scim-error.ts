@@ -33,6 +33,11 @@ export class ScimError extends Error {
   }
 }
 
+/** What does not fit the state of the organization. */
+export function conflict(scimType: ScimErrorType, detail: string): ScimError {
+  return new ScimError(409, detail, { scimType });
+}
+
 /** A request that SCIM does not allow. */
 export function badRequest(scimType: ScimErrorType, detail: string): ScimError {
   return new ScimError(400, detail, { scimType });

@@ -17,30 +17,24 @@ import {
 import type { Db } from '#db/transaction';
 import { isEmail } from '#model/email';
 import { newUserId, randomBase62 } from '#secrets/secrets';
+import { isObject } from 'latchkey-mcp/json-value';
 import {
   changing,
   dateTime,
+  type Endpoints,
+  type Members,
   noteChange,
   ownsAddress,
   type ScimPorts,
   type ScimRequest,
 } from './context.ts';
-import { isMembers, requiredTexts, type Filter } from './filter.ts';
-import {
-  type ListQuery,
-  listResponse,
-  type Projection,
-  projected,
-  type Resource,
-  scan,
-} from './listing.ts';
+import { requiredTexts, type Filter } from './filter.ts';
+import { listResponse, projected, type Resource, scan } from './listing.ts';
 import { applyOperations, memberOf, readOperations } from './patch.ts';
 import { schemaIds, userKind } from './schemas.ts';
-import { badRequest, ScimError } from './scim-error.ts';
+import { badRequest, conflict, ScimError } from './scim-error.ts';
 
 /* `/Users`: people as the directory describes them. */
-
-type Members = Readonly<Record<string, unknown>>;
 
 const mostEmails = 20;
 const mostCharacters = 320;
@@ -126,7 +120,7 @@ function truthOf(value: unknown, name: string): boolean | undefined {
 
 function nameOf(value: unknown): Members | undefined {
   if (value === undefined || value === null) return undefined;
-  if (!isMembers(value)) throw badRequest('invalidValue', 'name must be an object');
+  if (!isObject(value)) throw badRequest('invalidValue', 'name must be an object');
   const parts = nameParts.flatMap((part) => {
     const text = textOf(value, part);
     return text === undefined ? [] : [[part, text] as const];
@@ -150,7 +144,7 @@ function emailsOf(value: unknown): readonly Email[] {
   const emails: Email[] = [];
   for (const one of given) {
     const email = typeof one === 'string' ? { value: one } : one;
-    if (!isMembers(email)) throw badRequest('invalidValue', 'emails must be a list of objects');
+    if (!isObject(email)) throw badRequest('invalidValue', 'emails must be a list of objects');
     const address = textOf(email, 'value');
     if (address === undefined) continue;
     const display = textOf(email, 'display');
@@ -175,18 +169,11 @@ async function ownUser(id: string, { tenant }: ScimRequest, db: Db): Promise<Sci
   throw new ScimError(404, 'there is no such user');
 }
 
-/** `GET /Users/{id}` */
-export async function getUser(
-  id: string,
-  projection: Projection,
-  request: ScimRequest,
-  { db }: ScimPorts,
-): Promise<Resource> {
+export const getUser: Endpoints['get'] = async (id, projection, request, { db }) => {
   return projected(userResource(await ownUser(id, request, db), request), projection);
-}
+};
 
-/** `GET /Users` */
-export async function listUsers(query: ListQuery, request: ScimRequest, { db }: ScimPorts) {
+export const listUsers: Endpoints['list'] = async (query, request, { db }) => {
   const { organizationId } = request.tenant;
   const { filter, startIndex, count, projection } = query;
   const show = (users: readonly ScimUser[]) =>
@@ -203,7 +190,7 @@ export async function listUsers(query: ListQuery, request: ScimRequest, { db }: 
     show: async (users) => users.map((user) => userResource(user, request)),
   });
   return listResponse(show(items), { total, startIndex });
-}
+};
 
 /** What the database can find out about a filter. Its result still has to be compared with the filter. */
 function hintOf(filter: Filter): ScimUserHint {
@@ -225,12 +212,7 @@ function hintOf(filter: Filter): ScimUserHint {
 
 const isInAttributes = (path: string) => /^(?:emails|name|displayname|title)(?:\.|$)/.test(path);
 
-/** `POST /Users` */
-export async function createUser(
-  body: Members,
-  request: ScimRequest,
-  ports: ScimPorts,
-): Promise<Resource> {
+export const createUser: Endpoints['create'] = async (body, request, ports) => {
   const facts = readUser(body);
   const entry = {
     ...facts,
@@ -243,25 +225,14 @@ export async function createUser(
     const user = await noteUser(tx, made, 'scim.create-user', request, context.now);
     return userResource(user, request);
   });
-}
+};
 
 /** `PUT /Users/{id}`: replaces everything but the state of a user that the directory does not mention. */
-export async function replaceUser(
-  id: string,
-  body: Members,
-  request: ScimRequest,
-  ports: ScimPorts,
-): Promise<Resource> {
+export const replaceUser: Endpoints['replace'] = async (id, body, request, ports) => {
   return changeUser(id, (user) => readUser(body, user.active), request, ports);
-}
+};
 
-/** `PATCH /Users/{id}` */
-export async function patchUser(
-  id: string,
-  body: Members,
-  request: ScimRequest,
-  ports: ScimPorts,
-): Promise<Resource> {
+export const patchUser: Endpoints['patch'] = async (id, body, request, ports) => {
   const operations = readOperations(body, userKind);
   return changeUser(
     id,
@@ -269,7 +240,7 @@ export async function patchUser(
     request,
     ports,
   );
-}
+};
 
 /**
  * Changes a user. The domain of its address is looked up outside the transaction; if another request changes the user meanwhile so that
@@ -328,24 +299,19 @@ function isAsBefore(user: ScimUser, facts: ScimUserFacts): boolean {
 
 function sorted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sorted);
-  if (!isMembers(value)) return value;
+  if (!isObject(value)) return value;
   const entries = Object.entries(value).map(([name, member]) => [name, sorted(member)] as const);
   return entries.toSorted(([one], [other]) => (one < other ? -1 : 1));
 }
 
-/** `DELETE /Users/{id}` */
-export async function removeUser(
-  id: string,
-  request: ScimRequest,
-  ports: ScimPorts,
-): Promise<void> {
+export const removeUser: Endpoints['remove'] = async (id, request, ports) => {
   const { organizationId } = request.tenant;
   await changing(request, ports, async (tx) => {
     const now = ports.clock.now();
     const deleted = await deleteScimUser(tx, { id, organizationId }, now);
     await noteUser(tx, deleted, 'scim.delete-user', request, now);
   });
-}
+};
 
 async function contextOf(facts: ScimUserFacts, { tenant }: ScimRequest, ports: ScimPorts) {
   const address = addressToProve(facts);
@@ -370,26 +336,19 @@ async function noteUser(
     case 'unknown':
       throw new ScimError(404, 'there is no such user');
     case 'taken':
-      throw new ScimError(
-        409,
+      throw conflict(
+        'uniqueness',
         'another user has this userName or is linked to the member with this address',
-        {
-          scimType: 'uniqueness',
-        },
       );
     case 'full':
-      throw new ScimError(
-        409,
+      throw conflict(
+        'tooMany',
         `at most ${mostScimUsers} users are accepted in one organization: delete those that are not needed any more`,
-        { scimType: 'tooMany' },
       );
     case 'last-owner':
-      throw new ScimError(
-        409,
+      throw conflict(
+        'mutability',
         'the last owner of the organization cannot be deactivated: make another person an owner in Latchkey first',
-        {
-          scimType: 'mutability',
-        },
       );
     case 'done': {
       const { user, effect } = result;
