@@ -1,7 +1,6 @@
 import { takeRawBodies } from './body.ts';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { headerLines } from 'latchkey-mcp/headers';
-import { networkOf } from '#model/networks';
 import { fieldsInPath, filledPath, openApiDocument } from '#admin/openapi';
 import {
   type Actor,
@@ -19,6 +18,7 @@ import { parseJsonObject } from '#oauth/forms';
 import { OAuthError } from '#oauth/oauth-error';
 import { membersOf } from 'latchkey-mcp/json-value';
 import { adminErrorAnswer } from './error-answers.ts';
+import { authenticated } from './guards.ts';
 
 const root = '/api/admin';
 const maxBodyBytes = 256 * 1024;
@@ -101,23 +101,13 @@ async function callerOf(
     throw new OAuthError('invalid_request', 'the header authorization is repeated');
   }
   const token = /^Bearer +([\w-]+)$/i.exec(authorization ?? '')?.[1];
-  const unproved = () =>
-    new OAuthError('invalid_client', 'missing or invalid personal access token');
-  if (authorization === undefined) throw unproved();
-  const address = networkOf(request.ip);
-  return failedAttempts.guard({ address, clientId: undefined }, async () => {
-    const from = { address: request.ip, requestId: request.id };
-    const actor = await tokenActor(token ?? '', from, administration);
-    if (actor) return actor;
-    await administration.refusals.note({
-      ...from,
-      actor: 'anonymous',
-      organization: undefined,
-      action: 'token.refused',
-      target: undefined,
-    });
-    throw unproved();
-  });
+  const words = 'missing or invalid personal access token';
+  if (authorization === undefined) throw new OAuthError('invalid_client', words);
+  const from = { address: request.ip, requestId: request.id };
+  const find = () => tokenActor(token ?? '', from, administration);
+  const { refusals } = administration;
+  const by = { attempts: failedAttempts, refusals, action: 'token.refused', words };
+  return authenticated(request, find, by);
 }
 
 /** The input of an operation: path parameters, and the query or the JSON body. */

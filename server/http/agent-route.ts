@@ -1,16 +1,15 @@
 import { type IncomingMessage, type Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import { subprotocol } from 'latchkey-mcp/tunnel-frames';
-import { networkOf } from '#model/networks';
 import type { RefusalLog } from '#audit/counted-refusals';
 import type { Clock } from '#model/clock';
 import type { FailedAttempts } from '#oauth/failed-attempts';
-import { OAuthError } from '#oauth/oauth-error';
 import type { AcceptedRequest } from '#upstreams/tunnel/accept-socket';
 import { admitAgent, TunnelRefusal } from '#upstreams/tunnel/agent-admission';
 import { type AdmittedAgent, type AgentDirectory } from '#db/agent-directory';
 import { agentErrorAnswer } from './error-answers.ts';
+import { authenticated } from './guards.ts';
 
 export interface AgentRouteOptions {
   readonly agents: {
@@ -42,7 +41,11 @@ export function agentRoute(
     const { headers, raw } = request;
     // Browsers always send `Origin`. A web page must not even find out which keys are valid.
     if (headers.origin !== undefined) throw new TunnelRefusal('browser');
-    const agent = await agentOf(request, agents);
+    const agent = await authenticated(request, () => admitAgent(raw.rawHeaders, agents), {
+      ...agents,
+      action: 'agent.connect',
+      words: 'missing or invalid agent key in X-API-Key',
+    });
     if (!asksForWebSocket(raw) || !upgrades.has(raw)) throw new TunnelRefusal('no_upgrade');
     const offered = headers['sec-websocket-protocol']?.split(',').map((name) => name.trim());
     if (!offered?.includes(subprotocol)) throw new TunnelRefusal('bad_subprotocol');
@@ -58,23 +61,6 @@ export function agentRoute(
       'agent connected',
     );
     return reply;
-  });
-}
-
-/** @throws {OAuthError} `invalid_client`, `slow_down` */
-async function agentOf(
-  request: FastifyRequest,
-  ports: AgentRouteOptions['agents'],
-): Promise<AdmittedAgent> {
-  const { attempts } = ports;
-  const address = networkOf(request.ip);
-  return attempts.guard({ address, clientId: undefined }, async () => {
-    const agent = await admitAgent(request.raw.rawHeaders, ports);
-    if (agent) return agent;
-    const at = { address: request.ip, requestId: request.id };
-    const caller = { actor: 'anonymous', organization: undefined, target: undefined };
-    await ports.refusals.note({ ...caller, action: 'agent.connect', ...at });
-    throw new OAuthError('invalid_client', 'missing or invalid agent key in X-API-Key');
   });
 }
 

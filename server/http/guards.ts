@@ -8,10 +8,15 @@ import {
 } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import type { FastifyRequest } from 'fastify';
 
 import { headerLines } from 'latchkey-mcp/headers';
 
+import type { RefusalLog } from '#audit/counted-refusals';
 import type { Logger } from '#log/log';
+import { networkOf } from '#model/networks';
+import type { FailedAttempts } from '#oauth/failed-attempts';
+import { OAuthError } from '#oauth/oauth-error';
 
 /**
  * Detects requests that a reverse proxy could frame differently: a transfer coding other than `chunked`, any in
@@ -87,6 +92,27 @@ export function idleConnections(server: Server): () => void {
     // A connection that has begun to send a request may finish it.
     for (const socket of unused) if (socket.bytesRead === 0) socket.destroy();
   };
+}
+
+/**
+ * Returns the caller that `find` recognizes by its secret. Failures count against the network of the request and are recorded as
+ * `action`.
+ *
+ * @throws {OAuthError} `slow_down`, or `invalid_client` with `words`
+ */
+export async function authenticated<Caller>(
+  { ip: address, id: requestId }: Pick<FastifyRequest, 'ip' | 'id'>,
+  find: () => Promise<Caller | undefined>,
+  by: { attempts: FailedAttempts; refusals: RefusalLog; action: string; words: string },
+): Promise<Caller> {
+  const attempt = { address: networkOf(address), clientId: undefined };
+  return by.attempts.guard(attempt, async () => {
+    const caller = await find();
+    if (caller) return caller;
+    const unknown = { actor: 'anonymous', organization: undefined, target: undefined };
+    await by.refusals.note({ ...unknown, action: by.action, address, requestId });
+    throw new OAuthError('invalid_client', by.words);
+  });
 }
 
 /** What the log says about a request, as far as it is known. */

@@ -5,9 +5,9 @@ import { databaseFault } from '#db/faults';
 import { noteScimFault, type ScimTenant, useScimToken } from '#db/scim-tokens';
 import { takeRawBodies } from '#http/body';
 import { frameworkStatus, frameworkWords } from '#http/error-answers';
+import { authenticated } from '#http/guards';
 import { redact } from 'latchkey-mcp/safe-text';
 import { membersOf } from 'latchkey-mcp/json-value';
-import { networkOf } from '#model/networks';
 import type { FailedAttempts } from '#oauth/failed-attempts';
 import { parseJsonObject } from '#oauth/forms';
 import { OAuthError } from '#oauth/oauth-error';
@@ -271,27 +271,16 @@ async function tenantOf(
   const { organization: named } = membersOf(request.params);
   const organization = typeof named === 'string' ? named : '';
   const token = /^Bearer +([\w-]+)$/i.exec(request.headers.authorization ?? '')?.[1] ?? '';
+  const { db, clock, refusals } = ports;
   const find = async () => {
     if (!isWellFormedSecret('scim_', token)) return undefined;
-    const hash = hashSecret(token);
-    return useScimToken(ports.db, { organization, hash, now: ports.clock.now() });
+    return useScimToken(db, { organization, hash: hashSecret(token), now: clock.now() });
   };
   if (request.headers.authorization === undefined) throw unauthorized();
-  const address = networkOf(request.ip);
+  const words = 'missing or invalid token';
+  const by = { attempts: failedAttempts, refusals, action: 'scim.refused', words };
   try {
-    return await failedAttempts.guard({ address, clientId: undefined }, async () => {
-      const tenant = await find();
-      if (tenant) return tenant;
-      await ports.refusals.note({
-        actor: 'anonymous',
-        organization: undefined,
-        action: 'scim.refused',
-        target: undefined,
-        address: request.ip,
-        requestId: request.id,
-      });
-      throw new OAuthError('invalid_client', 'missing or invalid token');
-    });
+    return await authenticated(request, find, by);
   } catch (error) {
     if (error instanceof OAuthError && error.code === 'invalid_client') throw unauthorized();
     throw error;
