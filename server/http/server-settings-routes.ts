@@ -8,7 +8,6 @@ import { fromWire, toWire } from '#admin/wire-names';
 import type { RefusalLog } from '#audit/counted-refusals';
 import { lockAdmissions } from '#db/admissions';
 import type { CredentialUse } from '#db/last-uses';
-import type { ServerRecord } from '#model/endpoints';
 import type { Db } from '#db/transaction';
 import {
   type Admission,
@@ -72,7 +71,9 @@ export function serverSettingsRoutes(app: FastifyInstance, options: ServerSettin
     const isManager = await admitted(request, 'mcp:server:read', options, async ({ scopes }) =>
       scopes.includes('mcp:server:manage'),
     );
-    const server = await current(request.params, administration);
+    // The complete server: admission only knows what calls need.
+    const { organization, server: name } = request.params;
+    const server = await ownServer(organization, name, administration);
     return shown(serverSettings(server, isManager), request, reply);
   });
   app.patch<Place>(url, async (request, reply) => {
@@ -87,14 +88,6 @@ export function serverSettingsRoutes(app: FastifyInstance, options: ServerSettin
     const words = 'the settings have changed since you read them: read them again';
     return reply.code(412).send({ error: 'precondition_failed', error_description: words });
   });
-}
-
-/** Reads the complete server: admission only knows what calls need. */
-function current(
-  { organization, server }: Place['Params'],
-  ports: ServerSettingsOptions['administration'],
-): Promise<ServerRecord> {
-  return ownServer(organization, server, ports);
 }
 
 function shown(
@@ -160,25 +153,20 @@ async function admitted<Result>(
       },
     });
   } catch (refusal) {
-    if (refusal instanceof GatewayRefusal && refusal.code !== 'unavailable') {
-      await options.refusals.note({
-        actor: refusal.details.principal ?? actor,
+    const note = (action: string, by: string) =>
+      options.refusals.note({
+        actor: by,
         organization,
-        action: `settings.${refusal.code.replaceAll('_', '-')}`,
+        action: `settings.${action}`,
         target: `${organization}/${server}`,
         address: request.ip,
         requestId: request.id,
       });
+    if (refusal instanceof GatewayRefusal && refusal.code !== 'unavailable') {
+      await note(refusal.code.replaceAll('_', '-'), refusal.details.principal ?? actor);
     }
     if (refusal instanceof AdministrationRefusal && refusal.code === 'forbidden') {
-      await options.refusals.note({
-        actor,
-        organization,
-        action: 'settings.hidden-tools',
-        target: `${organization}/${server}`,
-        address: request.ip,
-        requestId: request.id,
-      });
+      await note('hidden-tools', actor);
     }
     throw refusal;
   }
