@@ -8,10 +8,10 @@ import { listOutboundHosts } from '#db/outbound-hosts';
 import { listSigningKeys } from '#db/signing-keys';
 import type { Db } from '#db/transaction';
 import type { OutboundGuard } from '#outbound/checked-addresses';
-import { upstreamSetup, type UpstreamSetup } from '#upstreams/credentials/setup';
-import { providerSetup, systemTxt, type ProviderSetup } from '#accounts/provider-setup';
-import { mailSetup, type MailSetup } from '#mail/mail-setup';
-import { webhookSetup, type WebhookSetup } from '#webhooks/webhook-setup';
+import { upstreamSetup } from '#upstreams/credentials/setup';
+import { providerSetup, systemTxt } from '#accounts/provider-setup';
+import { mailSetup } from '#mail/mail-setup';
+import { webhookSetup } from '#webhooks/webhook-setup';
 
 /** The data folder and hosts that a command uses. */
 export interface CommandPlace {
@@ -31,14 +31,7 @@ export async function commandSetup(
   db: Db,
   { dataDir, masterKeyFile, outboundHosts, baseUrl }: CommandPlace,
   clock: Clock,
-): Promise<{
-  upstreamSetup: UpstreamSetup;
-  webhookSetup: WebhookSetup;
-  providerSetup: ProviderSetup;
-  mailSetup: MailSetup;
-  contentKey: Pick<Sealing, 'open'>;
-  base: string | undefined;
-}> {
+) {
   const mayCreate = (await listSigningKeys(db)).length === 0;
   const file = masterKeyFile ?? join(dataDir, 'master.key');
   const masterKey = () => readMasterKey(file, { mayCreate });
@@ -54,12 +47,18 @@ export async function commandSetup(
     tellsUnknownNames: true,
   };
   const base = baseUrl === undefined ? undefined : checkBaseUrl(baseUrl);
+  return { ...setupOf({ base, sealing, guard, clock }), base };
+}
+
+/** Checks what administrators set up, and seals the secrets of it. */
+export function setupOf(
+  parts: Parameters<typeof upstreamSetup>[0] & Parameters<typeof mailSetup>[0],
+) {
   return {
-    upstreamSetup: upstreamSetup({ base, sealing, guard }),
-    webhookSetup: webhookSetup({ sealing, guard, clock }),
-    providerSetup: providerSetup({ base, sealing, guard, resolveTxt: systemTxt(), clock }),
-    mailSetup: mailSetup({ sealing, guard, clock, base }),
-    contentKey: sealing,
-    base,
+    upstreamSetup: upstreamSetup(parts),
+    webhookSetup: webhookSetup(parts),
+    providerSetup: providerSetup({ ...parts, resolveTxt: systemTxt() }),
+    mailSetup: mailSetup(parts),
+    contentKey: parts.sealing,
   };
 }

@@ -2,23 +2,17 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import { sql } from 'kysely';
 import { firstLink, type HandedOutLink } from '#accounts/one-time-links';
-import type { AdministrationPorts } from '#admin/operation';
 import { ProxyDownload } from '#download/proxy-download';
 import type { ProxyReference } from '#download/proxy-reference';
 import type { Gateway } from '#gateway/gateway';
 import { Metrics } from '#metrics/metrics';
 import type { Clock } from '#model/clock';
 import { FailedAttempts } from '#oauth/failed-attempts';
-import type { OutboundGuard } from '#outbound/checked-addresses';
 import { type CountedRequests, RequestRate, scimRequestsOfDirectory } from '#scim/request-rate';
-import type { MasterKey } from '#secrets/master-key';
 import { clientsOf } from '#upstreams/credentials/authorization-client';
-import { upstreamSetup } from '#upstreams/credentials/setup';
 import type { AgentTunnels } from '#upstreams/tunnel/agent-tunnels';
 import type { IdentityProvider } from '#accounts/openid-provider';
-import { providerSetup, systemTxt } from '#accounts/provider-setup';
-import { mailSetup } from '#mail/mail-setup';
-import { webhookSetup } from '#webhooks/webhook-setup';
+import { setupOf } from './command-setup.ts';
 import { openApp } from './open-app.ts';
 import { openGateway } from './open-gateway.ts';
 import { openKeys } from './open-keys.ts';
@@ -35,11 +29,7 @@ import type { Stores } from './stores.ts';
 const drainMs = 10_000;
 
 export interface RunningServer {
-  readonly stores: Stores &
-    Pick<
-      AdministrationPorts,
-      'upstreamSetup' | 'webhookSetup' | 'providerSetup' | 'mailSetup' | 'contentKey'
-    >;
+  readonly stores: Stores & ReturnType<typeof setupOf>;
   readonly metricsUrl: string | undefined;
   /** The link that creates the first owner; `undefined` if there already is a person who can sign in. */
   firstLink(): Promise<HandedOutLink | undefined>;
@@ -78,11 +68,12 @@ async function open(options: ServeOptions, closers: Closers): Promise<RunningSer
   const owned = { ...options, isOwner };
   const remoteAgents = remote?.agents;
   const upstreams = await openUpstreams(owned, { ...basics, nodes, remoteAgents }, closers);
-  const { tunnels, endedTokens } = upstreams;
+  const { tunnels, presence, endedTokens } = upstreams;
   const refusals = openAudit(owned, stores.db, closers);
   const clientOf = clientsOf({ sealing: masterKey, guard, clock });
   const changeToken = () => stores.changes.changeToken();
-  const setup = setupOf(options, basics, upstreams.presence);
+  const serversOf = (agentId: string) => presence.presenceOf(agentId).servers;
+  const setup = setupOf({ base, clock, sealing: masterKey, guard, serversOf });
   const identityProvider = await openSingleSignOn(options);
   const sent = { ...setup, base, clientOf, endedTokens, changeToken, identityProvider, clock, log };
   const senders = isOwner ? openSenders({ ...basics, ...sent }, closers) : undefined;
@@ -124,23 +115,6 @@ async function open(options: ServeOptions, closers: Closers): Promise<RunningSer
       if (delayMs > 0) await pause(delayMs);
       await closeDrained({ gateway, tunnels, remote, app, closeIdle }, closers);
     },
-  };
-}
-
-/** Checks what administrators set up, and seals the secrets of it. */
-function setupOf(
-  { base, clock }: ServeOptions,
-  { masterKey, guard }: { readonly masterKey: MasterKey; readonly guard: OutboundGuard },
-  presence: Pick<AgentTunnels, 'presenceOf'>,
-) {
-  const parts = { base, clock, sealing: masterKey, guard };
-  const serversOf = (agentId: string) => presence.presenceOf(agentId).servers;
-  return {
-    upstreamSetup: upstreamSetup({ ...parts, serversOf }),
-    webhookSetup: webhookSetup(parts),
-    providerSetup: providerSetup({ ...parts, resolveTxt: systemTxt() }),
-    mailSetup: mailSetup(parts),
-    contentKey: masterKey,
   };
 }
 
