@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 
 import type SMTPConnection from 'nodemailer/lib/smtp-connection';
@@ -6,13 +7,13 @@ import type { MailServerSettings } from '#db/mail';
 import { shellWord } from '#model/shell-word';
 import { redact } from 'latchkey-mcp/safe-text';
 import {
-  answerLookup,
   checkedAddresses,
   hostAndPort,
   isNamed,
   hostFault,
   OutboundError,
   type OutboundGuard,
+  pinnedLookup,
 } from '#outbound/checked-addresses';
 
 /** How long a connection may take to open, a silence within it may last, and one mail may take. */
@@ -131,30 +132,22 @@ async function dial(
     if (!(error instanceof OutboundError)) throw error;
     throw new MailServerError(hostFault(error));
   });
-  return new Promise((resolve, reject) => {
-    const socket = connect({
-      host: server.host,
-      port: server.port,
-      lookup: (_host, { all }, found) => answerLookup(addresses, all === true, found),
-      ...(signal && { signal }),
-    });
-    const late = setTimeout(() => {
-      socket.destroy();
-      reject(new MailServerError('did not answer in time'));
-    }, connectMs);
-    const fail = () => {
-      clearTimeout(late);
-      reject(new MailServerError('could not be reached'));
-    };
-    socket.once('error', fail);
-    socket.once('connect', () => {
-      clearTimeout(late);
-      socket.off('error', fail);
-      // Until the library listens.
-      socket.on('error', () => undefined);
-      resolve(socket);
-    });
+  const socket = connect({
+    host: server.host,
+    port: server.port,
+    lookup: pinnedLookup(addresses),
+    ...(signal && { signal }),
   });
+  // Until the library listens.
+  socket.on('error', () => undefined);
+  const late = AbortSignal.timeout(connectMs);
+  try {
+    await once(socket, 'connect', { signal: late });
+  } catch {
+    socket.destroy();
+    throw new MailServerError(late.aborted ? 'did not answer in time' : 'could not be reached');
+  }
+  return socket;
 }
 
 class OpenSession implements MailSession {

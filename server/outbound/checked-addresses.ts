@@ -122,23 +122,21 @@ export function isPlainlyForbidden(
 
 /** Returns a lookup for connections to a URL, which refuses addresses that are not public: the address that was checked is the one that is dialled. */
 export function checkedLookup(url: URL, guard: OutboundGuard): LookupFunction {
-  return (_host, { all }, found) => {
+  return (host, options, found) => {
     checkedAddresses(url, guard).then(
-      (addresses) => answerLookup(addresses, all === true, found),
+      (addresses) => pinnedLookup(addresses)(host, options, found),
       (error: unknown) => found(error instanceof Error ? error : new Error(String(error)), ''),
     );
   };
 }
 
-/** Answers a lookup in the form that `node:net` expects. */
-export function answerLookup(
-  addresses: LookupAddress[],
-  all: boolean,
-  found: Parameters<LookupFunction>[2],
-): void {
-  const [first] = addresses;
-  if (all) found(null, addresses);
-  else found(null, first?.address ?? '', first?.family);
+/** A lookup that answers with addresses that were checked, instead of resolving again. */
+export function pinnedLookup(addresses: LookupAddress[]): LookupFunction {
+  return (_host, { all }, found) => {
+    const [first] = addresses;
+    if (all) found(null, addresses);
+    else found(null, first?.address ?? '', first?.family);
+  };
 }
 
 function unbracketed(hostname: string): string {

@@ -1,14 +1,12 @@
 import { GatheredBytes } from 'latchkey-mcp/gathered-bytes';
-import type { LookupAddress } from 'node:dns';
-import type { LookupFunction } from 'node:net';
 
 import type { Dispatcher } from 'undici';
 
 import {
-  answerLookup,
   checkedAddresses,
   OutboundError,
   type OutboundGuard,
+  pinnedLookup,
 } from './checked-addresses.ts';
 
 export interface OutboundOptions extends OutboundGuard {
@@ -53,7 +51,7 @@ export function guardedFetch({
     const addresses = await inTime(checkedAddresses(asked, guard), signal);
     // Most commands request nothing.
     const { Agent, request } = await import('undici');
-    const dispatcher = new Agent({ connect: { lookup: pinned(addresses) }, pipelining: 0 });
+    const dispatcher = new Agent({ connect: { lookup: pinnedLookup(addresses) }, pipelining: 0 });
     try {
       const answer = await request(url, {
         dispatcher,
@@ -103,11 +101,6 @@ function bodyText(body: unknown): string | undefined {
 
 function hasBody(status: number): boolean {
   return status !== 204 && status !== 205 && status !== 304;
-}
-
-/** A lookup that answers with the addresses that were checked, instead of resolving again. */
-function pinned(addresses: LookupAddress[]): LookupFunction {
-  return (_host, { all }, found) => answerLookup(addresses, all === true, found);
 }
 
 async function limited(body: AsyncIterable<Uint8Array>, maxBytes: number) {
