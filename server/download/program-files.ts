@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { z } from 'zod';
 import type { Clock } from '#model/clock';
+import { isMissing } from '#model/running-user';
 
 /**
  * Programs for computers without Node.js, which the operator builds on each system and puts into a folder: executables of the proxy
@@ -242,12 +243,4 @@ async function digestOf(file: FileHandle): Promise<string> {
 async function identityOf(file: FileHandle): Promise<string> {
   const { dev, ino, size, mtimeMs, ctimeMs } = await file.stat();
   return [dev, ino, size, mtimeMs, ctimeMs].join(':');
-}
-
-function isMissing(error: unknown): boolean {
-  return (
-    error instanceof Error &&
-    'code' in error &&
-    (error.code === 'ENOENT' || error.code === 'ENOTDIR')
-  );
 }
