@@ -12,12 +12,11 @@ import type { IdentifiedClient } from './client-authentication.ts';
 import { invalidCode as refused, provesChallenge } from './code-proof.ts';
 import { OAuthError } from './oauth-error.ts';
 import { notPermittedWords, permittedScopes } from './permitted-scopes.ts';
-import { redirectPlace } from './redirect-uris.ts';
 import { hashSecret, isWellFormedSecret, mintSecret } from '#secrets/secrets';
 import {
-  grantLifeSeconds,
-  idleLifeSeconds,
   grantedToken,
+  grantOf,
+  idleLifeSeconds,
   type GrantContext,
   type Issued,
   type TokenRequest,
@@ -54,28 +53,12 @@ export async function authorizationCodeGrant(
   if (resource !== undefined && resource !== endpointUrl(code.serverPath)) {
     throw new OAuthError('invalid_target', 'resource does not match the grant');
   }
-  const { grantId: id, userId, serverId, serverPath } = code;
-  const about = { userId, serverPath, client };
-  const permitted = await permittedScopes(code.scopes, about, ports);
+  const permitted = await permittedScopes(code.scopes, { ...code, client }, ports);
   if (permitted.outcome !== 'permitted') throw refused(notPermittedWords[permitted.outcome]);
   const { scopes } = permitted;
 
   const createdAt = clock.now();
-  const grant = {
-    id,
-    userId,
-    clientId: client.id,
-    serverId,
-    serverPath,
-    scopes,
-    tools: code.tools,
-    redirectHost: redirectPlace(code.redirectUri).host,
-    assistant: code.assistant,
-    deviceId: code.deviceId,
-    authenticated,
-    createdAt,
-    expiresAt: createdAt + grantLifeSeconds,
-  };
+  const grant = grantOf(code, { client, authenticated }, scopes, createdAt);
   const refreshToken = mintSecret('rt_');
   const first = { hash: hashSecret(refreshToken), expiresAt: createdAt + idleLifeSeconds };
   if (await beginGrant(db, code.hash, grant, first)) {

@@ -9,7 +9,6 @@ import {
   type GrantBundle,
   type IssuedBundleCode,
 } from '#db/grant-bundles';
-import type { Grant } from '#db/grants';
 import { type Scope, withoutOpenIdScopes } from '#model/scopes';
 import { serverListUrl } from '#model/server-list';
 import { suspended } from '#model/suspension';
@@ -25,11 +24,11 @@ import {
   requestedScopes,
   type Permitted,
 } from './permitted-scopes.ts';
-import { redirectPlace } from './redirect-uris.ts';
 import { invalidRefreshToken, successorOf } from './refresh-successors.ts';
 import {
   grantedToken,
   grantLifeSeconds,
+  grantOf,
   idleLifeSeconds,
   issuedFor,
   type GrantContext,
@@ -101,29 +100,17 @@ export async function bundleCodeGrant(
 /** The grants that the person may still give. */
 async function permittedGrants(
   { parts, userId, redirectUri }: IssuedBundleCode,
-  { client, authenticated }: IdentifiedClient,
+  from: IdentifiedClient,
   ports: GrantContext,
 ) {
   const createdAt = ports.clock.now();
-  const grants: (Omit<Grant, 'revokedAt'> & { serverPath: string })[] = [];
-  for (const { grantId: id, serverId, serverPath, scopes: allowed, tools, ...claims } of parts) {
-    const permitted = await permittedScopes(allowed, { userId, serverPath, client }, ports);
+  const grants: ReturnType<typeof grantOf>[] = [];
+  for (const part of parts) {
+    const about = { userId, serverPath: part.serverPath, client: from.client };
+    const permitted = await permittedScopes(part.scopes, about, ports);
     if (permitted.outcome !== 'permitted') continue;
-    grants.push({
-      id,
-      userId,
-      clientId: client.id,
-      serverId,
-      serverPath,
-      scopes: permitted.scopes,
-      tools,
-      redirectHost: redirectPlace(redirectUri).host,
-      assistant: claims.assistant,
-      deviceId: claims.deviceId,
-      authenticated,
-      createdAt,
-      expiresAt: createdAt + grantLifeSeconds,
-    });
+    const code = { ...part, userId, redirectUri };
+    grants.push(grantOf(code, from, permitted.scopes, createdAt));
   }
   return grants;
 }

@@ -1,10 +1,14 @@
 import type { IncomingHttpHeaders } from 'node:http';
 
+import type { AuthorizationCode } from '#db/authorization-codes';
+import type { OAuthClient } from '#db/clients';
 import type { NamedGrant } from '#db/grants';
 import { accessTokenLifeSeconds, type AccessTokens } from './access-tokens.ts';
 import type { NotePorts } from './audit-notes.ts';
-import type { ClientContext } from './client-authentication.ts';
+import type { ClientContext, IdentifiedClient } from './client-authentication.ts';
 import type { Form } from './forms.ts';
+import { redirectPlace } from './redirect-uris.ts';
+import type { EpochSeconds } from '#model/clock';
 import { formatScopes, type Scope } from '#model/scopes';
 import { randomBase62 } from '#secrets/secrets';
 
@@ -50,7 +54,36 @@ export interface GrantContext extends ClientContext, NotePorts {
   readonly endpointUrl: (serverPath: string) => string;
 }
 
+type CodeOfGrant = Pick<
+  AuthorizationCode,
+  'grantId' | 'userId' | 'serverId' | 'tools' | 'redirectUri' | 'assistant' | 'deviceId'
+> & { readonly serverPath: string };
+
 type Granted = Pick<NamedGrant, 'id' | 'userId' | 'clientId' | 'serverPath' | 'expiresAt'>;
+
+/** A token of a client that acts on its own behalf. There is no refresh token, because the client can always ask again. */
+export function clientToken(
+  { id }: OAuthClient,
+  of: { readonly scopes: readonly Scope[]; readonly audience: string },
+  ports: GrantContext,
+): Issued {
+  const own = { id: undefined, userId: id, clientId: id, expiresAt: Infinity };
+  return issuedFor(own, of, ports);
+}
+
+/** The grant that a code begins. */
+export function grantOf(
+  code: CodeOfGrant,
+  { client, authenticated }: IdentifiedClient,
+  scopes: readonly Scope[],
+  createdAt: EpochSeconds,
+) {
+  const { grantId: id, userId, serverId, serverPath, tools, assistant, deviceId } = code;
+  const redirectHost = redirectPlace(code.redirectUri).host;
+  const to = { id, userId, clientId: client.id, serverId, serverPath, scopes, tools };
+  const by = { redirectHost, assistant, deviceId, authenticated };
+  return { ...to, ...by, createdAt, expiresAt: createdAt + grantLifeSeconds };
+}
 
 /** The tokens of a grant: an access token and, if there is one, the refresh token for the next one. */
 export function grantedToken(
@@ -63,7 +96,7 @@ export function grantedToken(
 
 /** The same for any audience, by a grant or by several under one refresh token. Without `scopes` where none are needed. */
 export function issuedFor(
-  grant: Omit<Granted, 'serverPath'>,
+  grant: Omit<Granted, 'serverPath' | 'id'> & { readonly id: string | undefined },
   {
     scopes,
     refreshToken,

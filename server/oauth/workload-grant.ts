@@ -5,22 +5,23 @@ import { findOrganization } from '#db/organizations';
 import { findServer } from '#db/servers';
 import { listTrustRules, type TrustRule } from '#db/trust-rules';
 import { isProviderIssuer } from '#db/vouching-providers';
-import { formatScopes } from '#model/scopes';
 import { parseServerPath } from '#model/slug';
-import { randomBase62 } from '#secrets/secrets';
-import { accessTokenLifeSeconds } from './access-tokens.ts';
 import {
   type AssertionClaims,
-  type AssertionLedger,
   assertionRefused,
   type UnverifiedAssertion,
   verifyAssertion,
 } from './assertions.ts';
-import type { IssuerKeys } from './issuer-keys.ts';
+import type { AssertionPorts } from './identity-assertion-grant.ts';
 import { keySource } from './issuer-keys.ts';
 import { OAuthError } from './oauth-error.ts';
 import { requestedScopes } from './permitted-scopes.ts';
-import type { GrantContext, Issued, TokenRequest } from './token-response.ts';
+import {
+  clientToken,
+  type GrantContext,
+  type Issued,
+  type TokenRequest,
+} from './token-response.ts';
 
 /** The `typ` of platforms' tokens, if any. A token of another type is meant for something else. */
 const workloadTypes: ReadonlySet<string | undefined> = new Set([undefined, 'jwt', 'jose']);
@@ -36,12 +37,9 @@ const workloadTypes: ReadonlySet<string | undefined> = new Set([undefined, 'jwt'
 export async function workloadGrant(
   { form, headers, url }: TokenRequest,
   assertion: UnverifiedAssertion,
-  ports: GrantContext & {
-    readonly issuerKeys: IssuerKeys;
-    readonly ledger: Pick<AssertionLedger, 'spend'>;
-  },
+  ports: GrantContext & Pick<AssertionPorts, 'issuerKeys' | 'ledger'>,
 ): Promise<Issued & { readonly client: OAuthClient }> {
-  const { db, clock, base, endpointUrl, tokens, ledger } = ports;
+  const { db, base, endpointUrl, ledger } = ports;
   const isAuthenticated = ['client_secret', 'client_assertion', 'client_assertion_type'];
   if (headers.authorization !== undefined || isAuthenticated.some((name) => form.has(name))) {
     throw new OAuthError('invalid_request', 'the client of a workload has no credentials');
@@ -72,30 +70,12 @@ export async function workloadGrant(
   const terms = { source, issuer, audiences: [claims.aud], longestLifeSeconds };
   await verifyAssertion(assertion, terms, ports);
   const scopes = requestedScopes(form.get('scope'), client.scopes);
-  const now = clock.now();
   if (isSingleUse) {
     const id = claims.jti ?? digestOf(assertion);
     const spent = { issuer, organizationId: organization.id, source, id, exp: claims.exp };
     if (!(await ledger.spend(spent))) throw assertionRefused('was used before');
   }
-  const accessToken = tokens.issue({
-    id: randomBase62(22),
-    subject: client.id,
-    clientId: client.id,
-    audience: resource,
-    scopes,
-    issuedAt: now,
-    expiresAt: now + accessTokenLifeSeconds,
-  });
-  return {
-    client,
-    tokens: {
-      access_token: accessToken,
-      token_type: 'Bearer',
-      expires_in: accessTokenLifeSeconds,
-      scope: formatScopes(scopes),
-    },
-  };
+  return { ...clientToken(client, { scopes, audience: resource }, ports), client };
 }
 
 /** Whether a token is one that the rule trusts, as far as its claims tell. */
