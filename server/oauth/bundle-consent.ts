@@ -16,17 +16,16 @@ import {
 import type { EpochSeconds } from '#model/clock';
 import { limitedScopes } from '#model/scopes';
 import type { ToolSelection } from '#model/tool-rights';
-import { hashSecret, mintSecret, randomBase62 } from '#secrets/secrets';
+import { hashSecret, randomBase62 } from '#secrets/secrets';
 import { note } from './audit-notes.ts';
 import { answerUrl, errorAnswer, errorUrl, type ErrorAnswer } from './authorization-request.ts';
 import {
   aboutRequest,
   checkedClient,
   everything,
-  codeLifeSeconds,
   consentTerms,
-  deviceOf,
   handedOver,
+  newCode,
   pendingLifeSeconds,
   rightsChange,
   takeAsked,
@@ -318,25 +317,13 @@ export async function issueBundleCode(
   },
   { base, db, clock }: Pick<ConsentContext, 'base' | 'db' | 'clock'>,
 ): Promise<string> {
-  const { clientId, redirectUri, codeChallenge, assistant, device, listsServers } = request;
-  const code = mintSecret('code_');
-  const now = clock.now();
-  const issued = {
-    hash: hashSecret(code),
-    bundleId: `bundle_${randomBase62(16)}`,
-    userId,
-    clientId,
-    listsServers,
-    redirectUri,
-    codeChallenge,
-    assistant,
-    deviceId: await deviceOf(userId, device, { db, clock }),
-    expiresAt: now + codeLifeSeconds,
-  };
+  const { code, stored } = await newCode(request, userId, { db, clock });
+  const bundleId = `bundle_${randomBase62(16)}`;
+  const issued = { ...stored, bundleId, listsServers: request.listsServers };
   const parts = servers.map(({ serverId, scopes, tools }) => {
     return { grantId: `grant_${randomBase62(16)}`, serverId, scopes, tools };
   });
-  await insertBundleCode(db, issued, parts, now);
+  await insertBundleCode(db, issued, parts, clock.now());
   return answerUrl(request, { code }, base);
 }
 

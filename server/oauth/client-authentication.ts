@@ -187,7 +187,7 @@ export async function privateKeyJwt(form: Form, ports: ClientContext): Promise<O
   if (assertion === undefined || form.get('client_assertion_type') !== assertionType) {
     throw new OAuthError('invalid_request', `client_assertion_type must be ${assertionType}`);
   }
-  const clientId = claimedIssuer(assertion);
+  const clientId = signerOf(form);
   if (clientId === undefined) throw assertionRefused('not a JWT with an issuer');
   if ((form.get('client_id') ?? clientId) !== clientId)
     throw assertionRefused('client_id does not match the issuer');
@@ -288,7 +288,9 @@ const decoys = new Map<string, JWK>([
   ['RS256', rsa],
 ]);
 
-function claimedIssuer(assertion: string): string | undefined {
+/** The issuer that the assertion of a client claims, unverified. */
+export function signerOf(form: Form): string | undefined {
+  const assertion = form.get('client_assertion') ?? '';
   if (assertion.length > maxAssertionLength) return undefined;
   try {
     return decodeJwt(assertion).iss;

@@ -9,8 +9,8 @@ import {
   takePendingRequest,
   type PendingRequest,
 } from '#db/consents';
-import { insertAuthorizationCode } from '#db/authorization-codes';
-import { recordDevice } from '#db/devices';
+import { type AuthorizationCode, insertAuthorizationCode } from '#db/authorization-codes';
+import { type NamedDevice, recordDevice } from '#db/devices';
 import { findOrganization } from '#db/organizations';
 import { findServer } from '#db/servers';
 import { listOpenMemberships } from '#db/people';
@@ -298,63 +298,50 @@ async function remember(
 }
 
 export const everything: ToolSelection = { type: 'all' };
-export const codeLifeSeconds = 60;
+const codeLifeSeconds = 60;
 
 /**
  * Issues an authorization code for a grant. Returns the redirect URI that carries it. RFC 6749 §4.1.2, RFC 9207 §2
  */
 export async function issueCode(
-  {
-    clientId,
-    redirectUri,
-    state,
-    codeChallenge,
-    assistant,
-    device,
-  }: Pick<
-    AuthorizationRequest,
-    'clientId' | 'redirectUri' | 'state' | 'codeChallenge' | 'assistant' | 'device'
-  >,
-  {
-    tools = everything,
-    ...granted
-  }: {
-    userId: string;
-    serverId: string;
-    scopes: readonly Scope[];
-    /** Default: all. */
-    tools?: ToolSelection;
-  },
-  { base, db, clock }: ClientContext,
+  request: CodeRequest & Pick<AuthorizationRequest, 'state'>,
+  { tools = everything, ...granted }: Granted,
+  ports: ClientContext,
 ): Promise<string> {
-  const code = mintSecret('code_');
-  const now = clock.now();
-  const kept = {
-    ...granted,
-    tools,
-    hash: hashSecret(code),
-    grantId: `grant_${randomBase62(16)}`,
-    clientId,
-    redirectUri,
-    codeChallenge,
-    assistant,
-    deviceId: await deviceOf(granted.userId, device, { db, clock }),
-    expiresAt: now + codeLifeSeconds,
-  };
-  await insertAuthorizationCode(db, kept, now);
-  return answerUrl({ redirectUri, state }, { code }, base);
+  const { code, stored } = await newCode(request, granted.userId, ports);
+  const grantId = `grant_${randomBase62(16)}`;
+  const kept = { ...stored, ...granted, tools, grantId };
+  await insertAuthorizationCode(ports.db, kept, ports.clock.now());
+  return answerUrl(request, { code }, ports.base);
 }
 
-/** The id of the device that the person's proxy named; `undefined` if it named none. */
-export async function deviceOf(
+interface Granted extends Pick<AuthorizationCode, 'userId' | 'serverId' | 'scopes'> {
+  /** Default: all. */
+  readonly tools?: ToolSelection;
+}
+
+type CodeRequest = Pick<
+  AuthorizationRequest,
+  'clientId' | 'redirectUri' | 'codeChallenge' | 'assistant' | 'device'
+>;
+
+/** A code, and what is stored of it whatever it is for. */
+export async function newCode(
+  { clientId, redirectUri, codeChallenge, assistant, device }: CodeRequest,
   userId: string,
-  device: ClaimedDevice | undefined,
   { db, clock }: Pick<ClientContext, 'db' | 'clock'>,
-): Promise<string | undefined> {
-  if (!device) return undefined;
-  const { id: claimed, name, system } = device;
-  const named = { id: `device_${randomBase62(16)}`, claimHash: hashSecret(claimed), name, system };
-  return recordDevice(db, userId, named, clock.now());
+) {
+  const code = mintSecret('code_');
+  const hash = hashSecret(code);
+  const expiresAt = clock.now() + codeLifeSeconds;
+  const deviceId = device && (await recordDevice(db, userId, namedDevice(device), clock.now()));
+  const proof = { hash, redirectUri, codeChallenge, expiresAt };
+  return { code, stored: { ...proof, userId, clientId, assistant, deviceId } };
+}
+
+/** A device under an id that only we know. It may already be known under another one. */
+export function namedDevice({ id: claimed, name, system }: ClaimedDevice): NamedDevice {
+  return { id: `device_${randomBase62(16)}`, claimHash: hashSecret(claimed), name, system };
 }
 
 /** Which of the requested scopes a person may grant. */

@@ -1,4 +1,3 @@
-import { decodeJwt } from 'jose';
 import { z } from 'zod';
 
 import { assertedIdentity } from '#accounts/openid-provider';
@@ -14,7 +13,6 @@ import type { AdmissionStore } from '#db/admissions';
 import { putAssertedGrant } from '#db/assertion-grants';
 import type { AuditEvent } from '#db/audit';
 import type { OAuthClient } from '#db/clients';
-import type { NamedDevice } from '#db/devices';
 import { findMember } from '#db/people';
 import { isLoggedOutSince } from '#db/provider-sessions';
 import { findServer } from '#db/servers';
@@ -49,8 +47,11 @@ import {
   identifyClient,
   type IdentifiedClient,
   provedClient,
+  signerOf,
 } from './client-authentication.ts';
 import type { Form } from './forms.ts';
+import type { ResolveClient } from './client-documents.ts';
+import { namedDevice } from './consent.ts';
 import { type IssuerKeys, keySource } from './issuer-keys.ts';
 import { OAuthError } from './oauth-error.ts';
 import { notPermittedWords, permittedScopes } from './permitted-scopes.ts';
@@ -79,10 +80,7 @@ export interface AssertionPorts {
   /** Records refusals that can be repeated endlessly, after the answer. */
   readonly refusals: { noteLater(refusal: RepeatedRefusal): void };
   /** Reads the document of a client again if necessary, on behalf of the provider whose organization allows it. */
-  readonly resolveClient: (
-    clientId: string,
-    person: { userId: string | undefined },
-  ) => Promise<OAuthClient | 'sign-in'>;
+  readonly resolveClient: ResolveClient;
 }
 
 const claimsSchema = z.object({
@@ -223,14 +221,6 @@ function identifyAssertingClient(
   return identify();
 }
 
-function signerOf(form: Form): string | undefined {
-  try {
-    return decodeJwt(form.get('client_assertion') ?? '').iss;
-  } catch {
-    return undefined;
-  }
-}
-
 /** Whether an organization lets this client exchange assertions of its provider. */
 export function mayUse(
   client: OAuthClient,
@@ -278,9 +268,7 @@ function renewedGrant(
     const asOf = admissions.changeToken();
     return whenReady(admissions.byClient({ ...at, grant: { id, userId }, asOf }), (found) => {
       if (!found || 'suspension' in found) return undefined;
-      const scopes = [form.get('scope'), claims.scope]
-        .filter((words) => words !== undefined)
-        .reduce<readonly Scope[]>((left, words) => narrowed(left, words), found.scopes);
+      const scopes = narrowed(found.scopes, form, claims);
       if (scopes.length === 0 || formatScopes(scopes) !== formatScopes(known.scopes))
         return undefined;
       return ledger.spend({ ...ledgerOf(provider, place), id: claims.jti, exp }).then((isFirst) => {
@@ -333,20 +321,18 @@ async function vouchedPerson(
     throw assertionRefused('does not say that the person proved a second factor');
   }
   const { client } = from;
-  const wanted = [form.get('scope'), claims.scope].filter((words) => words !== undefined);
-  const scopes = wanted.reduce<readonly Scope[]>(
-    (left, words) => narrowed(left, words),
-    client.scopes,
-  );
+  const scopes = narrowed(client.scopes, form, claims);
   const about = { userId, serverPath, client, isVouched: true };
   const permitted = await permittedScopes(scopes, about, ports);
   if (permitted.outcome === 'permitted') return { identity, entry, scopes: permitted.scopes };
   throw new OAuthError('invalid_grant', notPermittedWords[permitted.outcome]);
 }
 
-function narrowed(scopes: readonly Scope[], words: string): readonly Scope[] {
-  const wanted = new Set(scopeWords(words).filter(isScope));
-  return scopes.filter((scope) => wanted.has(scope));
+/** Those of `scopes` that both the request and the assertion name, if they name any. */
+function narrowed(scopes: readonly Scope[], form: Form, claims: IdentityClaims): readonly Scope[] {
+  const named = [form.get('scope'), claims.scope].filter((words) => words !== undefined);
+  const wanted = named.map((words) => new Set(scopeWords(words).filter(isScope)));
+  return scopes.filter((scope) => wanted.every((words) => words.has(scope)));
 }
 
 /** Marks the assertion as used, and makes or renews the grant, in one transaction. @throws {OAuthError} `invalid_grant` */
@@ -360,7 +346,8 @@ async function grantOf(
   const { client, authenticated } = from;
   const { userId } = entry;
   const { subject, authentication } = identity;
-  const device = namedDevice(form, client, base);
+  const claimed = claimedDevice(form, client, base);
+  const device = claimed && namedDevice(claimed);
   const serverPath = `${place.organization}/${place.server}`;
   const now = clock.now();
   const spent = { ...ledgerOf(provider, place), id: claims.jti, exp: assertion.claims.exp };
@@ -405,14 +392,6 @@ const refusals = {
   // Our proxy knows how this begins, and lets the person sign in at the provider again.
   'signed-out': 'signed out: this device was signed out after the person signed in',
 };
-
-/** The computer that our proxy says it runs on. It may be known under another id. */
-function namedDevice(form: Form, client: OAuthClient, base: string): NamedDevice | undefined {
-  const device = claimedDevice(form, client, base);
-  if (!device) return undefined;
-  const { id: claimed, name, system } = device;
-  return { id: `device_${randomBase62(16)}`, claimHash: hashSecret(claimed), name, system };
-}
 
 /** Where an assertion is used up: in the organization, and with the keys that verified it if it counts in others, too. */
 function ledgerOf(provider: OwnedProvider, { isOfSeveral }: Place) {
