@@ -9,6 +9,7 @@ import {
   type DocumentedClient,
 } from '#db/clients';
 import type { Db } from '#db/transaction';
+import { parseObject } from 'latchkey-mcp/json-value';
 import { LimitedMap } from '#model/limited-map';
 import { SlidingWindow } from '#model/sliding-window';
 import { OutboundError } from '#outbound/checked-addresses';
@@ -182,7 +183,7 @@ function seconds(count: number): string {
  * @throws {OAuthError} `invalid_client_metadata`
  */
 export function readProvidedDocument(text: string): DocumentedClient {
-  const { data } = z.looseObject({ client_id: z.string() }).safeParse(parseJson(text));
+  const { data } = z.looseObject({ client_id: z.string() }).safeParse(parseObject(text));
   const url = data?.client_id ?? '';
   if (isDocumentUrl(url)) return readClientDocument(url, text);
   const why = 'client_id is not the https URL of a client metadata document';
@@ -242,7 +243,7 @@ const documentSchema = z.looseObject({
 export function readClientDocument(url: string, text: string): DocumentedClient {
   const refused = (why: string, cause?: unknown) =>
     new OAuthError('invalid_client_metadata', `the metadata of this client ${why}`, { cause });
-  const { success, data, error } = documentSchema.safeParse(parseJson(text));
+  const { success, data, error } = documentSchema.safeParse(parseObject(text));
   if (!success) throw refused('is invalid', error);
   if (data.client_id !== url) throw refused('contains another client_id');
   const isKeyed = data.token_endpoint_auth_method === 'private_key_jwt';
@@ -256,14 +257,6 @@ export function readClientDocument(url: string, text: string): DocumentedClient 
   if (redirectUris.length === 0) throw refused('contains no redirect URI that is allowed here');
   const name = data.client_name ?? new URL(url).host;
   return { id: url, name, redirectUris, jwks: isKeyed ? JSON.stringify(data.jwks) : undefined };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /**

@@ -4,7 +4,6 @@ import { findRefreshToken, findGrant } from '#db/grants';
 import { findUser } from '#db/people';
 import { listUsableServers } from '#db/server-access';
 import { findServer } from '#db/servers';
-import type { Db } from '#db/transaction';
 import { listNamedProviders } from '#db/vouching-providers';
 import type { AccessTokenClaims, AccessTokens } from './access-tokens.ts';
 import { identifyClient, provedClient, type ClientContext } from './client-authentication.ts';
@@ -20,7 +19,6 @@ import { hashSecret, isWellFormedSecret } from '#secrets/secrets';
 
 export interface IntrospectionEndpointPorts extends ClientContext {
   readonly tokens: AccessTokens;
-  readonly db: Db;
   /** Whether the MCP endpoint that the token is for would accept it now. */
   readonly isAdmitted: (claims: AccessTokenClaims) => Promise<boolean>;
 }
@@ -130,13 +128,7 @@ async function bundleToken(
   };
 }
 
-export interface UserinfoEndpointPorts {
-  readonly base: string;
-  readonly tokens: AccessTokens;
-  readonly db: Db;
-  /** Whether the MCP endpoint that the token is for would accept it now. */
-  readonly isAdmitted: (claims: AccessTokenClaims) => Promise<boolean>;
-}
+export type UserinfoEndpointPorts = Omit<IntrospectionEndpointPorts, 'clock'>;
 
 export interface Userinfo {
   readonly sub: string;

@@ -1,18 +1,15 @@
 import { z } from 'zod';
 
-import type { Clock, EpochSeconds } from '#model/clock';
+import type { EpochSeconds } from '#model/clock';
 import { insertClient } from '#db/clients';
-import type { Db } from '#db/transaction';
+import type { ClientContext } from './client-authentication.ts';
 import { selfRegisteredGrantTypes } from './grants.ts';
 import { OAuthError } from './oauth-error.ts';
 import { checkRedirectUri, isPrivateScheme, isWebAddress } from './redirect-uris.ts';
 import { formatScopes, ordinaryScopes } from '#model/scopes';
 import { hashSecret, mintSecret, randomBase62, secretHint } from '#secrets/secrets';
 
-export interface RegistrationEndpointPorts {
-  readonly db: Db;
-  readonly clock: Clock;
-}
+export type RegistrationEndpointPorts = Pick<ClientContext, 'db' | 'clock'>;
 
 /** The response to a client that registered itself. RFC 7591 §3.2.1 */
 export interface Registration {

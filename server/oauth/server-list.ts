@@ -9,14 +9,13 @@ import { findUser } from '#db/people';
 import { findOrganization } from '#db/organizations';
 import { isAccessTokenRevoked } from '#db/revoked-tokens';
 import { mayUseServer } from '#db/server-access';
-import type { Db } from '#db/transaction';
 import type { PersonalCredential } from '#db/upstream-connections';
-import type { Clock } from '#model/clock';
 import { formatScopes } from '#model/scopes';
 import { serverListUrl } from '#model/server-list';
 import { parseServerPath } from '#model/slug';
 import type { AccessTokenClaims, AccessTokens } from './access-tokens.ts';
 import { catalogueOf, type AskableServer, type CataloguedServer } from './catalogue.ts';
+import type { ClientContext } from './client-authentication.ts';
 import { ownClientDocument } from './client-documents.ts';
 import { permittedScopes } from './permitted-scopes.ts';
 import { isOwnComputer } from './redirect-uris.ts';
@@ -26,11 +25,8 @@ const mostKnown = 50;
 /** The most uses of a server in the list. */
 const mostUses = 20;
 
-export interface ServerListPorts {
-  readonly base: string;
+export interface ServerListPorts extends ClientContext {
   readonly tokens: AccessTokens;
-  readonly db: Db;
-  readonly clock: Clock;
 }
 
 /** A server that a person may use. */
@@ -65,12 +61,10 @@ interface ListedUse {
 }
 
 /** A server that a person cannot use, but may ask for. */
-interface ListedAskable {
-  readonly organization: string;
-  readonly organization_title: string;
-  readonly name: string;
-  readonly title: string;
-  readonly description: string;
+interface ListedAskable extends Pick<
+  ListedServer,
+  'organization' | 'organization_title' | 'name' | 'title' | 'description'
+> {
   /** The page on which they ask, or see the answer. */
   readonly ask_url: string;
   /** Their newest request, while it is open or if it was declined. */
@@ -97,7 +91,7 @@ export interface ServerList {
 /** Whether the list of servers would accept this token now. */
 export async function isListAdmitted(
   { id, audience, grantId, clientId, subject }: AccessTokenClaims,
-  ports: Pick<ServerListPorts, 'base' | 'db' | 'clock'>,
+  ports: ClientContext,
 ): Promise<boolean> {
   const { base, db, clock } = ports;
   if (audience !== serverListUrl(base) || grantId === undefined) return false;
@@ -154,7 +148,8 @@ export async function serverList(
   if (!client || !user || !first) return undefined;
   const of = { userId, client, grants };
   const lists: Awaited<ReturnType<typeof listIn>>[] = [];
-  for (const organization of new Set(grants.map(({ serverPath }) => pathParts(serverPath)[0]))) {
+  const organizations = new Set(grants.map(({ serverPath }) => serverPath.split('/')[0] ?? ''));
+  for (const organization of organizations) {
     lists.push(await listIn(organization, of, ports));
   }
   return {
@@ -248,9 +243,4 @@ function usesOf({ grants }: CataloguedServer, current: string | undefined): read
     }),
   }));
   return [...new Map(uses.map((use) => [JSON.stringify(use), use])).values()].slice(0, mostUses);
-}
-
-function pathParts(serverPath: string): [string, string] {
-  const [organization = '', server = ''] = serverPath.split('/');
-  return [organization, server];
 }
