@@ -73,7 +73,8 @@ export interface Column {
 export interface Table {
   /** What the table lists, for screen readers. */
   readonly caption: string;
-  readonly columns: readonly Column[];
+  /** Their texts; a sortable one as a `Column`. */
+  readonly columns: readonly (string | Column)[];
   readonly rows: readonly Row[];
   /** A hint for an empty table, and the next step. */
   readonly empty: { readonly text: string; readonly action?: Link | undefined };
@@ -88,7 +89,8 @@ interface Row {
   readonly cells: readonly Cell[];
 }
 
-export function dataTable({ caption, columns, rows, empty, now }: Table): Html {
+export function dataTable({ caption, columns: given, rows, empty, now }: Table): Html {
+  const columns = given.map((one): Column => (typeof one === 'string' ? { text: one } : one));
   const [first] = rows;
   if (!first) {
     return html`<div class="empty">

@@ -112,7 +112,7 @@ const shape = {
     { value: 'open', text: 'Open' },
     { value: 'decided', text: 'Decided' },
   ],
-  columns: ['Person', 'Server', 'Asked', 'Status', 'Actions'].map((text) => ({ text })),
+  columns: ['Person', 'Server', 'Asked', 'Status', 'Actions'],
   usual: { sort: 'created_at', order: 'asc' },
 } as const;
 const notices: Readonly<Record<string, string>> = {

@@ -166,7 +166,7 @@ const showAgent: PageHandler = async (visit, request, reply, { base, ports }) =>
     ],
     keys: {
       caption: `Keys of ${agent.name}`,
-      columns: [...keyColumns, { text: 'Actions' }].map(({ text }) => ({ text })),
+      columns: [...keyColumns.map(({ text }) => text), 'Actions'],
       rows: agent.keys.map((key) => {
         const isActive = key.status === 'active';
         const href = `${path}/keys/${key.id}/revoke`;
@@ -181,7 +181,7 @@ const showAgent: PageHandler = async (visit, request, reply, { base, ports }) =>
     },
     servers: {
       caption: `Servers of ${agent.name}`,
-      columns: [{ text: 'Name' }, { text: 'Status' }],
+      columns: ['Name', 'Status'],
       rows: agent.servers.map((server) => ({
         id: server.id,
         cells: [

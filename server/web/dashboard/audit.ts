@@ -60,7 +60,7 @@ const showAudit: PageHandler = async (visit, request, reply, { ports, auditReten
   };
   const table: Table = {
     caption: 'Audit log',
-    columns: ['What happened', 'When'].map((text) => ({ text })),
+    columns: ['What happened', 'When'],
     rows: items.map((event) => ({
       id: event.id,
       cells: [

@@ -188,7 +188,7 @@ async function auditTable(
   const sentenceOf = await auditSentencesOf(organization, events, db);
   return {
     caption: 'What the audit log says of this request',
-    columns: ['What happened', 'When'].map((text) => ({ text })),
+    columns: ['What happened', 'When'],
     rows: events.map((event) => ({
       id: event.id,
       cells: [

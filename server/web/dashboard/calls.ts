@@ -240,7 +240,7 @@ export async function callTable(
   );
   return {
     caption,
-    columns: ['What happened', 'Took', 'When', 'Details'].map((text) => ({ text })),
+    columns: ['What happened', 'Took', 'When', 'Details'],
     rows: calls.map((call) => ({
       id: call.id,
       cells: [

@@ -321,9 +321,7 @@ function secretTable(
   const rotationOf = rotationsAmong('secret', active);
   return {
     caption: 'Client secrets',
-    columns: ['Secret', 'Last used', 'Created', 'Created by', 'Expires', 'Actions'].map((text) => ({
-      text,
-    })),
+    columns: ['Secret', 'Last used', 'Created', 'Created by', 'Expires', 'Actions'],
     rows: secrets.map((secret) => {
       const { id, hint, expiresAt, revokedAt } = secret;
       const isOver = !isActive(secret, now);

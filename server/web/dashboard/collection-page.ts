@@ -221,9 +221,7 @@ function memberTable({ members, home, servers, addable, now }: CollectionPageDat
   const mayManage = addable !== undefined;
   return {
     caption: 'Servers of this collection',
-    columns: ['Server', 'Included', 'Shown', 'Waiting', ...(mayManage ? ['Actions'] : [])].map(
-      (text) => ({ text }),
-    ),
+    columns: ['Server', 'Included', 'Shown', 'Waiting', ...(mayManage ? ['Actions'] : [])],
     rows: members.map((member) => {
       const { server, title, selection, hasApps, shown, waiting } = member;
       const cells: Cell[] = [
@@ -284,9 +282,7 @@ function nameTable(
   const mayManage = addable !== undefined;
   return {
     caption,
-    columns: ['Name', 'Kind', 'Server', 'Original name', ...(mayManage ? ['Actions'] : [])].map(
-      (text) => ({ text }),
-    ),
+    columns: ['Name', 'Kind', 'Server', 'Original name', ...(mayManage ? ['Actions'] : [])],
     rows: names.map((one, place) => {
       const { kind, server, name, state, shown } = one;
       const cells: Cell[] = [

@@ -18,9 +18,7 @@ const toRead = 'grants.read';
 const toManage = 'grants.manage';
 const shape = {
   states: [],
-  columns: ['Application', 'Person', 'Server', 'Permissions', 'Tools', 'Allowed', 'Actions'].map(
-    (text) => ({ text }),
-  ),
+  columns: ['Application', 'Person', 'Server', 'Permissions', 'Tools', 'Allowed', 'Actions'],
   usual: { sort: 'created_at', order: 'desc' },
 } as const;
 

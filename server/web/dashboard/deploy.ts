@@ -100,7 +100,7 @@ const showDeploy: PageHandler = async (visit, request, reply, { base, ports }) =
   const { organization, perform } = visit;
   const home = deployPath(organization);
   const usual = { sort: 'name', order: 'asc' } as const;
-  const columns = [{ text: 'Server' }, { text: 'Installed for' }, { text: 'Public description' }];
+  const columns = ['Server', 'Installed for', 'Public description'];
   const query = listQuery(request, { states: [], columns, usual });
   const { page = 1, limit = 50 } = query.input;
   const { items, total } = await perform(deploymentList, { page, limit });

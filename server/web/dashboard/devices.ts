@@ -32,7 +32,7 @@ function devicesSection(
   const isShared = (name: string) => names.indexOf(name) !== names.lastIndexOf(name);
   const table: Table = {
     caption: 'Devices with access',
-    columns: ['Device', 'Assistants', 'Servers', 'Last used', 'Actions'].map((text) => ({ text })),
+    columns: ['Device', 'Assistants', 'Servers', 'Last used', 'Actions'],
     rows: devices.map((device) => {
       const { id, applications, lastUsedAt } = device;
       const of = deviceName(device);

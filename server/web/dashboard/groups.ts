@@ -103,7 +103,7 @@ async function sendGroups(
   );
   const table: Table = {
     caption: 'Groups',
-    columns: ['Name', 'People', 'Servers', 'Tools'].map((text) => ({ text })),
+    columns: ['Name', 'People', 'Servers', 'Tools'],
     rows: items.map((group) => ({
       id: group.id,
       cells: [

@@ -181,7 +181,7 @@ export function memberTable(
   });
   return {
     caption: 'People who are linked to this provider',
-    columns: ['Person', 'Account there', 'Last sign-in', 'Actions'].map((text) => ({ text })),
+    columns: ['Person', 'Account there', 'Last sign-in', 'Actions'],
     rows: members.map(({ userId, email, subject, usedAt }) => ({
       id: userId,
       cells: [

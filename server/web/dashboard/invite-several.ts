@@ -116,7 +116,7 @@ async function sendPreview(
   const server = await mailServerOf(visit, ports);
   const table: Table = {
     caption: 'People to invite',
-    columns: ['E-mail address', 'Role', 'Groups'].map((text) => ({ text })),
+    columns: ['E-mail address', 'Role', 'Groups'],
     rows: items.map(({ line, email, note, role, groups }) => ({
       id: `line-${line}-${email}`,
       cells: [

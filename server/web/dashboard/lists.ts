@@ -71,8 +71,13 @@ interface ListShape {
   /** Values of the operation's `status` with their labels; '' for all. */
   readonly states: readonly { readonly value: string; readonly text: string }[];
   /** Columns by the operation's `sort`; a column without it is not sortable. The first one is the default order. */
-  readonly columns: readonly { readonly text: string; readonly sort?: string }[];
+  readonly columns: readonly (string | ListColumn)[];
   readonly usual: { readonly sort: string; readonly order: 'asc' | 'desc' };
+}
+
+interface ListColumn {
+  readonly text: string;
+  readonly sort?: string;
 }
 
 /** The list parameters in a URL. Invalid ones are ignored. */
@@ -94,7 +99,10 @@ interface ListQuery {
 
 /** Reads a list's URL: `filter`, `state`, `sort`, `order`, `page`. */
 export function listQuery(request: DashboardRequest, shape: ListShape): ListQuery {
-  const { states, columns, usual } = shape;
+  const { states, usual } = shape;
+  const columns = shape.columns.map((one): ListColumn =>
+    typeof one === 'string' ? { text: one } : one,
+  );
   const path = request.url.split('?')[0] ?? '';
   const known = columns.map(({ sort }) => sort).filter((sort) => sort !== undefined);
   const asked = queryText(request, 'sort') ?? '';

@@ -98,10 +98,6 @@ interface Shown {
   readonly warning?: string | undefined;
 }
 
-const mailColumns = ['To', 'About', 'Status', 'Queued', 'Sent or refused'].map((text) => ({
-  text,
-}));
-
 async function sendMail(
   visit: DashboardVisit,
   request: DashboardRequest,
@@ -128,7 +124,7 @@ async function sendMail(
     warning: warning ?? (server && failureWords(server)),
     table: {
       caption: 'Waiting e-mails, and those of the last 30 days',
-      columns: mailColumns,
+      columns: ['To', 'About', 'Status', 'Queued', 'Sent or refused'],
       rows: items.map(mailRow),
       empty: { text: 'No e-mails yet. Invitations and notices appear here once they are queued.' },
       now,

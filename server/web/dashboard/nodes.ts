@@ -34,9 +34,7 @@ export function nodeRoutes(
       isOver: !node.isAlive,
       cells: cellsOf(node),
     }));
-    const columns = ['Name', 'Status', 'Version', 'Started', 'Last seen', 'Clock difference'].map(
-      (text) => ({ text }),
-    );
+    const columns = ['Name', 'Status', 'Version', 'Started', 'Last seen', 'Clock difference'];
     const empty = { text: 'No node was seen during the last hour.' };
     const data = {
       table: { caption: 'Nodes', columns, rows, empty, now: clock.now() },

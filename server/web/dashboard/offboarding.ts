@@ -53,7 +53,7 @@ export function ownedTable(
 ): Table {
   return {
     caption: 'What this person answers for',
-    columns: ['Name', 'Kind', 'For', 'Created', 'Last used'].map((text) => ({ text })),
+    columns: ['Name', 'Kind', 'For', 'Created', 'Last used'],
     rows: owned.map((one) => ({
       id: one.id,
       cells: [

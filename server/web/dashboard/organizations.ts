@@ -78,7 +78,7 @@ const showOrganizations: MemberPageHandler = async (person, _request, reply, { p
     text: 'You do not belong to an organization. Ask an owner to invite you with the e-mail address of your account.',
     action: { text: 'Your account', href: '/account' },
   };
-  const columns = [{ text: 'Name' }, { text: 'Your role' }];
+  const columns = ['Name', 'Your role'];
   const table = { caption: 'Organizations', columns, rows, empty, now: clock.now() };
   const seesAllOrganizations = person.session.through === undefined;
   const mayCreate = seesAllOrganizations && memberships.some(({ role }) => role === 'owner');

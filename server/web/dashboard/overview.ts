@@ -155,7 +155,7 @@ async function readAuditors(
   const sentenceOf = await auditSentencesOf(organization, events, db);
   return {
     caption: 'Who was given the Auditor right',
-    columns: ['What happened', 'When'].map((text) => ({ text })),
+    columns: ['What happened', 'When'],
     rows: events.map((event, place) => ({
       id: `auditor-${place}`,
       cells: [
@@ -188,9 +188,7 @@ function endpointTable(
     action: { text: string; href: string } | undefined;
   },
 ): Table {
-  const columns = ['Server', 'Endpoint', 'Calls', 'Errors', 'Time (p90)'].map((text) => ({
-    text,
-  }));
+  const columns = ['Server', 'Endpoint', 'Calls', 'Errors', 'Time (p90)'];
   const rows = servers.map((server) => {
     const { id, organization, name, endpoint, disabledAt } = server;
     const total = usage.get(id);

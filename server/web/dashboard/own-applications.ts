@@ -33,9 +33,7 @@ export const toUse = 'organization.read';
 export const applicationsPath = (organization: string) => dashboardPath(organization) + home;
 const shape = {
   states: [],
-  columns: ['Application', 'Server', 'Permissions', 'Tools', 'Allowed', 'Actions'].map((text) => ({
-    text,
-  })),
+  columns: ['Application', 'Server', 'Permissions', 'Tools', 'Allowed', 'Actions'],
   usual: { sort: 'created_at', order: 'desc' },
 } as const;
 const notices: Readonly<Record<string, string>> = {

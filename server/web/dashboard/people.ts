@@ -50,9 +50,7 @@ const showPeople =
     const query = new URLSearchParams({ ...(text && { filter: text }), after: next ?? '' });
     const people: Table = {
       caption: 'People',
-      columns: ['E-mail address', 'Role', 'Groups', 'Second factor', 'Last active'].map((one) => ({
-        text: one,
-      })),
+      columns: ['E-mail address', 'Role', 'Groups', 'Second factor', 'Last active'],
       rows: items.map((person) => ({
         id: person.id,
         cells: [

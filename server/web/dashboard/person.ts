@@ -205,7 +205,7 @@ async function serversOf(
   const { items } = await perform(personServers, { userId });
   return {
     caption: 'Servers that this person may use',
-    columns: ['Server', 'Why', 'Actions'].map((text) => ({ text })),
+    columns: ['Server', 'Why', 'Actions'],
     rows: items.map(({ server, title, isDisabled, groups }) => ({
       id: `server-${server}`,
       cells: [
@@ -245,7 +245,7 @@ async function applicationsOf({ perform }: DashboardVisit, userId: string, now: 
     total,
     table: {
       caption: 'Applications that act for this person',
-      columns: ['Application', 'Server', 'Allowed', 'Expires'].map((text) => ({ text })),
+      columns: ['Application', 'Server', 'Allowed', 'Expires'],
       rows: items.map((grant) => ({
         id: grant.id,
         isOver: grant.withdrawnAt !== null,
@@ -283,7 +283,7 @@ async function signInsOf(
   const sentenceOf = await auditSentencesOf(organization, items, db);
   return {
     caption: 'The last sign-ins',
-    columns: ['What happened', 'Address', 'When'].map((text) => ({ text })),
+    columns: ['What happened', 'Address', 'When'],
     rows: items.map((event) => ({
       id: event.id,
       cells: [

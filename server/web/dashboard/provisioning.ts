@@ -160,9 +160,7 @@ function tokenTable(
   const at = provisioningPath(visit.organization);
   return {
     caption: 'Tokens of the directory',
-    columns: ['Token', 'Created', 'Created by', 'Last used', 'Expires', 'Actions'].map((text) => ({
-      text,
-    })),
+    columns: ['Token', 'Created', 'Created by', 'Last used', 'Expires', 'Actions'],
     rows: tokens.map((token) => {
       const { id, hint, status } = token;
       const revoke = {
@@ -209,7 +207,7 @@ function badgesOf({ status, creatorLeft }: ScimTokenView) {
 function errorTable(errors: ScimState['errors'], now: number): Table {
   return {
     caption: 'Failed requests of the directory',
-    columns: ['About', 'Request', 'Problem', 'Times', 'Last'].map((text) => ({ text })),
+    columns: ['About', 'Request', 'Problem', 'Times', 'Last'],
     rows: errors.map(({ request, subject, problem, at, times }, place) => ({
       id: `error-${place}`,
       cells: [

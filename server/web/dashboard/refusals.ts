@@ -73,7 +73,7 @@ export function refusalSection(
   if (events.length === 0) return undefined;
   const table: Table = {
     caption: 'Requests that were denied recently',
-    columns: ['What happened', 'When'].map((text) => ({ text })),
+    columns: ['What happened', 'When'],
     rows: events.map(({ at, sentence, badge }, place) => ({
       id: `refusal-${place}`,
       cells: [{ kind: 'sentence', sentence, badges: [badge], facts: [] }, timeCell(at)],

@@ -367,7 +367,7 @@ function providerTable(
 ): Table {
   return {
     caption: 'Identity providers',
-    columns: ['Name', 'Issuer', 'Linked people', 'Checks', 'Tested'].map((text) => ({ text })),
+    columns: ['Name', 'Issuer', 'Linked people', 'Checks', 'Tested'],
     rows: providers.map((one) => ({
       id: one.id,
       isOver: one.status === 'disabled',

@@ -126,7 +126,7 @@ function tokenTable(
   ];
   return {
     caption: 'Personal tokens',
-    columns: columns.map((text) => ({ text })),
+    columns,
     rows: tokens.map(({ id, name, hint, createdAt, expiresAt, lastUsedAt, revokedAt }) => {
       const state = revokedAt !== null ? 'Revoked' : expiresAt <= now ? 'Expired' : undefined;
       const revoke = { text: 'Revoke', href: `${home}/${id}/revoke`, of: name, danger: true };

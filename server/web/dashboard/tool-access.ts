@@ -50,7 +50,7 @@ const states = [
 ] as const;
 type ShownKind = (typeof states)[number]['value'];
 
-const shape = { states, columns: [{ text: 'Name' }], usual: { sort: '', order: 'asc' } } as const;
+const shape = { states, columns: ['Name'], usual: { sort: '', order: 'asc' } } as const;
 const notices: Readonly<Record<string, string>> = {
   saved: 'Saved. The change takes effect on the next call.',
   nothing: 'Nothing was changed.',

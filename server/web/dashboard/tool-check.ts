@@ -50,7 +50,7 @@ const shape = {
     { value: 'allowed', text: 'Allowed' },
     { value: 'refused', text: 'Refused' },
   ],
-  columns: [{ text: 'Name' }],
+  columns: ['Name'],
   usual: { sort: '', order: 'asc' },
 } as const;
 

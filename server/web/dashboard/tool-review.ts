@@ -46,7 +46,7 @@ const states = [
 ] as const;
 type State = (typeof states)[number]['value'];
 
-const shape = { states, columns: [{ text: 'Name' }], usual: { sort: '', order: 'asc' } } as const;
+const shape = { states, columns: ['Name'], usual: { sort: '', order: 'asc' } } as const;
 
 /** Comparing is slow, and each definition is long. */
 const mostShown = 20;

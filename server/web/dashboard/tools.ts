@@ -50,7 +50,7 @@ const shape = {
     { value: 'hidden', text: 'Hidden' },
     { value: 'corrected', text: 'Corrected' },
   ],
-  columns: [{ text: 'Name' }],
+  columns: ['Name'],
   usual: { sort: '', order: 'asc' },
 } as const;
 type State = (typeof shape.states)[number]['value'];

@@ -86,7 +86,7 @@ export function usageTable(
   ];
   return {
     caption: `${many}, busiest first`,
-    columns: columns.map((text) => ({ text })),
+    columns,
     rows: [
       ...subjects.map(({ serverId, subject, total: sum }, index) => {
         const its = { ...shown, serverId, subject };

@@ -104,7 +104,7 @@ const createWebhook: FormHandler = async (visit, sent, _request, reply, { ports 
 function tableOf(webhooks: readonly WebhookView[], home: string, now: number): Table {
   return {
     caption: 'Webhooks',
-    columns: ['URL', 'Events', 'Last delivered', 'Created'].map((text) => ({ text })),
+    columns: ['URL', 'Events', 'Last delivered', 'Created'],
     rows: webhooks.map((one) => ({
       id: one.id,
       isOver: one.status === 'disabled',
