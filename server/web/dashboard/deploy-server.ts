@@ -101,26 +101,22 @@ const showServer: PageHandler = (visit, request, reply, { ports }) =>
 
 const saveInstall: FormHandler = async (visit, sent, request, reply, { ports }) => {
   const { server = '' } = request.params;
-  const install = installForm.read(sent);
-  try {
-    await visit.perform(deploymentSet, { ...installForm.inputOf(install), server });
-  } catch (refusal) {
-    const errors = installForm.errorsOf(refusal, install);
-    return sendServer(visit, request, reply, { install, errors }, ports);
-  }
-  return seeOther(reply, `${pathOf(visit.organization, server)}?done=saved`);
+  const refused = await installForm.refusalOf({ sent }, (input) =>
+    visit.perform(deploymentSet, { ...input, server }),
+  );
+  if (!refused) return seeOther(reply, `${pathOf(visit.organization, server)}?done=saved`);
+  const { entered: install, errors } = refused;
+  return sendServer(visit, request, reply, { install, errors }, ports);
 };
 
 const publish: FormHandler = async (visit, sent, request, reply, { ports }) => {
   const { server = '' } = request.params;
-  const words = publicForm.read(sent);
-  try {
-    await visit.perform(deploymentPublish, { ...publicForm.inputOf(words), server });
-  } catch (refusal) {
-    const errors = publicForm.errorsOf(refusal, words, 'description');
-    return sendServer(visit, request, reply, { words, errors }, ports);
-  }
-  return seeOther(reply, `${pathOf(visit.organization, server)}?done=published`);
+  const refused = await publicForm.refusalOf({ sent, conflict: 'description' }, (input) =>
+    visit.perform(deploymentPublish, { ...input, server }),
+  );
+  if (!refused) return seeOther(reply, `${pathOf(visit.organization, server)}?done=published`);
+  const { entered: words, errors } = refused;
+  return sendServer(visit, request, reply, { words, errors }, ports);
 };
 
 const unpublishing: Question = {

@@ -50,6 +50,15 @@ export interface FieldsOptions {
   readonly here?: Readonly<Record<string, ControlHere>>;
 }
 
+/** What a page shows beside what is stored: what was entered, what is wrong with it, and what was done. */
+export interface ShownForm {
+  readonly entered?: Entered;
+  readonly errors?: readonly FieldError[];
+  readonly notice?: string | undefined;
+  /** What went wrong, though nothing that was entered is at fault. */
+  readonly warning?: string | undefined;
+}
+
 interface Control {
   /** Its path in the input, as `limits.callSeconds`; `undefined` for a choice that only the form has. */
   readonly field: string | undefined;
@@ -67,7 +76,7 @@ export function formFor({ input }: Pick<Operation, 'input'>, first: readonly str
   const controls = names.flatMap((field) => controlsOf(field, input.shape[field]));
   const byName = (valueOf: (one: Control) => EnteredValue): Entered =>
     Object.fromEntries(controls.map((one) => [one.name, valueOf(one)]));
-  return {
+  const form = {
     /** The initial values of an empty form. */
     blank: byName(({ control }) => blankOf(control)),
     /** The values of a record that has the fields of the input. */
@@ -124,7 +133,24 @@ export function formFor({ input }: Pick<Operation, 'input'>, first: readonly str
         }),
       );
     },
+    /**
+     * Performs an operation with what was sent. Returns what to show again if it is refused for a reason that the user
+     * can correct. `conflict` as in `refusedForm`.
+     */
+    async refusalOf(
+      { sent, conflict }: { readonly sent: Form; readonly conflict?: string },
+      act: (input: Readonly<Record<string, unknown>>) => Promise<unknown>,
+    ): Promise<Required<Pick<ShownForm, 'entered' | 'errors'>> | undefined> {
+      const entered = form.read(sent);
+      try {
+        await act(form.inputOf(entered));
+        return undefined;
+      } catch (refusal) {
+        return { entered, errors: form.errorsOf(refusal, entered, conflict) };
+      }
+    },
   };
+  return form;
 }
 
 /** The form of an operation, derived from the controls that its fields declare. */

@@ -36,7 +36,7 @@ import {
 import { queryText, seeOther } from '#web/page-request';
 import { dataTable, type Table } from '#web/tables';
 import { titleWithName } from '#web/titles';
-import { type Entered, formFor } from './forms.ts';
+import { type Entered, formFor, type ShownForm } from './forms.ts';
 import type {
   DashboardGuard,
   DashboardRequest,
@@ -56,18 +56,10 @@ const newForm = formFor(groupCreate);
 const mapForm = formFor(groupMap);
 const homeOf = (organization: string) => `${dashboardPath(organization)}/groups`;
 
-/** What was entered in a form of the page, and what is wrong with it. */
-interface Refused {
-  readonly entered?: Entered;
-  readonly errors?: readonly FieldError[];
-}
-
-/** The same on the page of a group, which has several forms. */
-interface RefusedChange extends Refused {
+/** On the page of a group, which has several forms. `notice` is what was done nevertheless. */
+interface ShownGroup extends ShownForm {
   /** The addresses that were typed, without those of people who were added. */
   readonly emails?: string;
-  /** What was done nevertheless. */
-  readonly notice?: string | undefined;
 }
 
 /** `/groups`: the groups of an organization, their members, and the servers restricted to them. */
@@ -91,7 +83,7 @@ async function serverNames(organization: string, names: readonly string[], { db 
 async function sendGroups(
   visit: DashboardVisit,
   reply: FastifyReply,
-  { entered = newForm.blank, errors = [] }: Refused,
+  { entered = newForm.blank, errors = [] }: ShownForm,
   ports: DashboardPorts,
 ) {
   const { organization } = visit;
@@ -142,7 +134,7 @@ async function sendGroup(
   visit: DashboardVisit,
   { params: { groupId = '' } }: DashboardRequest,
   reply: FastifyReply,
-  { entered = mapForm.blank, emails = '', errors = [], notice }: RefusedChange,
+  { entered = mapForm.blank, emails = '', errors = [], notice }: ShownGroup,
   ports: DashboardPorts,
 ) {
   const { organization } = visit;
@@ -196,13 +188,10 @@ const changeMapping =
   async (visit, sent, request, reply, { ports }) => {
     const { organization } = visit;
     const { groupId = '' } = request.params;
-    const entered = mapForm.read(sent);
-    try {
-      await visit.perform(operation, { ...mapForm.inputOf(entered), groupId });
-    } catch (refusal) {
-      const errors = mapForm.errorsOf(refusal, entered);
-      return sendGroup(visit, request, reply, { entered, errors }, ports);
-    }
+    const refused = await mapForm.refusalOf({ sent }, (input) =>
+      visit.perform(operation, { ...input, groupId }),
+    );
+    if (refused) return sendGroup(visit, request, reply, refused, ports);
     return seeOther(reply, `${homeOf(organization)}/${groupId}`);
   };
 

@@ -34,7 +34,7 @@ import {
   type Table,
   timeCell,
 } from '#web/tables';
-import { type Entered, formFor } from './forms.ts';
+import { type Entered, formFor, type ShownForm } from './forms.ts';
 import type {
   DashboardGuard,
   DashboardRequest,
@@ -91,18 +91,11 @@ export async function mailServerOf(
   }
 }
 
-interface Shown {
-  readonly entered?: Entered;
-  readonly errors?: readonly FieldError[];
-  readonly notice?: string | undefined;
-  readonly warning?: string | undefined;
-}
-
 async function sendMail(
   visit: DashboardVisit,
   request: DashboardRequest,
   reply: FastifyReply,
-  { entered, errors = [], notice, warning }: Shown,
+  { entered, errors = [], notice, warning }: ShownForm,
   { clock, db }: DashboardPorts,
 ) {
   const { organization, perform, may, person } = visit;
@@ -176,13 +169,8 @@ const showMail: PageHandler = (visit, request, reply, { ports }) =>
   sendMail(visit, request, reply, { notice: queryChoice(request, 'done', notices) }, ports);
 
 const saveServer: FormHandler = async (visit, sent, request, reply, { ports }) => {
-  const entered = form.read(sent);
-  try {
-    await visit.perform(mailServerSet, form.inputOf(entered));
-  } catch (refusal) {
-    const errors = form.errorsOf(refusal, entered);
-    return sendMail(visit, request, reply, { entered, errors }, ports);
-  }
+  const refused = await form.refusalOf({ sent }, (input) => visit.perform(mailServerSet, input));
+  if (refused) return sendMail(visit, request, reply, refused, ports);
   return seeOther(reply, `${mailPath(visit.organization)}?done=saved`);
 };
 

@@ -5,7 +5,7 @@ import { errorSummary, type FieldError, postForm } from '#web/forms';
 import { displayName, html, type Html } from '#web/html';
 import { dashboardPath, type Frame, layout, pageHeading, statusNotice } from '#web/layout';
 import { queryChoice, seeOther } from '#web/page-request';
-import { type Entered, formFor } from './forms.ts';
+import { type Entered, formFor, type ShownForm } from './forms.ts';
 import type { DashboardGuard, DashboardVisit, FormHandler, PageHandler } from './guard.ts';
 import { mailPath } from './mail.ts';
 import { sendDashboardPage } from './page.ts';
@@ -26,16 +26,10 @@ export function noticesPath(organization: string): string {
   return dashboardPath(organization) + path;
 }
 
-interface Shown {
-  readonly entered?: Entered;
-  readonly errors?: readonly FieldError[];
-  readonly notice?: string | undefined;
-}
-
 async function sendNotices(
   visit: DashboardVisit,
   reply: FastifyReply,
-  { entered, errors = [], notice }: Shown,
+  { entered, errors = [], notice }: ShownForm,
 ) {
   const { organization, perform, may } = visit;
   const view = await perform(noticesRead);
@@ -62,14 +56,11 @@ const showNotices: PageHandler = (visit, request, reply) =>
   sendNotices(visit, reply, { notice: queryChoice(request, 'done', done) });
 
 const saveNotices: FormHandler = async (visit, sent, _request, reply) => {
-  const entered = form.read(sent);
-  try {
-    const input = form.inputOf(entered);
+  const refused = await form.refusalOf({ sent }, (input) =>
     // No box that is ticked means none, not "as before".
-    await visit.perform(noticesSet, { ...input, kinds: input['kinds'] ?? [] });
-  } catch (refusal) {
-    return sendNotices(visit, reply, { entered, errors: form.errorsOf(refusal, entered) });
-  }
+    visit.perform(noticesSet, { ...input, kinds: input['kinds'] ?? [] }),
+  );
+  if (refused) return sendNotices(visit, reply, refused);
   return seeOther(reply, `${noticesPath(visit.organization)}?done=saved`);
 };
 

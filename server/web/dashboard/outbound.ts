@@ -16,7 +16,7 @@ import { breadcrumbOf, type Frame, layout, pageHeading, statusNotice } from '#we
 import { queryChoice, seeOther, sendPage } from '#web/page-request';
 import type { CurrentPerson, PersonGuard } from '#web/page-session';
 import { relativeTime } from '#web/tables';
-import { type Entered, formFor } from './forms.ts';
+import { type Entered, formFor, type ShownForm } from './forms.ts';
 import { personActor, type PersonFormHandler, type PersonPageHandler } from './guard.ts';
 import { dashboardScripts } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
@@ -38,12 +38,6 @@ export function outboundRoutes(guard: PersonGuard<DashboardOptions>): void {
   guard.post(`${path}/remove`, removeHost);
 }
 
-interface Shown {
-  readonly entered?: Entered;
-  readonly errors?: readonly FieldError[];
-  readonly notice?: string | undefined;
-}
-
 /** @throws {AdministrationRefusal} `not_found` */
 async function requireOperator({ user }: CurrentPerson, { db }: DashboardPorts): Promise<void> {
   if (!(await ownsEveryOrganization(db, user.id))) throw notFound('page');
@@ -58,15 +52,12 @@ const showHosts: PersonPageHandler = async (person, request, reply, { ports }) =
 const allowHost: PersonFormHandler = async (person, sent, request, reply, { ports }) => {
   await requireOperator(person, ports);
   const actor = personActor(person, request);
-  const entered = form.read(sent);
-  try {
-    await perform(outboundAllow, form.inputOf(entered), actor, ports);
-  } catch (refusal) {
-    const errors = form.errorsOf(refusal, entered, 'host');
-    const { items } = await perform(outboundList, {}, actor, ports);
-    return sendHosts(person, reply, items, { entered, errors }, ports);
-  }
-  return seeOther(reply, `${path}?done=allowed`);
+  const refused = await form.refusalOf({ sent, conflict: 'host' }, (input) =>
+    perform(outboundAllow, input, actor, ports),
+  );
+  if (!refused) return seeOther(reply, `${path}?done=allowed`);
+  const { items } = await perform(outboundList, {}, actor, ports);
+  return sendHosts(person, reply, items, refused, ports);
 };
 
 const removeHost: PersonFormHandler = async (person, sent, request, reply, { ports }) => {
@@ -80,7 +71,7 @@ function sendHosts(
   person: CurrentPerson,
   reply: FastifyReply,
   items: readonly OutboundHostView[],
-  { entered = form.blank, errors = [], notice }: Shown,
+  { entered = form.blank, errors = [], notice }: ShownForm,
   { fixedOutboundHosts: fixed, clock }: DashboardPorts,
 ): FastifyReply {
   const data = { items, fixed, entered, errors, notice, now: clock.now() };

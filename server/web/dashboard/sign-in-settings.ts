@@ -23,7 +23,7 @@ import { queryChoice, seeOther } from '#web/page-request';
 import { copyable, dataTable, type Table, timeCell } from '#web/tables';
 import { timeIn } from '#web/times';
 import { formRoutes, type FormRoutes } from './form-routes.ts';
-import { type Entered, formFor } from './forms.ts';
+import { formFor, type ShownForm } from './forms.ts';
 import type {
   DashboardGuard,
   DashboardRequest,
@@ -92,16 +92,10 @@ const crumbsTo = (organization: string, text: string) => [
 const showSettings: PageHandler = (visit, request, reply, options) =>
   sendSettings(visit, reply, { notice: queryChoice(request, 'done', notices) }, options);
 
-interface Shown {
-  readonly entered?: Entered;
-  readonly errors?: readonly FieldError[];
-  readonly notice?: string | undefined;
-}
-
 async function sendSettings(
   visit: DashboardVisit,
   reply: FastifyReply,
-  { entered = domainForm.blank, errors = [], notice }: Shown,
+  { entered = domainForm.blank, errors = [], notice }: ShownForm,
   { ports }: DashboardOptions,
 ) {
   const { items: providers } = await visit.perform(providerList);
@@ -122,13 +116,10 @@ async function sendSettings(
 }
 
 const addDomain: FormHandler = async (visit, sent, _request, reply, options) => {
-  const entered = domainForm.read(sent);
-  try {
-    await visit.perform(domainAdd, domainForm.inputOf(entered));
-  } catch (refusal) {
-    const errors = domainForm.errorsOf(refusal, entered, 'domain');
-    return sendSettings(visit, reply, { entered, errors }, options);
-  }
+  const refused = await domainForm.refusalOf({ sent, conflict: 'domain' }, (input) =>
+    visit.perform(domainAdd, input),
+  );
+  if (refused) return sendSettings(visit, reply, refused, options);
   return seeOther(reply, `${signInSettingsPath(visit.organization)}?done=domain-added`);
 };
 

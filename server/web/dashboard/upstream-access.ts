@@ -138,16 +138,12 @@ const showAccess: PageHandler = (visit, request, reply, options) =>
 const saveAccess: FormHandler = async (visit, sent, request, reply, options) => {
   const { organization } = visit;
   const { server = '' } = request.params;
-  const entered = accessForm.read(sent);
-  try {
-    const input = accessForm.inputOf(entered);
+  const refused = await accessForm.refusalOf({ sent, conflict: 'kind' }, (input) => {
     // An empty field removes what is optional for a key.
     const cleared = input['kind'] === 'person_key' ? { keyHelpUrl: '', keyTool: '' } : {};
-    await visit.perform(accessSet, { ...cleared, ...input, server });
-  } catch (refusal) {
-    const errors = accessForm.errorsOf(refusal, entered, 'kind');
-    return sendAccess(visit, request, reply, { entered, errors }, options);
-  }
+    return visit.perform(accessSet, { ...cleared, ...input, server });
+  });
+  if (refused) return sendAccess(visit, request, reply, refused, options);
   return seeOther(reply, `${serverPath(organization, server)}/upstream?done=saved`);
 };
 

@@ -26,7 +26,7 @@ import {
 import { type OneTimeSecret, oneTimeSecretPage } from '#web/one-time-secret';
 import { queryChoice, seeOther } from '#web/page-request';
 import { dataTable, type Fact, factList, type Table, timeCell } from '#web/tables';
-import { type Entered, formFor, type OperationForm } from './forms.ts';
+import { type Entered, formFor, type OperationForm, type ShownForm } from './forms.ts';
 import type {
   DashboardGuard,
   DashboardRequest,
@@ -67,7 +67,7 @@ const notices: Readonly<Record<string, string>> = {
 async function sendWebhooks(
   visit: DashboardVisit,
   reply: FastifyReply,
-  { entered = newForm.blank, errors = [], notice }: Shown,
+  { entered = newForm.blank, errors = [], notice }: ShownForm,
   ports: DashboardPorts,
 ) {
   const { organization } = visit;
@@ -120,14 +120,6 @@ function tableOf(webhooks: readonly WebhookView[], home: string, now: number): T
   };
 }
 
-/** What a page shows beside what is stored: what was entered, and messages. */
-interface Shown {
-  readonly entered?: Entered;
-  readonly errors?: FieldError[];
-  readonly notice?: string | undefined;
-  readonly warning?: string | undefined;
-}
-
 function placeOf({ params }: DashboardRequest) {
   return { webhookId: params['webhookId'] ?? '' };
 }
@@ -147,7 +139,7 @@ async function sendWebhook(
   visit: DashboardVisit,
   request: DashboardRequest,
   reply: FastifyReply,
-  { entered, errors = [], notice, warning }: Shown,
+  { entered, errors = [], notice, warning }: ShownForm,
   ports: DashboardPorts,
 ) {
   const { webhook, crumbs } = await read(visit, request);
@@ -173,14 +165,10 @@ const showWebhook: PageHandler = (visit, request, reply, { ports }) =>
   sendWebhook(visit, request, reply, { notice: queryChoice(request, 'done', notices) }, ports);
 
 const saveWebhook: FormHandler = async (visit, sent, request, reply, { ports }) => {
-  const entered = changeForm.read(sent);
-  try {
-    const change = { ...changeForm.inputOf(entered), ...placeOf(request) };
-    await visit.perform(webhookUpdate, change);
-  } catch (refusal) {
-    const errors = changeForm.errorsOf(refusal, entered, 'url');
-    return sendWebhook(visit, request, reply, { entered, errors }, ports);
-  }
+  const refused = await changeForm.refusalOf({ sent, conflict: 'url' }, (input) =>
+    visit.perform(webhookUpdate, { ...input, ...placeOf(request) }),
+  );
+  if (refused) return sendWebhook(visit, request, reply, refused, ports);
   return seeOther(reply, `${homeOf(visit, request)}?done=saved`);
 };
 
