@@ -172,53 +172,7 @@ export function reasonWords(
         ? { text: `${capital(whose)} does not include ${scope}.`, setting: 'person' }
         : { text: `${capital(who)} does not have the scope ${scope}.`, setting: 'credential' };
     }
-    case 'organization_disabled':
-    case 'server_disabled':
-    case 'no_server_group':
-    case 'revoked':
-    case 'expired':
-    case 'other_server':
-    case 'only_for_people':
-    case 'self_registered':
-    case 'latchkey_proxy':
-    case 'owner_left':
-      return excludedWords(reason, who);
-  }
-}
-
-const nouns = {
-  person: 'this person',
-  key: 'this API key',
-  client: 'this OAuth client',
-  grant: 'this application',
-} as const;
-
-function personOf(type: Subject['type']): string {
-  return type === 'person' ? 'this person' : 'the person it acts for';
-}
-
-function scopeFor(kind: ToolView['kind']): string {
-  return kind === 'tool' ? 'mcp:tools:execute' : 'mcp:resources:read';
-}
-
-type Excluded = Exclude<
-  RightsReason,
-  | 'everyone'
-  | 'group'
-  | 'chosen'
-  | 'hidden'
-  | 'withheld'
-  | 'unknown'
-  | 'other_group'
-  | 'no_person'
-  | 'not_read_only'
-  | 'not_chosen'
-  | 'no_scope'
->;
-
-/** Why a subject cannot use the server at all. */
-function excludedWords(reason: Excluded, who: string): ReasonWords {
-  switch (reason) {
+    // Why a subject cannot use the server at all.
     case 'organization_disabled':
       return { text: 'The organization is disabled.', setting: undefined };
     case 'server_disabled':
@@ -255,6 +209,21 @@ function excludedWords(reason: Excluded, who: string): ReasonWords {
         setting: 'credential',
       };
   }
+}
+
+const nouns = {
+  person: 'this person',
+  key: 'this API key',
+  client: 'this OAuth client',
+  grant: 'this application',
+} as const;
+
+function personOf(type: Subject['type']): string {
+  return type === 'person' ? 'this person' : 'the person it acts for';
+}
+
+function scopeFor(kind: ToolView['kind']): string {
+  return kind === 'tool' ? 'mcp:tools:execute' : 'mcp:resources:read';
 }
 
 function capital(text: string): string {
