@@ -89,7 +89,8 @@ type HintField = (typeof hints)[number]['field'];
 interface EnteredCorrection {
   readonly title: string;
   readonly description: string;
-  readonly hints: Readonly<Record<HintField, string>>;
+  /** `true`, `false`, or empty for what the server says. */
+  readonly hints: ReadonlyMap<HintField, string>;
 }
 
 /** What the page is about. Someone who may not use it does not learn that it exists. @throws {AdministrationRefusal} `not_found` */
@@ -117,17 +118,10 @@ const showTool: PageHandler = async (visit, request, reply, { ports }) => {
 };
 
 function enteredOf({ correction }: ToolView): EnteredCorrection {
-  const said = (value: boolean | null | undefined) =>
-    typeof value === 'boolean' ? String(value) : '';
   return {
     title: correction?.title ?? '',
     description: correction?.description ?? '',
-    hints: {
-      readOnly: said(correction?.hints.readOnly),
-      destructive: said(correction?.hints.destructive),
-      idempotent: said(correction?.hints.idempotent),
-      openWorld: said(correction?.hints.openWorld),
-    },
+    hints: new Map(hints.map(({ field }) => [field, String(correction?.hints[field] ?? '')])),
   };
 }
 
@@ -139,10 +133,7 @@ const correct: FormHandler = async (visit, sent, request, reply, { ports }) => {
   const change = {
     title: title === '' ? null : title,
     description: description === '' ? null : description,
-    readOnly: hintIn(entered, 'readOnly'),
-    destructive: hintIn(entered, 'destructive'),
-    idempotent: hintIn(entered, 'idempotent'),
-    openWorld: hintIn(entered, 'openWorld'),
+    ...Object.fromEntries(hints.map(({ field }) => [field, hintIn(entered, field)])),
   };
   try {
     await visit.perform(toolCorrect, { server: server.name, name: tool.name, ...change });
@@ -158,29 +149,20 @@ const correct: FormHandler = async (visit, sent, request, reply, { ports }) => {
   return seeOther(reply, `${path}&done=${isEmpty ? 'removed' : 'corrected'}`);
 };
 
-const nothingEntered: EnteredCorrection = {
-  title: '',
-  description: '',
-  hints: { readOnly: '', destructive: '', idempotent: '', openWorld: '' },
-};
+const nothingEntered: EnteredCorrection = { title: '', description: '', hints: new Map() };
 
 function enteredIn(sent: Form): EnteredCorrection {
-  const hint = (field: HintField) => sent.get(field) ?? '';
   return {
     title: sent.get('title')?.trim() ?? '',
     // Browsers send line breaks as CRLF.
     description: sent.get('description')?.replaceAll('\r\n', '\n').trim() ?? '',
-    hints: {
-      readOnly: hint('readOnly'),
-      destructive: hint('destructive'),
-      idempotent: hint('idempotent'),
-      openWorld: hint('openWorld'),
-    },
+    hints: new Map(hints.map(({ field }) => [field, sent.get(field) ?? ''])),
   };
 }
 
 function hintIn({ hints: typed }: EnteredCorrection, field: HintField): boolean | null {
-  return typed[field] === '' ? null : typed[field] === 'true';
+  const text = typed.get(field) ?? '';
+  return text === '' ? null : text === 'true';
 }
 
 async function sendTool(
@@ -336,6 +318,12 @@ ${current === null ? html`<p class="help">The server has not listed it so far.</
   return layout({ title: nameOf(tool), width: 'text' }, frame, content);
 }
 
+const hintChoices = [
+  { value: '', text: 'As the server says' },
+  { value: 'true', text: 'Yes' },
+  { value: 'false', text: 'No' },
+];
+
 function correctionSection(data: ToolPageData, frame: Frame): Html {
   const { tool, entered, errors, action } = data;
   const parts = definitionParts(tool.changed?.seen ?? tool.accepted ?? '');
@@ -362,21 +350,15 @@ ${saidBeside(
     error: errorOf(errors, 'description'),
   }),
 )}
-${hints.map(({ field, label, help }) =>
-  saidBeside(
+${hints.map(({ field, label, help }) => {
+  const options = hintChoices.map(({ value, text }) => {
+    return { value, text, isChosen: value === (entered.hints.get(field) ?? '') };
+  });
+  return saidBeside(
     hintText(tool.hints?.[field]),
-    selectField({
-      name: field,
-      label,
-      help,
-      options: [
-        { value: '', text: 'As the server says', isChosen: entered.hints[field] === '' },
-        { value: 'true', text: 'Yes', isChosen: entered.hints[field] === 'true' },
-        { value: 'false', text: 'No', isChosen: entered.hints[field] === 'false' },
-      ],
-    }),
-  ),
-)}
+    selectField({ name: field, label, help, options }),
+  );
+})}
 </div>
 <div class="actions"><button class="primary">Save correction</button>${tool.correction && html`<button name="step" value="remove">Remove correction</button>`}</div>`;
   return html`<section class="section" aria-labelledby="correction-heading">
