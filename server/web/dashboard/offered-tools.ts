@@ -88,24 +88,15 @@ export function listedThings(
   const offered = inspection?.outcome === 'connected' ? inspection.tools : undefined;
   const byName = new Map(offered?.map((tool) => [tool.name, tool]));
   const things = known.map((view): ListedThing => {
-    const { kind, name, title, shownHints, status, correction, audience } = view;
+    const { kind, name, correction } = view;
     const now = kind === 'tool' ? byName.get(name) : undefined;
     const { description, inputSchema } = now ?? describedView(view);
-    const isOffered = kind === 'tool' ? offered && now !== undefined : undefined;
-    const { isHidden, isWithheld } = view;
     return {
-      kind,
-      name,
-      title: correction?.title ?? title,
+      ...view,
+      title: correction?.title ?? view.title,
       description: correction?.description ?? description,
       inputSchema,
-      shownHints,
-      status,
-      correction,
-      audience,
-      isHidden,
-      isWithheld,
-      isOffered,
+      isOffered: kind === 'tool' ? offered && now !== undefined : undefined,
     };
   });
   const names = new Set(known.flatMap(({ kind, name }) => (kind === 'tool' ? [name] : [])));
