@@ -9,16 +9,15 @@ import { groupList } from '#admin/groups';
 import { displayName, html, type Html } from '#web/html';
 import { dashboardPath, type Badge } from '#web/layout';
 import { queryChoice, queryText, seeOther } from '#web/page-request';
-import { type Cell, type Table, timeCell } from '#web/tables';
+import { type Cell, timeCell } from '#web/tables';
 import { titleText } from '#web/titles';
 import { findActorNames, type ActorName } from './actors.ts';
 import { formRoutes } from './form-routes.ts';
 import { formFor } from './forms.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
-import { listPage, listQuery } from './lists.ts';
+import { listQuery, sendListPage } from './lists.ts';
 import { livePath } from './live.ts';
-import { sendDashboardPage } from './page.ts';
-import { peopleTabs } from './people.ts';
+import { peopleCrumbs, peopleTabs } from './people.ts';
 import { personPath } from './person.ts';
 import { counted } from './questions.ts';
 import { serverPath } from './server-tabs.ts';
@@ -93,11 +92,8 @@ function requestOf({ perform }: DashboardVisit, { params }: DashboardRequest) {
 }
 
 function crumbsOf({ organization }: DashboardVisit, title: string) {
-  return [
-    { text: 'People', href: `${dashboardPath(organization)}/people` },
-    { text: 'Requests', href: requestsPath(organization) },
-    { text: title },
-  ];
+  const requests = { text: 'Requests', href: requestsPath(organization) };
+  return peopleCrumbs(organization, requests, { text: title });
 }
 
 /** Who is in a group, and what else it opens: an administrator must not give more than was asked for unawares. */
@@ -136,33 +132,26 @@ const showRequests: PageHandler = async (visit, request, reply, { ports }) => {
     ports.db,
     items.map(({ decidedBy }) => decidedBy ?? undefined),
   );
-  const table: Table = {
-    caption: 'Requests for access',
-    columns: query.columns,
-    rows: items.map((asked) => ({ id: asked.id, cells: cellsOf(asked, visit, actor) })),
-    empty: {
-      text:
-        status === 'open'
-          ? 'No one is waiting for an answer. People can ask for servers where you allow it under Access.'
-          : 'No requests were decided in the last 90 days.',
-    },
-    now: ports.clock.now(),
-  };
-  const data = {
+  const list = {
     heading: 'Requests',
     lead: 'People who ask for access to a server. Grant access through a group, or decline with a reason that they read.',
+    caption: 'Requests for access',
     action: undefined,
     tabs: peopleTabs(visit, 'requests'),
     notice: queryChoice(request, 'done', notices),
-    list: query.frame(total),
+    query,
+    rows: items.map((asked) => ({ id: asked.id, cells: cellsOf(asked, visit, actor) })),
+    total,
+    none:
+      status === 'open'
+        ? 'No one is waiting for an answer. People can ask for servers where you allow it under Access.'
+        : 'No requests were decided in the last 90 days.',
     isSearchable: false,
-    table,
     more: otherPart(organization, status),
-    here: request.url,
+    now: ports.clock.now(),
   };
-  const people = { text: 'People', href: `${dashboardPath(organization)}/people` };
-  const at = { crumbs: [people, { text: 'Requests' }], live: livePath(organization) };
-  return sendDashboardPage(reply, visit, listPage, data, at);
+  const crumbs = peopleCrumbs(organization, { text: 'Requests' });
+  return sendListPage(reply, visit, list, { crumbs, live: livePath(organization) });
 };
 
 /** A link to the requests that the page does not list. */

@@ -6,12 +6,11 @@ import { accessName, deviceNote } from '#web/access-words';
 import { applicationName } from '#web/consent';
 import { type Badge, dashboardPath } from '#web/layout';
 import { queryChoice } from '#web/page-request';
-import { type Table, timeCell } from '#web/tables';
+import { timeCell } from '#web/tables';
 import { grantedTools } from '#web/tool-choice';
 import type { DashboardGuard, PageHandler } from './guard.ts';
-import { listPage, listQuery } from './lists.ts';
-import { sendDashboardPage } from './page.ts';
-import { peopleTabs } from './people.ts';
+import { listQuery, sendListPage } from './lists.ts';
+import { peopleCrumbs, peopleTabs } from './people.ts';
 import { questionRoutes, type Question } from './questions.ts';
 
 const toRead = 'grants.read';
@@ -61,9 +60,14 @@ const showConsents: PageHandler = async (visit, request, reply, { ports }) => {
   const { items, total } = await visit.perform(grantList, input);
   const serverOf = (grant: (typeof items)[number]) => grant.server.split('/')[1] ?? '';
   const titles = await findServerTitles(ports.db, organization, items.map(serverOf));
-  const table: Table = {
+  const list = {
+    heading: 'People',
+    lead: 'What people allow applications to do on their behalf. You or the person can withdraw each consent.',
     caption: 'Consents',
-    columns: query.columns,
+    action: undefined,
+    tabs: peopleTabs(visit, 'consents'),
+    notice: queryChoice(request, 'done', notices),
+    query,
     rows: items.map((grant) => {
       const client = applicationName({ clientName: grant.client, assistant: grant.assistant });
       return {
@@ -90,31 +94,16 @@ const showConsents: PageHandler = async (visit, request, reply, { ports }) => {
             kind: 'actions',
             actions: may('grants.manage') ? [actionOn(grant, client, homeOf(organization))] : [],
           },
-        ],
+        ] as const,
       };
     }),
-    empty: {
-      text: 'No consents yet. A consent appears here when a person connects an application.',
-    },
+    total,
+    none: 'No consents yet. A consent appears here when a person connects an application.',
+    isSearchable: true,
     now: ports.clock.now(),
   };
-  const data = {
-    heading: 'People',
-    lead: 'What people allow applications to do on their behalf. You or the person can withdraw each consent.',
-    action: undefined,
-    tabs: peopleTabs(visit, 'consents'),
-    notice: queryChoice(request, 'done', notices),
-    list: query.frame(total),
-    isSearchable: true,
-    table,
-    here: request.url,
-  };
-  return sendDashboardPage(reply, visit, listPage, data, {
-    crumbs: [
-      { text: 'People', href: `${dashboardPath(organization)}/people` },
-      { text: 'Consents' },
-    ],
-  });
+  const crumbs = peopleCrumbs(organization, { text: 'Consents' });
+  return sendListPage(reply, visit, list, { crumbs });
 };
 
 /** What a grant allows, and to whom: a person has one for each server and device. */

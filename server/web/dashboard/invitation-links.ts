@@ -13,7 +13,6 @@ interface InvitedPerson {
 
 interface LinksPageData {
   readonly heading: string;
-  readonly lead: string;
   readonly links: readonly InvitedPerson[];
   /** The people of the list who were not invited, and why. */
   readonly skipped: readonly { readonly email: string; readonly why: SkipReason }[];
@@ -32,7 +31,9 @@ const skipWords = {
 
 /** Shows the links of several invitations once: to copy one, to copy all, and as a file. */
 export function linksPage(data: LinksPageData, frame: Frame): Html {
-  const { heading, lead, links, skipped, done } = data;
+  const { heading, links, skipped, done } = data;
+  const lead =
+    'Send each person their link in a private message. It works once and expires after seven days.';
   const lines = links.map(({ recipient, link }) => `${recipient}\t${link}`).join('\n');
   const content = html`${pageHeading({ heading, lead })}
 ${skipped.length > 0 && skippedList(skipped)}

@@ -38,7 +38,7 @@ import { linksPage } from './invitation-links.ts';
 import { listQuery } from './lists.ts';
 import { mailBadges, mailPath, mailServerOf } from './mail.ts';
 import { sendDashboardPage } from './page.ts';
-import { peopleTabs } from './people.ts';
+import { peopleCrumbs, peopleTabs } from './people.ts';
 import { counted, questionRoutes, type Question } from './questions.ts';
 
 const needs = 'people.manage';
@@ -107,7 +107,7 @@ const showInvitations: PageHandler = async (visit, request, reply, { ports }) =>
     maySend: (await mailServerOf(visit, ports)) !== undefined,
     mail: mailPath(organization),
   };
-  const crumbs = [{ text: 'People', href: homeOf(organization) }, { text: 'Invitations' }];
+  const crumbs = peopleCrumbs(organization, { text: 'Invitations' });
   return sendDashboardPage(reply, visit, invitationsPage, data, { crumbs });
 };
 
@@ -222,7 +222,6 @@ const renew: FormHandler = async (visit, sent, _request, reply, { base }) => {
   if (send) return seeOther(reply, `${home}?done=sending`);
   const data = {
     heading: `${counted(items.length, 'invitation')} renewed`,
-    lead: 'Send each person their link in a private message. It works once and expires after seven days.',
     links: items.map((one) => ({
       recipient: recipientWords(one),
       role: one.role,
@@ -231,11 +230,8 @@ const renew: FormHandler = async (visit, sent, _request, reply, { base }) => {
     skipped: [],
     done: home,
   };
-  const crumbs = [
-    { text: 'People', href: homeOf(organization) },
-    { text: 'Invitations', href: home },
-    { text: 'Links' },
-  ];
+  const invitations = { text: 'Invitations', href: home };
+  const crumbs = peopleCrumbs(organization, invitations, { text: 'Links' });
   return sendDashboardPage(reply, visit, linksPage, data, { crumbs });
 };
 
@@ -248,10 +244,7 @@ const revocation: Question = {
       consequences: ['Its links stop working immediately. This cannot be undone.'],
       verb: 'Revoke invitation',
       cancel: home,
-      crumbs: [
-        { text: 'People', href: homeOf(organization) },
-        { text: 'Invitations', href: home },
-      ],
+      crumbs: peopleCrumbs(organization, { text: 'Invitations', href: home }),
     };
   },
   async act({ organization, perform }, { params: { invitationId = '' } }) {
@@ -275,7 +268,7 @@ const newInvitation: FormRoutes = {
       refused: 'Not invited yet',
       verb: server ? 'Invite' : 'Create link',
       cancel: home,
-      crumbs: [{ text: 'People', href: home }, { text: 'Invite a person' }],
+      crumbs: peopleCrumbs(organization, { text: 'Invite a person' }),
       ...(server && { record: { send: true } }),
       shownFields: {
         only: ['email', ...(server ? ['mail.send'] : []), 'note', 'role', 'group'],
@@ -299,7 +292,7 @@ const newInvitation: FormRoutes = {
       keep: 'Send the link to the person, or keep it until you do.',
       done: invitationsPath(organization),
     };
-    const crumbs = [{ text: 'People', href: homeOf(organization) }, { text: 'Invitation link' }];
+    const crumbs = peopleCrumbs(organization, { text: 'Invitation link' });
     return sendDashboardPage(reply, visit, invitedPage, { secret }, { crumbs });
   },
 };

@@ -18,6 +18,7 @@ import { linksPage, skippedList } from './invitation-links.ts';
 import { invitationsPath, recipientWords } from './invitations.ts';
 import { mailServerOf } from './mail.ts';
 import { sendDashboardPage } from './page.ts';
+import { peopleCrumbs } from './people.ts';
 import { counted } from './questions.ts';
 import type { DashboardOptions } from './ports.ts';
 import type { FastifyReply } from 'fastify';
@@ -77,10 +78,7 @@ async function sendForm(
 }
 
 function crumbsOf(organization: string) {
-  return [
-    { text: 'People', href: `${dashboardPath(organization)}/people` },
-    { text: 'Invite people' },
-  ];
+  return peopleCrumbs(organization, { text: 'Invite people' });
 }
 
 interface FormPageData {
@@ -201,7 +199,6 @@ async function invite(
   const { items, skipped } = await perform(invitationImport, input);
   const data = {
     heading: `${counted(items.length, 'person', 'people')} invited`,
-    lead: 'Send each person their link in a private message. It works once and expires after seven days.',
     links: items.map((one) => ({
       recipient: recipientWords(one),
       role: one.role,

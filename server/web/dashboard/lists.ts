@@ -35,7 +35,7 @@ interface ListPageData {
   readonly isSearchable: boolean;
   readonly table: Table;
   /** What follows the table. */
-  readonly more?: Html | false;
+  readonly more?: Html | false | undefined;
   /** This page's own path and query. */
   readonly here: string;
 }
@@ -169,7 +169,7 @@ export function listQuery(request: DashboardRequest, shape: ListShape): ListQuer
 }
 
 /** A list page and its rows. */
-interface ListedThings extends Pick<ListPageData, 'heading' | 'tabs' | 'notice'> {
+interface ListedThings extends Pick<ListPageData, 'heading' | 'tabs' | 'notice' | 'more'> {
   readonly lead?: string;
   readonly caption: string;
   /** The action that adds one; `undefined` without permission. */
@@ -180,19 +180,22 @@ interface ListedThings extends Pick<ListPageData, 'heading' | 'tabs' | 'notice'>
   readonly total: number;
   /** Shown if there are none at all. */
   readonly none: string;
-  /** Shown if none match the filter. */
-  readonly noneLikeThat: string;
+  /** Shown if none match the filter. Default: the same. */
+  readonly noneLikeThat?: string;
+  /** Default: if there are enough rows. */
+  readonly isSearchable?: boolean;
   readonly now: EpochSeconds;
 }
 
-/** Sends a list page with search, if there are enough rows, and with its action. */
+/** Sends a list page with its action. */
 export function sendListPage(
   reply: FastifyReply,
   visit: DashboardVisit,
   list: ListedThings,
   at: Pick<DashboardPageOptions, 'crumbs' | 'live'>,
 ): FastifyReply {
-  const { heading, lead = '', tabs, notice, action, query, rows } = list;
+  const { heading, lead = '', tabs, notice, action, query, rows, none, more } = list;
+  const { noneLikeThat = none, isSearchable = !query.isWhole || rows.length > 0 } = list;
   const data = {
     heading,
     lead,
@@ -200,14 +203,15 @@ export function sendListPage(
     tabs,
     notice,
     list: query.frame(list.total),
-    isSearchable: !query.isWhole || rows.length > 0,
+    isSearchable,
     table: {
       caption: list.caption,
       columns: query.columns,
       rows,
-      empty: query.isWhole ? { text: list.none, action } : { text: list.noneLikeThat },
+      empty: query.isWhole ? { text: none, action } : { text: noneLikeThat },
       now: list.now,
     },
+    more,
     here: reply.request.url,
   };
   return sendDashboardPage(reply, visit, listPage, data, at);

@@ -20,7 +20,7 @@ import { relativeTime } from '#web/tables';
 import type { DashboardGuard, DashboardVisit, FormHandler, PageHandler } from './guard.ts';
 import { ownedNoun } from './offboarding.ts';
 import { sendDashboardPage } from './page.ts';
-import { peopleTabs } from './people.ts';
+import { peopleCrumbs, peopleTabs } from './people.ts';
 
 const home = '/people/needs-owner';
 const notices: Readonly<Record<string, string>> = { done: 'Handed over. It works.' };
@@ -51,10 +51,7 @@ const showOwnerless: PageHandler = async (visit, request, reply, { ports }) => {
     notice: queryChoice(request, 'done', notices),
     now: ports.clock.now(),
   };
-  const crumbs = [
-    { text: 'People', href: `${dashboardPath(visit.organization)}/people` },
-    { text: 'Needs an owner' },
-  ];
+  const crumbs = peopleCrumbs(visit.organization, { text: 'Needs an owner' });
   return sendDashboardPage(reply, visit, ownerlessPage, data, { crumbs });
 };
 

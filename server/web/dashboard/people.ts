@@ -1,6 +1,7 @@
 import { personList } from '#admin/people';
 import { html, type Html } from '#web/html';
 import {
+  type Crumb,
   dashboardPath,
   type Frame,
   layout,
@@ -107,6 +108,11 @@ ${statusNotice(data.notice)}
 ${dataTable(people)}
 ${next && html`<nav class="pager" aria-label="Pages"><a class="button" rel="next" href="${next}">Next</a></nav>`}`;
   return layout({ title: 'People', width: 'table' }, frame, content);
+}
+
+/** The breadcrumb of a page about people. */
+export function peopleCrumbs(organization: string, ...more: readonly Crumb[]): readonly Crumb[] {
+  return [{ text: 'People', href: `${dashboardPath(organization)}/people` }, ...more];
 }
 
 /** The tabs of the pages about people. */
