@@ -29,24 +29,11 @@ interface Typed {
   readonly error: string;
 }
 
-/** The proxy that this server offers. */
-interface DownloadPageData {
-  readonly base: string;
-  readonly proxy: ProxyReference & { readonly sha256: string };
-  readonly kilobytes: number;
-  readonly typed: Typed;
-  /** Commands to run, install and verify it. */
-  readonly commands: readonly {
-    readonly heading: string;
-    readonly help: string;
-    readonly text: string;
-  }[];
-}
-
+/** The proxy that this server offers, with commands to run, install and verify it. */
 function downloadPageData(
-  proxy: DownloadPageData['proxy'],
+  proxy: ProxyReference & { readonly sha256: string },
   { base, size, typed }: { base: string; size: number; typed: Typed },
-): DownloadPageData {
+) {
   const address = `${base}${downloadPath}${proxy.fileName}`;
   return {
     base,
@@ -72,6 +59,8 @@ function downloadPageData(
     ],
   };
 }
+
+type DownloadPageData = ReturnType<typeof downloadPageData>;
 
 /** The download page of the proxy that matches this server, for people who want to see what their assistant runs. */
 function downloadPage(data: DownloadPageData, frame: Frame): Html {
@@ -262,7 +251,6 @@ function bundleRoute(app: FastifyInstance, { base, proxyDownload }: DownloadRout
 interface Refusal {
   readonly status: 404 | 503;
   /** For programs. */
-  readonly error: string;
   readonly description: string;
   /** For people: what happened, and what to do instead. */
   readonly heading: string;
@@ -273,7 +261,6 @@ interface Refusal {
 function notFound(what: string): Refusal {
   return {
     status: 404,
-    error: 'not_found',
     description: `file not found: ${what}`,
     heading: 'File not found',
     text: `${what.charAt(0).toUpperCase()}${what.slice(1)}`,
@@ -284,7 +271,6 @@ function notFound(what: string): Refusal {
 /** The reason is only logged, because it names folders of this host. */
 const noPackage: Refusal = {
   status: 503,
-  error: 'unavailable',
   description:
     'this server has no copy of the proxy: ask its administrator to check the log. In a source tree, npm ci installs what the server needs to pack one',
   heading: 'This server has no copy of the proxy',
@@ -292,7 +278,6 @@ const noPackage: Refusal = {
 };
 const noBundle: Refusal = {
   status: 503,
-  error: 'unavailable',
   description:
     'the bundle of the proxy has not been built: try again in a minute. In a source tree, npm run bundle builds it',
   heading: 'The one-click bundle has not been built',
@@ -302,7 +287,6 @@ const noBundle: Refusal = {
 
 const busy: Refusal = {
   status: 503,
-  error: 'unavailable',
   description: 'too many files are being downloaded: try again in a minute',
   heading: 'Too many files are being downloaded',
   text: 'Try again in a minute.',
@@ -313,12 +297,13 @@ const busy: Refusal = {
 function refuse(
   request: FastifyRequest,
   reply: FastifyReply,
-  { status, error, description, heading, text, next }: Refusal,
+  { status, description, heading, text, next }: Refusal,
 ): FastifyReply {
   void reply.header('Vary', 'Accept');
   if (status === 503) void reply.header('Retry-After', String(retryAfterSeconds));
   if (request.headers.accept?.includes('text/html')) {
     return sendPage(reply, errorPage, { heading, text, next }, { status });
   }
+  const error = status === 404 ? 'not_found' : 'unavailable';
   return reply.code(status).send({ error, error_description: description });
 }
