@@ -1,6 +1,6 @@
 import { storedSentence } from '#model/call-contents';
 import { mostResources } from '#model/authorization-request';
-import { scopeSentence, type Scope } from '#model/scopes';
+import { scopeSentence, type Scope, type ScopeSentence } from '#model/scopes';
 import type {
   BundleChoice,
   BundleProblem,
@@ -163,16 +163,21 @@ function lowered(text: string): string {
 function scopeList(scopes: readonly Scope[]): Html {
   return html`<section class="group" aria-labelledby="scopes-heading">
 <h2 id="scopes-heading">At each of them, it will be able to</h2>
-<ul class="rows">
-${scopes.map((scope) => {
-  const { text, risk } = scopeSentence(scope);
-  return html`<li>
+${scopeRows(scopes.map(scopeSentence))}
+</section>`;
+}
+
+/** What an application may do, with what is risky about it. */
+export function scopeRows(scopes: readonly ScopeSentence[]): Html {
+  return html`<ul class="rows">
+${scopes.map(
+  ({ text, risk }) =>
+    html`<li>
 <div>${text}${risk && html`<p class="help">${risk}</p>`}</div>
 ${risk && html`<span class="badge care">Sensitive</span>`}
-</li>`;
-})}
-</ul>
-</section>`;
+</li>`,
+)}
+</ul>`;
 }
 
 function companySignIn(serverPath: string, back: string): string {

@@ -30,7 +30,7 @@ export function consentAnswer(form: Form): ConsentAnswer {
     : { outcome: 'nothing-chosen' };
 }
 
-interface Answers {
+export interface Answers {
   /** Where the answer is posted. */
   readonly action: string;
   /** The fields of every answer. */

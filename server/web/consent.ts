@@ -1,7 +1,6 @@
 import { takeRawBodies } from '#http/body';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { storedSentence } from '#model/call-contents';
-import type { EpochSeconds } from '#model/clock';
 import type { Form } from '#oauth/forms';
 import { listOpenMemberships } from '#db/people';
 import { authorizationRequest } from '#oauth/authorization-request';
@@ -19,9 +18,14 @@ import {
 } from '#oauth/consent';
 import { OAuthError } from '#oauth/oauth-error';
 import { isPrivateScheme, isSourceHost } from '#oauth/redirect-uris';
-import { scopeSentence, type ScopeSentence } from '#model/scopes';
+import { scopeSentence } from '#model/scopes';
 import { isSlug } from '#model/slug';
-import { bundleConsentPage, type BundlePageData, chosenServers } from './bundle-consent.ts';
+import {
+  bundleConsentPage,
+  type BundlePageData,
+  chosenServers,
+  scopeRows,
+} from './bundle-consent.ts';
 import {
   decidedPage,
   noServersPage,
@@ -31,14 +35,14 @@ import {
   secondFactorPage,
   withWayBack,
 } from './consent-errors.ts';
-import { consentAnswer, consentForms } from './consent-tools.ts';
+import { type Answers, consentAnswer, consentForms } from './consent-tools.ts';
 import { hiddenField, postForm } from './forms.ts';
 import { displayName, html, type Html } from './html.ts';
 import { companySignInPath, type Frame, isLongHeading, layout } from './layout.ts';
 import { errorPage, type ErrorPageData } from './messages.ts';
 import { pageErrors } from './page-errors.ts';
 import { readPageForm, sendPage } from './page-request.ts';
-import { type Titled, titleMarkup, titleText } from './titles.ts';
+import { titleMarkup, titleText } from './titles.ts';
 import { usableTools, type UsableTools } from './usable-tools.ts';
 import {
   type CurrentMember,
@@ -68,30 +72,8 @@ function namesToShow({ clientName, assistant }: ApplicationNames): { name: strin
   return claimed === '' ? { name: client, via: '' } : { name: claimed, via: ` (via ${client})` };
 }
 
-/** The application, the requested scopes, the person, and where the answer goes. */
-interface ConsentPageData {
-  readonly application: ApplicationNames;
-  /** Whether the application chose the name itself, rather than an administrator or this server. */
-  readonly isClaimed: boolean;
-  readonly organization: Titled;
-  readonly server: Titled;
-  readonly email: string;
-  readonly scopes: readonly ScopeSentence[];
-  /** Requested, but beyond the person's role. */
-  readonly withheld: readonly ScopeSentence[];
-  /** Where the answer goes: a site, a program on this computer, or the program registered for a scheme. */
-  readonly place: { readonly kind: 'site' | 'loopback' | 'program'; readonly host: string };
-  readonly until: EpochSeconds;
-  /** Says that arguments or results of calls are stored; `undefined` if they are not. */
-  readonly stored: string | undefined;
-  /** What the person can limit; `undefined` if the application asks for no tools. */
-  readonly usable: UsableTools | undefined;
-  /** Whether the person wanted to choose tools and chose none. */
-  readonly isNothingChosen: boolean;
-  readonly requestId: string;
-  /** This page's own path, for people who sign in with a different account. */
-  readonly back: string;
-}
+/** What the page says of the request, and what the person can limit. */
+type ConsentPageData = ReturnType<typeof pageData> & Pick<Answers, 'usable' | 'isNothingChosen'>;
 
 /** Asks a person to allow what an application requests. */
 function consentPage(data: ConsentPageData, frame: Frame): Html {
@@ -111,15 +93,7 @@ ${isClaimed && html`<p class="help">The application gave this name; Latchkey can
 ${destination(data.place, name)}
 <section class="group" aria-labelledby="scopes-heading">
 <h2 id="scopes-heading">It will be able to</h2>
-<ul class="rows">
-${scopes.map(
-  ({ text, risk }) =>
-    html`<li>
-<div>${text}${risk && html`<p class="help">${risk}</p>`}</div>
-${risk && html`<span class="badge care">Sensitive</span>`}
-</li>`,
-)}
-</ul>
+${scopeRows(scopes)}
 ${withheld.map(({ text }) => html`<p class="help">The application also requested the following, which your role does not allow: ${text.charAt(0).toLowerCase()}${text.slice(1)}.</p>`)}
 </section>
 <p>It acts as <strong dir="auto">${email}</strong> until <time datetime="${until.toISOString()}">${until.toUTCString().slice(5, 16)}</time>, unless you withdraw access earlier on <a href="/account">your account page</a>.</p>
@@ -425,20 +399,23 @@ function pageData(
   { request, terms, place, until, requestId }: ConsentQuestion,
   { user }: CurrentMember,
   back: string,
-): Omit<ConsentPageData, 'usable' | 'isNothingChosen'> {
+) {
   const [organization = '', server = ''] = request.serverPath.split('/');
   return {
     application: request,
+    // Whether the application chose the name itself, rather than an administrator or this server.
     isClaimed: request.isSelfRegistered || request.assistant !== undefined,
     organization: { name: organization, title: terms.titles.organization },
     server: { name: server, title: terms.titles.server },
     email: user.email,
     scopes: terms.scopes.map(scopeSentence),
+    // Requested, but beyond the person's role.
     withheld: terms.withheld.map(scopeSentence),
     place,
     until,
     stored: storedSentence(displayName(terms.titles.organization) || organization, terms.contents),
     requestId,
+    // This page's own path, for people who sign in with a different account.
     back,
   };
 }
