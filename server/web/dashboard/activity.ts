@@ -36,7 +36,7 @@ import {
 import { renewedPart } from './lists.ts';
 import { type LiveStreams, sendLiveStream } from './live.ts';
 import { missingNotice } from './missing-calls.ts';
-import { sendDashboardPage, sendExport } from './page.ts';
+import { exportLinks, sendDashboardPage, sendExport } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
 import { leaverQuestion } from './pseudonym-question.ts';
 import { questionRoutes } from './questions.ts';
@@ -209,7 +209,10 @@ const showActivity: PageHandler = async (visit, request, reply, { ports }) => {
     missing: await missingNotice(visit, filter, ports),
     table: await callTable(visit, found.calls, { caption: heading, empty, show }, ports),
     ...pagesOf(organization, query, found, from),
-    exports: found.calls.length === 0 && !isPartial ? [] : exportLinks(organization, query),
+    exports:
+      found.calls.length === 0 && !isPartial
+        ? []
+        : exportLinks((format) => activityPath(organization, { ...query, format }, '/export')),
     isFiltered,
   };
   const live = data.isLive
@@ -327,19 +330,6 @@ function pagesOf(
             isUp,
           },
   };
-}
-
-function exportLinks(organization: string, query: ActivityQuery): readonly Link[] {
-  return [
-    {
-      text: 'Export as CSV',
-      href: activityPath(organization, { ...query, format: 'csv' }, '/export'),
-    },
-    {
-      text: 'Export as JSON lines',
-      href: activityPath(organization, { ...query, format: 'jsonl' }, '/export'),
-    },
-  ];
 }
 
 interface ActivityPageData extends ReturnType<typeof pagesOf> {

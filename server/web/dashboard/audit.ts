@@ -12,7 +12,7 @@ import { dataTable, type Table, timeCell } from '#web/tables';
 import { actorText } from './actors.ts';
 import { unknownAction, unknownPerson, unknownTarget } from './empty-filters.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
-import { sendDashboardPage, sendExport } from './page.ts';
+import { exportLinks, sendDashboardPage, sendExport } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
 
 const needs = 'audit.read';
@@ -106,10 +106,7 @@ const showAudit: PageHandler = async (visit, request, reply, { ports, auditReten
     table,
     next: next === null ? undefined : `${path}?${query({ after: next })}`,
     isFiltered: query({}) !== '',
-    exports: [
-      { text: 'Export as CSV', href: `${path}/export?${query({ format: 'csv' })}` },
-      { text: 'Export as JSON lines', href: `${path}/export?${query({ format: 'jsonl' })}` },
-    ],
+    exports: exportLinks((format) => `${path}/export?${query({ format })}`),
   };
   return sendDashboardPage(reply, visit, auditPage, data, { crumbs: [{ text: 'Audit log' }] });
 };

@@ -3,7 +3,7 @@ import type { FastifyReply } from 'fastify';
 import type { ExportFormat } from '#audit/export-audit';
 import type { EpochSeconds } from '#model/clock';
 import { pageAssets } from '#web/assets';
-import type { Crumb, Page } from '#web/layout';
+import type { Crumb, Link, Page } from '#web/layout';
 import type { SurroundingsOf } from '#web/page-errors';
 import { sendPage } from '#web/page-request';
 import { currentMemberOf, type CurrentPersonPorts } from '#web/page-session';
@@ -68,6 +68,14 @@ export function sendExport(
       'X-Content-Type-Options': 'nosniff',
     })
     .send(pieces ? Readable.from(pieces(reading.signal)) : '');
+}
+
+/** Links to the same file in each format. */
+export function exportLinks(hrefOf: (format: ExportFormat) => string): readonly Link[] {
+  return [
+    { text: 'Export as CSV', href: hrefOf('csv') },
+    { text: 'Export as JSON lines', href: hrefOf('jsonl') },
+  ];
 }
 
 /** Paths of the ES modules behind every page of the dashboard. */
