@@ -175,15 +175,7 @@ async function auditTable(
   const from = Math.floor(call.startedAtMs / 1000) - 1;
   const until = from + Math.ceil((call.durationMs ?? 0) / 1000) + 60;
   const { requestId } = call;
-  const found = await listAuditEvents(db, { organization, requestId, from, until, limit: 50 });
-  const events = found.map(({ id, at, actor, action, target = null, outcome }) => ({
-    id,
-    at,
-    actor,
-    action,
-    target,
-    outcome,
-  }));
+  const events = await listAuditEvents(db, { organization, requestId, from, until, limit: 50 });
   if (events.length === 0) return undefined;
   const sentenceOf = await auditSentencesOf(organization, events, db);
   return {

@@ -141,17 +141,14 @@ async function readAuditors(
   { db, clock }: AdministrationPorts,
 ): Promise<Table | undefined> {
   const now = clock.now();
-  const found = await listAuditEvents(db, {
+  const events = await listAuditEvents(db, {
     organization,
     action: 'person.grant-auditor',
     outcome: 'done',
     from: now - auditorDays * daySeconds,
     limit: 50,
   });
-  if (found.length === 0) return undefined;
-  const events = found.map(({ at, actor, action, target = null, outcome }) => {
-    return { at, actor, action, target, outcome };
-  });
+  if (events.length === 0) return undefined;
   const sentenceOf = await auditSentencesOf(organization, events, db);
   return {
     caption: 'Who was given the Auditor right',
