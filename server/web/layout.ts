@@ -252,3 +252,16 @@ ${entries.map(({ text, href, isHere }) => html`<li><a href="${href}"${isHere && 
 export function statusNotice(text: string | undefined): Html | undefined {
   return text ? html`<p class="notice" role="status">${text}</p>` : undefined;
 }
+
+/** What does not work, and where that can be changed. */
+export interface Problem {
+  readonly text: string;
+  readonly link: Link | undefined;
+}
+
+export function problemNotice({ text, link }: Problem): Html {
+  return html`<div class="notice warning" role="status">
+<p dir="auto">${text}</p>
+${link && html`<p><a class="button" href="${link.href}">${link.text}</a></p>`}
+</div>`;
+}

@@ -16,8 +16,9 @@ import {
   dashboardPath,
   type Frame,
   layout,
-  type Link,
   pageHeading,
+  type Problem,
+  problemNotice,
   statusNotice,
   tabNavigation,
   type Tabs,
@@ -181,21 +182,21 @@ const showServer: PageHandler = async (visit, request, reply, { base, ports }) =
 
 /** What the people who manage a server can do about it when calls do not succeed. */
 function problemOf(
-  { status, reason }: ServerHealth,
+  { status, reason: text }: ServerHealth,
   { name, upstream }: ServerView,
   { organization, may }: DashboardVisit,
 ): Problem | undefined {
-  if (!may('server.manage') || reason === undefined) return undefined;
+  if (!may('server.manage') || text === undefined) return undefined;
   const home = serverPath(organization, name);
   if (status === 'sign-in-required') {
     const link = { text: 'Check upstream authentication', href: `${home}/upstream` };
-    return { reason, link };
+    return { text, link };
   }
   if (upstream.kind === 'agent') {
     const href = `${dashboardPath(organization)}/agents/${upstream.agent}`;
-    return { reason, link: { text: 'View agent', href } };
+    return { text, link: { text: 'View agent', href } };
   }
-  return { reason, link: { text: 'Open settings', href: `${home}/settings` } };
+  return { text, link: { text: 'Open settings', href: `${home}/settings` } };
 }
 
 /** Leads a person to what their applications did with a server. */
@@ -228,12 +229,6 @@ function ownAccountFact({ kind, state, key }: OwnConnectionView, href: string) {
   }
   const text = state === 'connected' ? 'Connected' : 'Connect your account';
   return { label: 'Your account', cell: { kind: 'name', text, href, badges: [] } as const };
-}
-
-/** Why calls do not succeed, and where that can be changed. */
-interface Problem {
-  readonly reason: string;
-  readonly link: Link;
 }
 
 /** A server, and the ways to connect to it; `endpoint` is its whole URL. */
@@ -308,13 +303,6 @@ ${makes.map(
 }
 ${data.calls}`;
   return layout({ title: titleText(heading), width: 'table' }, frame, content);
-}
-
-function problemNotice({ reason, link }: Problem): Html {
-  return html`<div class="notice warning" role="status">
-<p dir="auto">${reason}</p>
-<p><a class="button" href="${link.href}">${link.text}</a></p>
-</div>`;
 }
 
 function disabledNotice(settings: string | undefined): Html {

@@ -11,6 +11,8 @@ import {
   layout,
   type Link,
   pageHeading,
+  type Problem,
+  problemNotice,
   statusNotice,
   tabNavigation,
   type Tabs,
@@ -209,11 +211,6 @@ function problemOf(inspection: Inspection, home: string, mayManage: boolean): Pr
   return { text, link: undefined };
 }
 
-interface Problem {
-  readonly text: string;
-  readonly link: Link | undefined;
-}
-
 /** What a server offers, and what happens to what is new or changes. */
 interface ToolsPageData {
   readonly heading: Titled;
@@ -260,13 +257,6 @@ ${mayManage && policySection(data, frame)}`;
 }
 
 const fullText = `This server has listed ${mostKnown.toLocaleString('en')} tools, as many as Latchkey can compare. Assistants neither see nor call any others. A tool that the server no longer lists is forgotten after 30 days.`;
-
-function problemNotice({ text, link }: Problem): Html {
-  return html`<div class="notice warning" role="status">
-<p dir="auto">${text}</p>
-${link && html`<p><a class="button" href="${link.href}">${link.text}</a></p>`}
-</div>`;
-}
 
 function thingsList(data: ToolsPageData, frame: Frame): Html {
   const { things, problem, isEmpty, mayManage } = data;
