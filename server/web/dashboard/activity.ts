@@ -9,12 +9,12 @@ import { findOrganization } from '#db/organizations';
 import { callEnds, upstreamAccounts } from '#model/calls';
 import { type Choice, hiddenField, selectOptions } from '#web/forms';
 import { displayName, html, type Html } from '#web/html';
-import { type Frame, layout, type Link, pageHeading } from '#web/layout';
+import { type Frame, layout, pageHeading } from '#web/layout';
 import { queryText } from '#web/page-request';
 import { dataTable, type Table } from '#web/tables';
 import { localTime, zoneNote } from '#web/times';
 import { titleWithName } from '#web/titles';
-import { type Chip, chipsOf, deviceOf, isMoment, isPersonId, momentOf } from './activity-chips.ts';
+import { chipsOf, deviceOf, isMoment, isPersonId, momentOf } from './activity-chips.ts';
 import {
   activityPath,
   type ActivityQuery,
@@ -176,6 +176,16 @@ async function selectionOf(
 }
 
 const showActivity: PageHandler = async (visit, request, reply, { ports }) => {
+  const data = await activityData(visit, request, ports);
+  const at = { crumbs: [{ text: data.heading }], live: data.live };
+  return sendDashboardPage(reply, visit, activityPage, data, at);
+};
+
+async function activityData(
+  visit: DashboardVisit,
+  request: DashboardRequest,
+  ports: DashboardPorts,
+) {
   const { organization } = visit;
   const { isOwn, query, filter } = await selectionOf(visit, request, ports);
   const from = cursorOf(request);
@@ -193,14 +203,16 @@ const showActivity: PageHandler = async (visit, request, reply, { ports }) => {
       ? await emptyWords(visit, query, { isPartial, isFiltered }, ports)
       : '';
   const heading = isOwn ? 'Your activity' : 'Activity';
-  const data = {
+  // New calls appear by themselves on the newest page.
+  const isLive = from === undefined && query.until === undefined && !isPartial;
+  return {
     heading,
     lead: isOwn
       ? 'What applications did for you here, newest first. Administrators of the organization see these calls, too.'
       : 'Who called which tool, and what came of it. Select a value to filter by it.',
     path: activityPath(organization),
     here: activityPath(organization, query),
-    isLive: from === undefined && query.until === undefined && !isPartial,
+    live: isLive ? activityPath(organization, { ...query, newer: madeAt }, '/live') : undefined,
     query,
     filter,
     isOwn,
@@ -215,11 +227,7 @@ const showActivity: PageHandler = async (visit, request, reply, { ports }) => {
         : exportLinks((format) => activityPath(organization, { ...query, format }, '/export')),
     isFiltered,
   };
-  const live = data.isLive
-    ? activityPath(organization, { ...query, newer: madeAt }, '/live')
-    : undefined;
-  return sendDashboardPage(reply, visit, activityPage, data, { crumbs: [{ text: heading }], live });
-};
+}
 
 /** Why there are no calls, and what selects some. */
 async function emptyWords(
@@ -332,28 +340,7 @@ function pagesOf(
   };
 }
 
-interface ActivityPageData extends ReturnType<typeof pagesOf> {
-  readonly heading: string;
-  readonly lead: string;
-  /** Of the page, without a query. */
-  readonly path: string;
-  /** This page's own path and query. */
-  readonly here: string;
-  /** Whether new calls appear by themselves: on the newest page. */
-  readonly isLive: boolean;
-  readonly query: ActivityQuery;
-  readonly filter: CallFilter;
-  /** Whether the page has only the reader's own calls. */
-  readonly isOwn: boolean;
-  readonly servers: readonly Choice[];
-  readonly chips: readonly Chip[];
-  /** Says which calls are missing. */
-  readonly missing: Html | undefined;
-  readonly table: Table;
-  /** Files with everything that the filter selects; none if it selects nothing here. */
-  readonly exports: readonly Link[];
-  readonly isFiltered: boolean;
-}
+type ActivityPageData = Awaited<ReturnType<typeof activityData>>;
 
 /** The calls to an organization's servers, with a filter. */
 function activityPage(data: ActivityPageData, frame: Frame): Html {
@@ -381,8 +368,8 @@ ${chips.map(
 </ul>`
 }
 ${data.missing}
-${data.isLive && html`<p class="help" data-live-state role="status">Reload the page to see newer calls.</p>`}
-${data.isLive ? renewedPart(data.here, list) : list}`;
+${data.live && html`<p class="help" data-live-state role="status">Reload the page to see newer calls.</p>`}
+${data.live ? renewedPart(data.here, list) : list}`;
   return layout({ title: heading, width: 'table' }, frame, content);
 }
 

@@ -73,7 +73,20 @@ async function sendCall(
   visit: DashboardVisit,
   request: DashboardRequest,
   reply: FastifyReply,
-  { ports, contents }: { readonly ports: DashboardPorts; readonly contents?: Contents },
+  read: { readonly ports: DashboardPorts; readonly contents?: Contents },
+) {
+  const data = await callData(visit, request, read);
+  const activity = { text: 'Activity', href: activityPath(visit.organization) };
+  void reply.header('Cache-Control', 'no-store');
+  const crumbs = [activity, { text: data.heading }];
+  return sendDashboardPage(reply, visit, callPage, data, { crumbs });
+}
+
+/** `contents` are the arguments and the result, once the reader asked for them. */
+async function callData(
+  visit: DashboardVisit,
+  request: DashboardRequest,
+  { ports, contents }: Parameters<typeof sendCall>[3],
 ) {
   const { organization } = visit;
   const call = await findVisible(visit, request.params['callId'] ?? '', ports.db);
@@ -96,10 +109,9 @@ async function sendCall(
   const parts = await partsOf(visit, call, ports);
   const leaver = await leaverOf(call, ports.db);
   const show = withYou(visit.person);
-  const heading = displayName(call.subject ?? call.method ?? 'Call', 80);
-  const data = {
+  return {
     call,
-    heading,
+    heading: displayName(call.subject ?? call.method ?? 'Call', 80),
     sentence: callSentence(call, servers, show, devices),
     failure: failureSentence(call, visit.person),
     remedy: failureOf(call, visit.person.user.id)?.remedy,
@@ -121,15 +133,15 @@ async function sendCall(
     audit: visit.may('audit.read') ? await auditTable(visit, call, ports) : undefined,
     around: aroundOf(visit, call),
     contents,
+    // Where to ask for them.
     read: (await isAuditor(ports.db, call.organizationId, visit.person.user.id))
       ? callPathOf(organization, call)
       : undefined,
     now: ports.clock.now(),
   };
-  const crumbs = [{ text: 'Activity', href: activityPath(organization) }, { text: heading }];
-  void reply.header('Cache-Control', 'no-store');
-  return sendDashboardPage(reply, visit, callPage, data, { crumbs });
 }
+
+type CallPageData = Awaited<ReturnType<typeof callData>>;
 
 /** The call with this id, if it is one of this organization that this person may see. */
 async function findVisible(visit: DashboardVisit, id: string, db: Db): Promise<CallRecord> {
@@ -379,32 +391,6 @@ function bytesWords(bytes: number): string {
   if (bytes < 1024) return `${bytes} bytes`;
   if (bytes < 1024 * 1024) return `${Number((bytes / 1024).toPrecision(3))} KiB`;
   return `${Number((bytes / 1024 / 1024).toPrecision(3))} MiB`;
-}
-
-interface CallPageData {
-  readonly call: CallRecord;
-  readonly heading: string;
-  readonly sentence: Html;
-  /** Why it failed; `undefined` if it did not. */
-  readonly failure: string | undefined;
-  readonly remedy: string | undefined;
-  /** The page where the cause can be removed. */
-  readonly fix: Link | undefined;
-  readonly facts: readonly Fact[];
-  /** `undefined` if there was one round. */
-  readonly rounds: Table | undefined;
-  /** Of a call of a collection: at the collection, or at its member. */
-  readonly parts: Table | undefined;
-  readonly audit: Table | undefined;
-  readonly around: Link;
-  /** Where an owner replaces the person by a pseudonym, who has left the organization. */
-  readonly pseudonymize: Link | undefined;
-  readonly notice: string | undefined;
-  /** The arguments and the result, once the reader asked for them. */
-  readonly contents: Contents | undefined;
-  /** Where to ask for them; `undefined` for people who may not read them. */
-  readonly read: string | undefined;
-  readonly now: number;
 }
 
 /** One call with everything that is known about it. */

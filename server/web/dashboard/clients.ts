@@ -2,14 +2,12 @@ import type { z } from 'zod';
 import { clientSecretList, type clientSecretViewSchema } from '#admin/client-secrets';
 import { clientList, clientRead, clientRevoke, type ClientView } from '#admin/clients';
 import { notFound } from '#admin/refusal';
-import type { EpochSeconds } from '#model/clock';
 import { countClientPeople } from '#db/clients';
 import { findSecretCreators } from '#db/client-secrets';
-import type { ScopeSentence } from '#model/scopes';
 import { html, type Html } from '#web/html';
 import { type Badge, type Frame, layout, pageHeading, statusNotice } from '#web/layout';
 import { queryChoice } from '#web/page-request';
-import { copyable, dataTable, type Fact, factList, type Table, timeCell } from '#web/tables';
+import { copyable, dataTable, factList, type Table, timeCell } from '#web/tables';
 import { titleText } from '#web/titles';
 import { selectionWords } from '#web/tool-choice';
 import { lastCalls } from './calls.ts';
@@ -21,6 +19,7 @@ import { selectedNames } from './known-tools.ts';
 import { activeOrRevoked, listQuery, renewedPart, sendListPage } from './lists.ts';
 import { livePath } from './live.ts';
 import { sendDashboardPage } from './page.ts';
+import type { DashboardPorts } from './ports.ts';
 import { counted, questionRoutes, type Question } from './questions.ts';
 import { rotationsAmong } from './rotation.ts';
 import { isExcluded, serverCrumbs, serverOf, serverPath, serverTabs } from './server-tabs.ts';
@@ -124,6 +123,15 @@ function clientBadges({
 
 const showClient: PageHandler = async (visit, request, reply, { ports }) => {
   if (isExcluded(visit)) return sendExclusion(visit, reply, 'clients', ports);
+  const { organization, server } = visit;
+  const data = await clientData(visit, request, ports);
+  const href = `${serverPath(organization, server.name)}/clients`;
+  const crumbs = serverCrumbs(visit, { text: 'OAuth clients', href }, { text: data.heading });
+  const live = livePath(organization, server.name);
+  return sendDashboardPage(reply, visit, clientPage, data, { crumbs, live });
+};
+
+async function clientData(visit: DashboardVisit, request: DashboardRequest, ports: DashboardPorts) {
   const { organization } = visit;
   const client = await clientOf(visit, request);
   const { clientId, server, name, revokedAt, authentication } = client;
@@ -139,7 +147,7 @@ const showClient: PageHandler = async (visit, request, reply, { ports }) => {
     const creator = creators.get(id);
     return creator === undefined ? '' : nameOf(creator);
   };
-  const data = {
+  return {
     heading: name,
     badges: clientBadges(client),
     notice: queryChoice(request, 'done', notices),
@@ -180,11 +188,9 @@ const showClient: PageHandler = async (visit, request, reply, { ports }) => {
     here: request.url,
     now: ports.clock.now(),
   };
-  const clients = { text: 'OAuth clients', href: `${serverPath(organization, server)}/clients` };
-  const crumbs = serverCrumbs(visit, clients, { text: name });
-  const live = livePath(organization, server);
-  return sendDashboardPage(reply, visit, clientPage, data, { crumbs, live });
-};
+}
+
+type ClientPageData = Awaited<ReturnType<typeof clientData>>;
 
 const revocation: Question = {
   async ask(visit, request, { ports }) {
@@ -238,31 +244,6 @@ export function proofWords({
 export function actsFor(people: number, redirectUris: readonly string[]): string {
   if (people > 0) return counted(people, 'person', 'people');
   return redirectUris.length === 0 ? 'Itself' : 'No one yet';
-}
-
-/** What the page of a client shows. `here` is its own path; `manage` has the paths of the pages that change the client. */
-interface ClientPageData {
-  readonly heading: string;
-  readonly badges: readonly Badge[];
-  readonly notice: string | undefined;
-  readonly clientId: string;
-  readonly facts: readonly Fact[];
-  readonly scopes: readonly ScopeSentence[];
-  /** The tools, prompts and resources chosen for it by name, as lists. */
-  readonly names: Html | undefined;
-  /** The path of the page that shows what the client can use; `undefined` for people who may not see that. */
-  readonly check: string | undefined;
-  readonly redirectUris: readonly string[];
-  /** `undefined` unless the client authenticates with a secret. */
-  readonly secrets: Table | undefined;
-  /** `undefined` if the client is revoked, or the person may not change it. */
-  readonly manage:
-    | { readonly change: string; readonly rotate: string | undefined; readonly revoke: string }
-    | undefined;
-  /** Made by `lastCalls`. */
-  readonly calls: Html | undefined;
-  readonly here: string;
-  readonly now: EpochSeconds;
 }
 
 /** An OAuth client: its scopes, redirect URIs and secrets. */

@@ -25,14 +25,7 @@ import {
   textArea,
 } from '#web/forms';
 import { displayName, html, type Html } from '#web/html';
-import {
-  dashboardPath,
-  type Frame,
-  layout,
-  type Link,
-  pageHeading,
-  statusNotice,
-} from '#web/layout';
+import { dashboardPath, type Frame, layout, pageHeading, statusNotice } from '#web/layout';
 import { queryText, seeOther } from '#web/page-request';
 import { dataTable, type Table } from '#web/tables';
 import { titleWithName } from '#web/titles';
@@ -134,6 +127,18 @@ async function sendGroup(
   visit: DashboardVisit,
   { params: { groupId = '' } }: DashboardRequest,
   reply: FastifyReply,
+  shown: ShownGroup,
+  ports: DashboardPorts,
+) {
+  const data = await groupData(visit, groupId, shown, ports);
+  const crumbs = [{ text: 'Groups', href: homeOf(visit.organization) }, { text: data.name }];
+  return sendDashboardPage(reply, visit, groupPage, data, { crumbs });
+}
+
+/** `entered` is in the form of a mapping, `emails` in the form of members. */
+async function groupData(
+  visit: DashboardVisit,
+  groupId: string,
   { entered = mapForm.blank, emails = '', errors = [], notice }: ShownGroup,
   ports: DashboardPorts,
 ) {
@@ -148,6 +153,7 @@ async function sendGroup(
     text: nameOf(name),
     href: serverPath(organization, name),
   }));
+  // What only members of some groups can use of a server, this group among them.
   const tools = restricted.map((one) => ({
     text: `${one.kind === 'tool' || one.name === null ? '' : `${one.kind} `}${displayName(one.name ?? newThings(one.kind), 60)}`,
     server: { text: nameOf(one.server), href: serverPath(organization, one.server) },
@@ -155,9 +161,7 @@ async function sendGroup(
   }));
   const peopleHref = `${dashboardPath(organization)}/people`;
   const shown = { servers, tools, home, peopleHref, mayManage };
-  const data = { ...group, ...shown, entered, emails, errors, notice };
-  const crumbs = [{ text: 'Groups', href: homeOf(organization) }, { text: group.name }];
-  return sendDashboardPage(reply, visit, groupPage, data, { crumbs });
+  return { ...group, ...shown, entered, emails, errors, notice };
 }
 
 /** The page that says who can use it. */
@@ -298,29 +302,7 @@ ${postForm(frame, { action, novalidate: true }, fields)}
   return layout({ title, width: 'table' }, frame, content);
 }
 
-/** A group, its people, and what is wrong with what was entered. */
-interface GroupPageData {
-  readonly name: string;
-  readonly servers: readonly Link[];
-  /** What only members of some groups can use of a server, this group among them. */
-  readonly tools: readonly (Link & { readonly server: Link })[];
-  readonly people: readonly {
-    readonly id: string;
-    readonly email: string;
-    readonly source: keyof typeof addedBy | 'hand';
-  }[];
-  readonly externalNames: readonly string[];
-  readonly home: string;
-  /** The page below which each person has one. */
-  readonly peopleHref: string;
-  readonly mayManage: boolean;
-  /** In the form of a mapping. */
-  readonly entered: Entered;
-  /** In the form of members. */
-  readonly emails: string;
-  readonly errors: readonly FieldError[];
-  readonly notice: string | undefined;
-}
+type GroupPageData = Awaited<ReturnType<typeof groupData>>;
 
 /** One group: its members and how they were added, its servers, and the identity provider's groups that map to it. */
 function groupPage(data: GroupPageData, frame: Frame): Html {

@@ -5,13 +5,12 @@ import type { ServerView } from '#admin/servers';
 import type { EpochSeconds } from '#model/clock';
 import { findKeyOrigins, type KeyOrigin } from '#db/keys';
 import type { Db } from '#db/transaction';
-import type { ScopeSentence } from '#model/scopes';
 import { html, type Html } from '#web/html';
 import { connectionInstructions } from '#web/instructions';
 import { type Badge, type Frame, layout, pageHeading, statusNotice } from '#web/layout';
 import { type OneTimeSecret, oneTimeSecretPage } from '#web/one-time-secret';
 import { queryChoice } from '#web/page-request';
-import { type Cell, copyable, type Fact, factList, timeCell } from '#web/tables';
+import { type Cell, copyable, factList, timeCell } from '#web/tables';
 import { titleText } from '#web/titles';
 import { keyWords, selectionWords } from '#web/tool-choice';
 import { lastCalls } from './calls.ts';
@@ -215,6 +214,15 @@ function scopeName(scope: string): string {
 
 const showKey: PageHandler = async (visit, request, reply, { ports }) => {
   if (isExcluded(visit)) return sendExclusion(visit, reply, 'keys', ports);
+  const { organization, server } = visit;
+  const data = await keyData(visit, request, ports);
+  const keys = { text: 'API keys', href: `${serverPath(organization, server.name)}/keys` };
+  const crumbs = serverCrumbs(visit, keys, { text: data.heading });
+  const live = livePath(organization, server.name);
+  return sendDashboardPage(reply, visit, keyPage, data, { crumbs, live });
+};
+
+async function keyData(visit: DashboardVisit, request: DashboardRequest, ports: DashboardPorts) {
   const { organization } = visit;
   const { name: server } = await serverOf(visit, request);
   const key = await keyOf(visit, request);
@@ -222,7 +230,7 @@ const showKey: PageHandler = async (visit, request, reply, { ports }) => {
   const isManaged = key.status === 'active' && visit.may('key.manage');
   const describe = await keyDescriptions([key], ports.clock.now(), ports.db);
   const { badges, rotation, createdBy } = describe(key);
-  const data = {
+  return {
     heading: key.name,
     badges,
     rotation,
@@ -251,34 +259,9 @@ const showKey: PageHandler = async (visit, request, reply, { ports }) => {
     here: request.url,
     now: ports.clock.now(),
   };
-  const keys = { text: 'API keys', href: list };
-  const crumbs = serverCrumbs(visit, keys, { text: key.name });
-  const live = livePath(organization, server);
-  return sendDashboardPage(reply, visit, keyPage, data, { crumbs, live });
-};
-
-/** The data of a page about a key. `here` is its path; `manage` has the paths of the pages that change the key. */
-interface KeyPageData {
-  readonly heading: string;
-  readonly badges: readonly Badge[];
-  readonly rotation: string | undefined;
-  readonly keyId: string;
-  readonly facts: readonly Fact[];
-  readonly scopes: readonly ScopeSentence[];
-  /** The lists of tools, prompts and resources that the key is limited to; `undefined` if it is not limited by name. */
-  readonly names: Html | undefined;
-  /** The path of the page that shows which tools the key can use; `undefined` for people who may not see that. */
-  readonly check: string | undefined;
-  readonly notice: string | undefined;
-  /** `undefined` if the key is not active, or the person may not change it. */
-  readonly manage:
-    | { readonly tools: string; readonly rotate: string; readonly revoke: string }
-    | undefined;
-  /** Made by `lastCalls`. */
-  readonly calls: Html | undefined;
-  readonly here: string;
-  readonly now: EpochSeconds;
 }
+
+type KeyPageData = Awaited<ReturnType<typeof keyData>>;
 
 /** An API key: its scopes, when it was used, and the id that the audit log has for it. */
 function keyPage(data: KeyPageData, frame: Frame): Html {

@@ -10,10 +10,10 @@ import { hasGrants } from '#db/grants';
 import { findOrganization } from '#db/organizations';
 import { readServerUsage, type UsageSum } from '#usage/read-usage';
 import { displayName, html, type Html } from '#web/html';
-import { badge, dashboardPath, layout, pageHeading, type Frame, type Link } from '#web/layout';
+import { badge, dashboardPath, layout, pageHeading, type Frame } from '#web/layout';
 import { callPlots, callWords, msWords, shareWords, usageNumbers } from '#web/plots';
 import { dataTable, relativeTime, type Table, timeCell } from '#web/tables';
-import { type Titled, titleText } from '#web/titles';
+import { titleText } from '#web/titles';
 import { zoneNote } from '#web/times';
 import { auditSentencesOf } from './audit.ts';
 import {
@@ -55,34 +55,45 @@ const showOverview =
     }
     const key = [organization, role, now - (now % minute)];
     const facts = await cached(key, () => overviewFacts(visit, ports));
-    const { servers, total, calls, plots, numbers, usage, refusals } = facts;
-    const home = dashboardPath(organization);
-    const create = { text: 'Create server', href: `${home}/new-server` };
-    const action = may('server.manage') ? create : undefined;
-    const data = {
-      heading: visit.titled,
-      lead: `${total} ${total === 1 ? 'server' : 'servers'}, ${callWords(calls)} ${calls === 1 ? 'call' : 'calls'} in the last 24 hours.`,
-      action,
-      steps: firstSteps(organization, facts),
-      plots,
-      numbers,
-      usage: usagePath(organization, day),
-      endpoints: endpointTable(servers, usage, { base, now, action }),
-      servers:
-        total > servers.length
-          ? { text: `All ${total} servers`, href: `${home}/servers` }
-          : undefined,
-      // Not cached: calls appear as time passes, without a further write.
-      failures: await readFailures(visit, ports),
-      auditors: facts.auditors,
-      attention: facts.attention,
-      notices: may('notice.manage') ? noticesPath(organization) : undefined,
-      now,
-      activity: activityPath(organization, { outcome: 'failed' }),
-      refusals: refusals && refusalSection(organization, refusals, now),
-    };
+    const data = await overviewData(visit, facts, { base, now, ports });
     return sendDashboardPage(reply, visit, overviewPage, data, { crumbs: [] });
   };
+
+async function overviewData(
+  visit: DashboardVisit,
+  facts: Awaited<ReturnType<typeof overviewFacts>>,
+  { base, now, ports }: { base: string; now: EpochSeconds; ports: DashboardPorts },
+) {
+  const { organization, may } = visit;
+  const { servers, total, calls, plots, numbers, usage, refusals } = facts;
+  const home = dashboardPath(organization);
+  const create = { text: 'Create server', href: `${home}/new-server` };
+  const action = may('server.manage') ? create : undefined;
+  return {
+    heading: visit.titled,
+    lead: `${total} ${total === 1 ? 'server' : 'servers'}, ${callWords(calls)} ${calls === 1 ? 'call' : 'calls'} in the last 24 hours.`,
+    action,
+    steps: firstSteps(organization, facts),
+    plots,
+    numbers,
+    usage: usagePath(organization, day),
+    endpoints: endpointTable(servers, usage, { base, now, action }),
+    servers:
+      total > servers.length
+        ? { text: `All ${total} servers`, href: `${home}/servers` }
+        : undefined,
+    // Not cached: calls appear as time passes, without a further write.
+    failures: await readFailures(visit, ports),
+    auditors: facts.auditors,
+    attention: facts.attention,
+    notices: may('notice.manage') ? noticesPath(organization) : undefined,
+    now,
+    activity: activityPath(organization, { outcome: 'failed' }),
+    refusals: refusals && refusalSection(organization, refusals, now),
+  };
+}
+
+type OverviewPageData = Awaited<ReturnType<typeof overviewData>>;
 
 const mostServers = 10;
 
@@ -266,34 +277,6 @@ ${steps.map(
 </section>`;
 }
 
-interface OverviewPageData {
-  readonly heading: Titled;
-  readonly lead: string;
-  readonly action: Link | undefined;
-  /** Empty once all are done. */
-  readonly steps: readonly FirstStep[];
-  /** Plots of calls and errors in the last 24 hours; empty without calls. */
-  readonly plots: readonly Html[];
-  /** The same as a table. */
-  readonly numbers: Html | undefined;
-  readonly usage: string;
-  readonly endpoints: Table;
-  /** A link to all servers, if some are missing here. */
-  readonly servers: Link | undefined;
-  /** For people who may see all calls. */
-  readonly failures: Table | undefined;
-  /** Who was given the Auditor right lately; for owners. */
-  readonly auditors: Table | undefined;
-  readonly attention: Attention;
-  /** Where the reader chooses notices. */
-  readonly notices: string | undefined;
-  readonly now: EpochSeconds;
-  /** The page with all failed calls. */
-  readonly activity: string;
-  /** For people who may read the audit log. */
-  readonly refusals: Html | undefined;
-}
-
 /** The start page of an organization: its endpoints, the last 24 hours, and what needs attention. */
 function overviewPage(data: OverviewPageData, frame: Frame): Html {
   const { heading, lead, action, plots, usage, endpoints, servers } = data;
@@ -336,11 +319,6 @@ ${servers && html`<p><a href="${servers.href}">${servers.text}</a></p>`}
 ${data.refusals}`;
   return layout({ title: titleText(heading), width: 'table' }, frame, content);
 }
-
-type Attention = {
-  readonly items: readonly AttentionView[];
-  readonly more: readonly AttentionView['kind'][];
-};
 
 /** How many things of one kind are shown before the rest is folded. */
 const mostShown = 3;

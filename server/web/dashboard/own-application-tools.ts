@@ -107,17 +107,6 @@ function chosenTools(
   };
 }
 
-interface OwnToolsPageData {
-  readonly client: string;
-  /** The server and the device. */
-  readonly access: string;
-  readonly action: string;
-  readonly cancel: string;
-  readonly usable: UsableTools;
-  readonly entered: EnteredTools;
-  readonly errors: readonly FieldError[];
-}
-
 function pageData(
   { organization }: DashboardVisit,
   { url }: DashboardRequest,
@@ -132,7 +121,7 @@ function pageData(
     readonly entered: EnteredTools;
     readonly errors?: readonly FieldError[];
   },
-): OwnToolsPageData {
+) {
   return {
     client: applicationName(grant),
     access: accessName(grant),
@@ -144,8 +133,8 @@ function pageData(
   };
 }
 
-/** A form for what one application may use. */
-function ownToolsPage(data: OwnToolsPageData, frame: Frame): Html {
+/** A form for what one application may use of a server on a device. */
+function ownToolsPage(data: ReturnType<typeof pageData>, frame: Frame): Html {
   const { client, access, action, cancel, usable, entered, errors } = data;
   const heading = `What ${client} may use of ${access}`;
   const choice = toolChoiceField({

@@ -24,11 +24,10 @@ import {
   pageHeading,
   statusNotice,
   tabNavigation,
-  type Tabs,
 } from '#web/layout';
 import { queryChoice, seeOther } from '#web/page-request';
-import { type Fact, factList, timeCell } from '#web/tables';
-import { type Titled, titleText } from '#web/titles';
+import { factList, timeCell } from '#web/tables';
+import { titleText } from '#web/titles';
 import type { DashboardGuard, DashboardRequest, DashboardVisit, FormHandler } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
@@ -55,29 +54,41 @@ export function ownKeyRoutes(guard: DashboardGuard): void {
 export type OwnKey = OwnConnectionView & { readonly key: NonNullable<OwnConnectionView['key']> };
 
 interface Shown {
+  readonly own: OwnKey;
+  readonly ports: DashboardPorts;
   readonly errors: readonly FieldError[];
-  readonly status?: number;
 }
 
 export async function sendOwnKey(
   visit: DashboardVisit,
   request: DashboardRequest,
   reply: FastifyReply,
-  { own, ports, errors, status = 200 }: Shown & { own: OwnKey; ports: DashboardPorts },
+  { status = 200, ...shown }: Shown & { readonly status?: number },
 ): Promise<FastifyReply> {
+  const data = await ownKeyData(visit, request, shown);
+  const crumbs = serverCrumbs(visit, { text: 'Your key' });
+  return sendDashboardPage(reply, visit, ownKeyPage, data, { crumbs, status });
+}
+
+async function ownKeyData(
+  visit: DashboardVisit,
+  request: DashboardRequest,
+  { own, ports, errors }: Shown,
+) {
   const { organization, person } = visit;
   const record = await findServer(ports.db, organization, own.server);
   const home = serverPath(organization, own.server);
   const isAgent = record?.target.upstream.kind === 'agent';
   const { key } = own;
   const state = stateOf(own);
-  const data = {
+  return {
     heading: visit.server,
     tabs: serverTabs(visit, own.server, 'connect'),
     notice: queryChoice(request, 'done', notices),
     state,
     key,
     isAgent,
+    // Whether an administrator chose a tool with which a key is tried.
     hasTool: record?.target.personKey?.tool !== undefined,
     facts: [
       { label: isAgent ? 'Sent to the agent' : 'Sent to', text: key.place },
@@ -97,8 +108,6 @@ export async function sendOwnKey(
     errors,
     now: ports.clock.now(),
   };
-  const crumbs = serverCrumbs(visit, { text: 'Your key' });
-  return sendDashboardPage(reply, visit, ownKeyPage, data, { crumbs, status });
 }
 
 type KeyPageState = 'none' | 'proved' | 'unproved' | 'refused';
@@ -269,23 +278,7 @@ export function noteConnection(
   return insertAuditEvent(ports.db, { ...happened, at: ports.clock.now(), outcome });
 }
 
-interface OwnKeyData {
-  readonly heading: Titled;
-  readonly tabs: Tabs;
-  readonly notice: string | undefined;
-  readonly state: KeyPageState;
-  readonly key: OwnKey['key'];
-  readonly isAgent: boolean;
-  /** Whether an administrator chose a tool with which a key is tried. */
-  readonly hasTool: boolean;
-  readonly facts: readonly Fact[];
-  /** Where the key is sent, as the page says it. */
-  readonly place: string;
-  readonly action: string;
-  readonly remove: string;
-  readonly errors: readonly FieldError[];
-  readonly now: EpochSeconds;
-}
+type OwnKeyData = Awaited<ReturnType<typeof ownKeyData>>;
 
 const badges: Readonly<Record<KeyPageState, readonly Badge[]>> = {
   none: [],

@@ -1,4 +1,3 @@
-import type { Role } from '#model/roles';
 import { auditRead } from '#admin/audit';
 import type { FieldChoice } from '#admin/fields';
 import { grantList } from '#admin/grants';
@@ -15,25 +14,23 @@ import {
   sessionsEnd,
 } from '#admin/people';
 import { personPseudonymize } from '#admin/pseudonyms';
-import type { EpochSeconds } from '#model/clock';
 import { applicationName } from '#web/consent';
 import { postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
-import {
-  dashboardPath,
-  type Frame,
-  layout,
-  type Link,
-  pageHeading,
-  statusNotice,
-} from '#web/layout';
+import { dashboardPath, type Frame, layout, pageHeading, statusNotice } from '#web/layout';
 import { queryText, seeOther } from '#web/page-request';
 import { dataTable, relativeTime, type Table, timeCell } from '#web/tables';
 import { auditSentencesOf } from './audit.ts';
 import { lastCalls } from './calls.ts';
 import { devicesOf } from './devices.ts';
 import { formFor } from './forms.ts';
-import type { DashboardGuard, DashboardVisit, FormHandler, PageHandler } from './guard.ts';
+import type {
+  DashboardGuard,
+  DashboardRequest,
+  DashboardVisit,
+  FormHandler,
+  PageHandler,
+} from './guard.ts';
 import { ownedTable } from './offboarding.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
@@ -165,6 +162,12 @@ export function personCrumbs(organization: string, email: string) {
 }
 
 const showPerson: PageHandler = async (visit, request, reply, { ports }) => {
+  const data = await personData(visit, request, ports);
+  const crumbs = personCrumbs(visit.organization, data.email);
+  return sendDashboardPage(reply, visit, personPage, data, { crumbs });
+};
+
+async function personData(visit: DashboardVisit, request: DashboardRequest, ports: DashboardPorts) {
   const { organization, may } = visit;
   const { userId = '' } = request.params;
   const person = await visit.perform(personRead, { userId });
@@ -172,7 +175,7 @@ const showPerson: PageHandler = async (visit, request, reply, { ports }) => {
   const done = queryText(request, 'done');
   const now = ports.clock.now();
   const groups = `${dashboardPath(organization)}/groups`;
-  const data = {
+  return {
     ...person,
     groups: person.groups.map(({ id, name }) => ({ text: name, href: `${groups}/${id}` })),
     groupsPage: groups,
@@ -192,9 +195,9 @@ const showPerson: PageHandler = async (visit, request, reply, { ports }) => {
     audit: `${dashboardPath(organization)}/audit?${new URLSearchParams({ actor: person.email }).toString()}`,
     consents: `${dashboardPath(organization)}/consents`,
   };
-  const crumbs = personCrumbs(organization, person.email);
-  return sendDashboardPage(reply, visit, personPage, data, { crumbs });
-};
+}
+
+type PersonPageData = Awaited<ReturnType<typeof personData>>;
 
 /** Where the person may go, and why. */
 async function serversOf(
@@ -331,46 +334,6 @@ const personQuestion = (asked: PersonQuestion): Question => ({
     return `${personPath(organization, userId)}?done=${asked.path}`;
   },
 });
-
-/** A member of an organization, and what can be changed. */
-interface PersonPageData {
-  readonly email: string;
-  readonly role: Role;
-  readonly groups: readonly Link[];
-  /** Where groups are changed. */
-  readonly groupsPage: string;
-  readonly secondFactor: boolean;
-  /** Whether they can read stored arguments and results. */
-  readonly auditor: boolean;
-  /** When they were last seen; `null` for never. */
-  readonly seenAt: EpochSeconds | null;
-  readonly now: EpochSeconds;
-  readonly notice: string | undefined;
-  /** `undefined` for people who may not change it. */
-  readonly roles: readonly FieldChoice[] | undefined;
-  /** Path of the page; the questions are below it. */
-  readonly home: string;
-  readonly questions: readonly {
-    readonly path: string;
-    readonly text: string;
-    readonly help: string;
-  }[];
-  /** The servers that they may use, and why. */
-  readonly servers: Table;
-  /** What acts for them, and how many there are. */
-  readonly applications: { readonly table: Table; readonly total: number };
-  /** On which devices; nothing without any. */
-  readonly devices: Html | false;
-  /** What they answer for; for people who may change them. */
-  readonly owned: Table | undefined;
-  /** Made by `lastCalls`. */
-  readonly calls: Html | undefined;
-  /** For people who may read the audit log. */
-  readonly signIns: Table | undefined;
-  /** Their entries in the audit log. */
-  readonly audit: string;
-  readonly consents: string;
-}
 
 /** One member of an organization: their state, what they use and own, what they did, and what can be changed. */
 function personPage(data: PersonPageData, frame: Frame): Html {

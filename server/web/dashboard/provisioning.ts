@@ -18,9 +18,16 @@ import { copyable, dataTable, type Fact, factList, type Table, timeCell } from '
 import { findActorNames, type ActorName } from './actors.ts';
 import { formRoutes, type FormRoutes } from './form-routes.ts';
 import { formFor } from './forms.ts';
-import type { DashboardGuard, DashboardVisit, FormHandler, PageHandler } from './guard.ts';
+import type {
+  DashboardGuard,
+  DashboardRequest,
+  DashboardVisit,
+  FormHandler,
+  PageHandler,
+} from './guard.ts';
 import { ownerlessPath } from './ownerless.ts';
 import { sendDashboardPage } from './page.ts';
+import type { DashboardOptions } from './ports.ts';
 import { type Question, questionRoutes } from './questions.ts';
 
 type ScimState = z.output<typeof scimRead.output>;
@@ -53,7 +60,17 @@ function crumbsTo(organization: string, text?: string) {
   return [signIn, { text: 'Provisioning', href: provisioningPath(organization) }, { text }];
 }
 
-const showState: PageHandler = async (visit, request, reply, { base, ports }) => {
+const showState: PageHandler = async (visit, request, reply, options) => {
+  const data = await provisioningData(visit, request, options);
+  const crumbs = crumbsTo(visit.organization);
+  return sendDashboardPage(reply, visit, provisioningPage, data, { crumbs });
+};
+
+async function provisioningData(
+  visit: DashboardVisit,
+  request: DashboardRequest,
+  { base, ports }: DashboardOptions,
+) {
   const state = await visit.perform(scimRead);
   const { leaverResources } = await visit.perform(settingsRead);
   const nameOf = await findActorNames(
@@ -62,7 +79,7 @@ const showState: PageHandler = async (visit, request, reply, { base, ports }) =>
   );
   const now = ports.clock.now();
   const active = state.tokens.filter(({ status }) => status === 'active');
-  const data = {
+  return {
     state,
     url: base + state.path,
     at: provisioningPath(visit.organization),
@@ -77,9 +94,7 @@ const showState: PageHandler = async (visit, request, reply, { base, ports }) =>
     notice: queryChoice(request, 'done', notices),
     now,
   };
-  const crumbs = crumbsTo(visit.organization);
-  return sendDashboardPage(reply, visit, provisioningPage, data, { crumbs });
-};
+}
 
 function tokenForm(
   operation: typeof scimCreateToken | typeof scimRotateToken,
@@ -223,24 +238,7 @@ function errorTable(errors: ScimState['errors'], now: number): Table {
   };
 }
 
-interface ProvisioningData {
-  readonly state: ScimState;
-  readonly url: string;
-  /** The path of this page. */
-  readonly at: string;
-  readonly tokens: Table;
-  readonly errors: Table;
-  readonly hasToken: boolean;
-  readonly mayManage: boolean;
-  /** Whether the person signed in recently enough to create a token. */
-  readonly isRecent: boolean;
-  readonly leavers: 'suspend' | 'keep';
-  /** The page of what needs an owner, for people who may see it. */
-  readonly ownerless: string | undefined;
-  readonly settings: string;
-  readonly notice: string | undefined;
-  readonly now: number;
-}
+type ProvisioningData = Awaited<ReturnType<typeof provisioningData>>;
 
 function factsOf({ state }: ProvisioningData): Fact[] {
   const { users, groups, synchronizedAt } = state;

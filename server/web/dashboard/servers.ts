@@ -7,11 +7,7 @@ import { describeUpstream } from '#model/upstream-kinds';
 import type { ServerHealth } from '#upstreams/health';
 import { applicationName } from '#web/consent';
 import { html, type Html } from '#web/html';
-import {
-  connectionInstructions,
-  type ConnectionInstructions,
-  instructionList,
-} from '#web/instructions';
+import { connectionInstructions, instructionList } from '#web/instructions';
 import {
   dashboardPath,
   type Frame,
@@ -21,19 +17,18 @@ import {
   problemNotice,
   statusNotice,
   tabNavigation,
-  type Tabs,
 } from '#web/layout';
 import { queryChoice, queryText } from '#web/page-request';
 import { copyable, type Fact, factList, timeCell } from '#web/tables';
-import { type Titled, titleText } from '#web/titles';
+import { titleText } from '#web/titles';
 import { activityPath, lastCalls } from './calls.ts';
-import { type Exclusion, exclusionNotice, exclusionOf } from './closed-server.ts';
-import type { DashboardGuard, DashboardVisit, PageHandler } from './guard.ts';
+import { exclusionNotice, exclusionOf } from './closed-server.ts';
+import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
 import { healthCell, healthOfAll, noAccessCell } from './health.ts';
 import { listQuery, renewedPart, sendListPage } from './lists.ts';
 import { livePath } from './live.ts';
 import { sendDashboardPage } from './page.ts';
-import type { DashboardPorts } from './ports.ts';
+import type { DashboardOptions, DashboardPorts } from './ports.ts';
 import { isExcluded, serverCrumbs, serverPath, serverTabs } from './server-tabs.ts';
 
 /** The servers of an organization, and the page of each. */
@@ -109,7 +104,17 @@ const notices: Readonly<Record<string, string>> = {
   enabled: 'Server enabled.',
 };
 
-const showServer: PageHandler = async (visit, request, reply, { base, ports }) => {
+const showServer: PageHandler = async (visit, request, reply, options) => {
+  const data = await serverData(visit, request, options);
+  const at = { crumbs: serverCrumbs(visit), live: livePath(visit.organization) };
+  return sendDashboardPage(reply, visit, serverPage, data, at);
+};
+
+async function serverData(
+  visit: DashboardVisit,
+  request: DashboardRequest,
+  { base, ports }: DashboardOptions,
+) {
   const { organization, may } = visit;
   const { server: name = '' } = request.params;
   const server = await visit.perform(serverRead, { server: name });
@@ -120,7 +125,7 @@ const showServer: PageHandler = async (visit, request, reply, { base, ports }) =
   const endpoint = base + server.endpoint;
   const credential = { kind: 'person' } as const;
   const made = { organization, name, url: endpoint, credential };
-  const data = {
+  return {
     heading: server,
     description: server.description,
     tabs: serverTabs(visit, name, 'connect'),
@@ -176,9 +181,9 @@ const showServer: PageHandler = async (visit, request, reply, { base, ports }) =
     ),
     now: ports.clock.now(),
   };
-  const at = { crumbs: serverCrumbs(visit), live: livePath(organization) };
-  return sendDashboardPage(reply, visit, serverPage, data, at);
-};
+}
+
+type ServerPageData = Awaited<ReturnType<typeof serverData>>;
 
 /** What the people who manage a server can do about it when calls do not succeed. */
 function problemOf(
@@ -229,37 +234,6 @@ function ownAccountFact({ kind, state, key }: OwnConnectionView, href: string) {
   }
   const text = state === 'connected' ? 'Connected' : 'Connect your account';
   return { label: 'Your account', cell: { kind: 'name', text, href, badges: [] } as const };
-}
-
-/** A server, and the ways to connect to it; `endpoint` is its whole URL. */
-interface ServerPageData {
-  readonly heading: Titled;
-  readonly description: string;
-  readonly tabs: Tabs;
-  readonly notice: string | undefined;
-  readonly isDisabled: boolean;
-  /** A link to enable it, for people who may. */
-  readonly settings: string | undefined;
-  readonly endpoint: string;
-  /** For people who manage it. */
-  readonly problem: Problem | undefined;
-  /** For people who cannot use it. */
-  readonly exclusion: Exclusion | undefined;
-  readonly mayManage: boolean;
-  /** The path of the page. */
-  readonly here: string;
-  readonly facts: readonly Fact[];
-  /** For connecting by sign-in; they contain no secret. */
-  readonly instructions: ConnectionInstructions;
-  /** Links to create credentials, for people who may. */
-  readonly makes: readonly {
-    readonly text: string;
-    readonly help: string;
-    readonly href: string;
-  }[];
-  /** Made by `lastCalls`. */
-  readonly calls: Html | undefined;
-  readonly now: EpochSeconds;
 }
 
 /** A server: its endpoint, how to connect to it, and its state. */

@@ -15,18 +15,23 @@ import {
   problemNotice,
   statusNotice,
   tabNavigation,
-  type Tabs,
 } from '#web/layout';
 import { queryChoice, seeOther } from '#web/page-request';
-import { listFilter, type ListFrame, pager } from '#web/tables';
-import { type Titled, titleText } from '#web/titles';
+import { listFilter, pager } from '#web/tables';
+import { titleText } from '#web/titles';
 import { activityPath } from './calls.ts';
 import { sendExclusion } from './closed-server.ts';
-import type { DashboardGuard, FormHandler, PageHandler } from './guard.ts';
+import type {
+  DashboardGuard,
+  DashboardRequest,
+  DashboardVisit,
+  FormHandler,
+  PageHandler,
+} from './guard.ts';
 import { listQuery } from './lists.ts';
 import { type ListedThing, listedThings, toolInspections } from './offered-tools.ts';
 import { sendDashboardPage } from './page.ts';
-import type { DashboardOptions } from './ports.ts';
+import type { DashboardOptions, DashboardPorts } from './ports.ts';
 import { counted } from './questions.ts';
 import { isExcluded, serverCrumbs, serverPath, serverTabs } from './server-tabs.ts';
 import { partNavigation, toolPath, toolTabs } from './tool-tabs.ts';
@@ -80,45 +85,57 @@ const showTools =
   (inspectionFor: ReturnType<typeof toolInspections>): PageHandler =>
   async (visit, request, reply, { ports }) => {
     if (isExcluded(visit)) return sendExclusion(visit, reply, 'tools', ports);
-    const { organization, may } = visit;
-    const { server: name = '' } = request.params;
-    const at = { server: name };
-    const server = await visit.perform(serverRead, at);
-    // First, because the inspection may change what is accepted.
-    const inspection = await inspectionFor(visit, name);
-    const { items, changedTools, newTools } = await visit.perform(toolList, at);
-    const mayUse = await usableByVisitor(visit, name, ports);
-    const mayManage = may('server.manage');
-    const known = items.filter((one) => mayUse(one) && (one.isHidden || one.kind !== 'resource'));
-    const things = listedThings(inspection, known, { isWhole: mayManage, mayUse });
-    const query = listQuery(request, shape);
-    const { filter, state, start, end } = query.part;
-    const wanted = shape.states.find(({ value }) => value === state)?.value ?? '';
-    const shown = things.filter((thing) => inState[wanted](thing) && matches(thing, filter));
-    const home = serverPath(organization, name);
-    const data = {
-      heading: visit.server,
-      tabs: serverTabs(visit, name, 'tools'),
-      parts: toolTabs(visit, name, 'list'),
-      notice: queryChoice(request, 'done', notices),
-      problem: inspection && problemOf(inspection, home, mayManage),
-      waiting: mayManage ? waitingLink(items, `${home}/tools/review`) : undefined,
-      home: `${home}/tools`,
-      callsOf: (tool: string) => activityPath(organization, { endpoint: server.id, tool }),
-      pathOf: (thing: ListedThing) => toolPath(organization, name, thing),
-      list: query.frame(shown.length),
-      isSearchable: things.length > 5 || !query.isWhole,
-      things: shown.slice(start, end),
-      isEmpty: things.length === 0,
-      isFull: items.length >= mostKnown,
-      changedTools: choices(changedTools, changedChoices),
-      newTools: choices(newTools, newChoices),
-      maySeeGroups: may('people.read'),
-      mayManage,
-    };
+    const data = await toolsData(visit, request, inspectionFor, ports);
     const crumbs = serverCrumbs(visit, { text: 'Tools' });
     return sendDashboardPage(reply, visit, toolsPage, data, { crumbs });
   };
+
+/** What a server offers, and what happens to what is new or changes. */
+async function toolsData(
+  visit: DashboardVisit,
+  request: DashboardRequest,
+  inspectionFor: ReturnType<typeof toolInspections>,
+  ports: DashboardPorts,
+) {
+  const { organization, may } = visit;
+  const { server: name = '' } = request.params;
+  const at = { server: name };
+  const server = await visit.perform(serverRead, at);
+  // First, because the inspection may change what is accepted.
+  const inspection = await inspectionFor(visit, name);
+  const { items, changedTools, newTools } = await visit.perform(toolList, at);
+  const mayUse = await usableByVisitor(visit, name, ports);
+  const mayManage = may('server.manage');
+  const known = items.filter((one) => mayUse(one) && (one.isHidden || one.kind !== 'resource'));
+  const things = listedThings(inspection, known, { isWhole: mayManage, mayUse });
+  const query = listQuery(request, shape);
+  const { filter, state, start, end } = query.part;
+  const wanted = shape.states.find(({ value }) => value === state)?.value ?? '';
+  const shown = things.filter((thing) => inState[wanted](thing) && matches(thing, filter));
+  const home = serverPath(organization, name);
+  return {
+    heading: visit.server,
+    tabs: serverTabs(visit, name, 'tools'),
+    parts: toolTabs(visit, name, 'list'),
+    notice: queryChoice(request, 'done', notices),
+    problem: inspection && problemOf(inspection, home, mayManage),
+    waiting: mayManage ? waitingLink(items, `${home}/tools/review`) : undefined,
+    home: `${home}/tools`,
+    // Of all callers, or of the person who looks.
+    callsOf: (tool: string) => activityPath(organization, { endpoint: server.id, tool }),
+    pathOf: (thing: ListedThing) => toolPath(organization, name, thing),
+    list: query.frame(shown.length),
+    isSearchable: things.length > 5 || !query.isWhole,
+    things: shown.slice(start, end),
+    isEmpty: things.length === 0,
+    // Any other tool of this server is blocked then, because it has too many.
+    isFull: items.length >= mostKnown,
+    changedTools: choices(changedTools, changedChoices),
+    newTools: choices(newTools, newChoices),
+    maySeeGroups: may('people.read'),
+    mayManage,
+  };
+}
 
 function matches({ name, title }: ListedThing, filter: string): boolean {
   const lower = filter.toLowerCase();
@@ -211,31 +228,7 @@ function problemOf(inspection: Inspection, home: string, mayManage: boolean): Pr
   return { text, link: undefined };
 }
 
-/** What a server offers, and what happens to what is new or changes. */
-interface ToolsPageData {
-  readonly heading: Titled;
-  readonly tabs: Tabs;
-  readonly parts: Tabs;
-  readonly notice: string | undefined;
-  readonly problem: Problem | undefined;
-  /** What waits for review, for people who may accept it. */
-  readonly waiting: Link | undefined;
-  readonly home: string;
-  /** The last calls of a tool: of all callers, or of the person who looks. */
-  readonly callsOf: (tool: string) => string;
-  readonly pathOf: (thing: ListedThing) => string;
-  readonly list: ListFrame;
-  readonly isSearchable: boolean;
-  readonly things: readonly ListedThing[];
-  /** Whether nothing is known at all, whatever the filter. */
-  readonly isEmpty: boolean;
-  /** Whether any other tool of this server is blocked, because it has too many. */
-  readonly isFull: boolean;
-  readonly changedTools: readonly ExplainedChoice[];
-  readonly newTools: readonly ExplainedChoice[];
-  readonly maySeeGroups: boolean;
-  readonly mayManage: boolean;
-}
+type ToolsPageData = Awaited<ReturnType<typeof toolsData>>;
 
 function toolsPage(data: ToolsPageData, frame: Frame): Html {
   const { heading, tabs, parts, problem, waiting, isFull, mayManage } = data;

@@ -15,19 +15,12 @@ import {
 } from '#console/tool-fields';
 import { insertAuditEvent } from '#db/audit';
 import { nextStepFor } from '#model/upstream-kinds';
-import {
-  csrfField,
-  descriptionAttributes,
-  errorSummary,
-  errorText,
-  type FieldError,
-  hiddenField,
-} from '#web/forms';
+import { csrfField, descriptionAttributes, errorSummary, errorText, hiddenField } from '#web/forms';
 import { displayName, html, type Html } from '#web/html';
-import { type Frame, layout, type Link, pageHeading, tabNavigation, type Tabs } from '#web/layout';
+import { type Frame, layout, pageHeading, tabNavigation } from '#web/layout';
 import { queryText } from '#web/page-request';
 import { visitOf } from '#web/page-session';
-import { type Titled, titleText } from '#web/titles';
+import { titleText } from '#web/titles';
 import { agentPath } from './agents.ts';
 import { sendExclusion } from './closed-server.ts';
 import type {
@@ -72,6 +65,17 @@ async function openServer(visit: DashboardVisit, request: DashboardRequest, port
 function show(
   reply: FastifyReply,
   visit: DashboardVisit,
+  here: Awaited<ReturnType<typeof openServer>>,
+  tried: Tried,
+) {
+  const crumbs = serverCrumbs(visit, { text: 'Try it' });
+  const status = tried.problems.length > 0 ? 422 : 200;
+  return sendDashboardPage(reply, visit, tryPage, tryData(visit, here, tried), { crumbs, status });
+}
+
+/** The tools of a server, or why there are none to show, and the selected one with the result of its call. */
+function tryData(
+  visit: DashboardVisit,
   { server, shown, list }: Awaited<ReturnType<typeof openServer>>,
   { tool: name, typed, problems, result }: Tried,
 ) {
@@ -81,8 +85,7 @@ function show(
   const fields = tool
     ? toolFields(tool).map((field, index) => toolFormField(field, index, { typed, problems }))
     : [];
-  const data = {
-    server,
+  return {
     heading: visit.server,
     tabs: serverTabs(visit, server, 'try'),
     problem:
@@ -106,9 +109,6 @@ function show(
       .map(({ id, error }) => ({ field: id, message: error })),
     result,
   };
-  const crumbs = serverCrumbs(visit, { text: 'Try it' });
-  const status = problems.length > 0 ? 422 : 200;
-  return sendDashboardPage(reply, visit, tryPage, data, { crumbs, status });
 }
 
 const showTools: PageHandler = async (visit, request, reply, { ports }) => {
@@ -149,60 +149,7 @@ const callTool: FormHandler = async (visit, form, request, reply, { ports }) => 
   return show(reply, visit, here, { ...tried, result: toResultView(answer) });
 };
 
-/** An argument of a tool, with what was entered for it. Its name and texts come from the upstream. */
-interface ToolFormField {
-  /** Safe in an id, unlike the argument's name. */
-  readonly id: string;
-  /** Has a prefix that no other field of the form has. */
-  readonly field: string;
-  readonly label: string;
-  readonly kind: 'text' | 'number' | 'integer' | 'boolean' | 'choice' | 'json';
-  readonly options: readonly string[];
-  readonly help: string;
-  readonly required: boolean;
-  readonly value: string;
-  readonly error: string;
-}
-
-/** The tools of a server, the selected one, and the result of its call. */
-interface TryPageData {
-  readonly server: string;
-  readonly heading: Titled;
-  readonly tabs: Tabs;
-  /** Why there are no tools to show. */
-  readonly problem:
-    | {
-        readonly message: string;
-        readonly code?: number;
-        /** What to check next, for people who manage the server. */
-        readonly nextLook: { readonly text: string; readonly link: Link } | undefined;
-      }
-    | undefined;
-  readonly tools: readonly {
-    readonly name: string;
-    readonly text: string;
-    readonly href: string;
-    readonly isHere: boolean;
-  }[];
-  readonly tool:
-    | {
-        readonly name: string;
-        readonly description: string;
-        readonly fields: readonly ToolFormField[];
-      }
-    | undefined;
-  readonly action: string;
-  readonly errors: readonly FieldError[];
-  readonly result:
-    | {
-        readonly isError: boolean;
-        readonly summary: string;
-        /** The code of a JSON-RPC error. */
-        readonly code: number | undefined;
-        readonly parts: readonly { title: string; text: string; isCut: boolean }[];
-      }
-    | undefined;
-}
+type TryPageData = ReturnType<typeof tryData>;
 
 /** The page where a signed-in person calls the tools of a server as themselves. */
 function tryPage(data: TryPageData, frame: Frame): Html {
@@ -323,16 +270,18 @@ ${value}</textarea>`;
   }
 }
 
-/** A field of a tool's form, with its value and error. */
+/** A field of a tool's form, with its value and error. Its name and texts come from the upstream. */
 function toolFormField(
   { name, kind, options, description, required }: ToolField,
   place: number,
   { typed, problems }: { typed: ReadonlyMap<string, string>; problems: readonly ArgumentProblem[] },
-): ToolFormField {
+) {
   const error = problems.find((problem) => problem.name === name)?.message ?? '';
   const format = kind === 'json' ? 'JSON. ' : '';
   return {
+    // Safe in an id, unlike the argument's name.
     id: `argument-${place}`,
+    // No other field of the form has the prefix.
     field: `argument.${name}`,
     label: displayName(name),
     kind,
@@ -343,6 +292,8 @@ function toolFormField(
     error,
   };
 }
+
+type ToolFormField = ReturnType<typeof toolFormField>;
 
 /** A hint for people who manage a server that did not answer. */
 interface NextLook {

@@ -7,19 +7,12 @@ import { findServer } from '#db/servers';
 import { credentialsUrl } from '#model/upstream-kinds';
 import { errorSummary, formActions, postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
-import {
-  type Frame,
-  layout,
-  pageHeading,
-  statusNotice,
-  tabNavigation,
-  type Tabs,
-} from '#web/layout';
+import { type Frame, layout, pageHeading, statusNotice, tabNavigation } from '#web/layout';
 import { queryChoice, queryText, seeOther } from '#web/page-request';
 import { copyButton, factList, relativeTime } from '#web/tables';
-import { type Titled, titleText } from '#web/titles';
-import { type ConnectionTest, connectionTestSection, testSaved } from './connection-test.ts';
-import { type Entered, formFor } from './forms.ts';
+import { titleText } from '#web/titles';
+import { connectionTestSection, testSaved } from './connection-test.ts';
+import { formFor } from './forms.ts';
 import type {
   DashboardGuard,
   DashboardRequest,
@@ -31,13 +24,7 @@ import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions } from './ports.ts';
 import { questionRoutes, type Question } from './questions.ts';
 import { serverCrumbs, serverOf, serverPath, serverTabs } from './server-tabs.ts';
-import {
-  headerForm,
-  headerRoutes,
-  headersSection,
-  type Shown,
-  type HeadersPageData,
-} from './upstream-headers.ts';
+import { headerForm, headerRoutes, headersSection, type Shown } from './upstream-headers.ts';
 
 const toManage = 'server.manage';
 const accessForm = formFor(accessSet, ['kind', 'clientId', 'clientSecret']);
@@ -76,9 +63,24 @@ async function sendAccess(
   visit: DashboardVisit,
   request: DashboardRequest,
   reply: FastifyReply,
-  { entered, header, errors, status }: Shown,
-  { base, ports }: DashboardOptions,
+  shown: Shown,
+  options: DashboardOptions,
 ): Promise<FastifyReply> {
+  const data = await accessData(visit, request, shown, options);
+  const at = {
+    crumbs: serverCrumbs(visit, { text: 'Upstream authentication' }),
+    status: shown.status,
+  };
+  return sendDashboardPage(reply, visit, upstreamAccessPage, data, at);
+}
+
+/** What is in the form, what was discovered, and who has connected an account. */
+async function accessData(
+  visit: DashboardVisit,
+  request: DashboardRequest,
+  { entered, header, errors }: Shown,
+  { base, ports }: DashboardOptions,
+) {
   const { organization } = visit;
   const server = await serverOf(visit, request);
   const { name } = server;
@@ -91,7 +93,7 @@ async function sendAccess(
   const done = queryText(request, 'done') ?? '';
   const isTested = tested.has(done) || queryText(request, 'test') === 'now';
   const replaced = headers.items.find((one) => one.name === queryText(request, 'header'))?.name;
-  const data = {
+  return {
     heading: visit.server,
     tabs: serverTabs(visit, name, 'upstream'),
     notice: queryChoice(request, 'done', notices),
@@ -100,7 +102,9 @@ async function sendAccess(
     cancel: home,
     entered: entered ?? accessForm.filled(access),
     hasSecret: access.hasClientSecret,
+    // To register at the authorization server.
     redirectUri: base + access.redirectPath,
+    // Where the upstream finds the public key for assertions.
     jwksUri: `${base}/.well-known/jwks.json`,
     facts: factsOf(access),
     connections: items.map(({ userId, email, kind, failedAt, provedAt, lastUsedAt }) => ({
@@ -128,8 +132,6 @@ async function sendAccess(
     now: ports.clock.now(),
     errors,
   };
-  const crumbs = serverCrumbs(visit, { text: 'Upstream authentication' });
-  return sendDashboardPage(reply, visit, upstreamAccessPage, data, { crumbs, status });
 }
 
 const showAccess: PageHandler = (visit, request, reply, options) =>
@@ -217,34 +219,7 @@ function factsOf({ issuer, clientId, resource, scopes }: AccessView) {
   ];
 }
 
-/** What is in the form, what was discovered, and who has connected an account. */
-export interface AccessFormData extends HeadersPageData {
-  readonly heading: Titled;
-  readonly tabs: Tabs;
-  readonly notice: string | undefined;
-  /** What the test of the connection found, if there was one. */
-  readonly test: ConnectionTest | undefined;
-  readonly cancel: string;
-  readonly entered: Entered;
-  readonly hasSecret: boolean;
-  /** To register at the authorization server. */
-  readonly redirectUri: string;
-  /** The URL at which the upstream finds the public key for assertions. */
-  readonly jwksUri: string;
-  /** What was discovered about the upstream. */
-  readonly facts: readonly { readonly label: string; readonly text: string }[];
-  readonly connections: readonly {
-    readonly email: string;
-    readonly state: string;
-    /** When a key was last used. */
-    readonly lastUsedAt: number | null;
-    readonly isKey: boolean;
-    readonly href: string;
-  }[];
-  readonly takesCredentials: boolean;
-  readonly isKeyedAgent: boolean;
-  readonly now: number;
-}
+type AccessFormData = Awaited<ReturnType<typeof accessData>>;
 
 /** How calls authenticate to the MCP server behind an endpoint. */
 function upstreamAccessPage(data: AccessFormData, frame: Frame): Html {

@@ -14,17 +14,9 @@ import {
 } from '#usage/read-usage';
 import { type Choice, hiddenField, selectOptions } from '#web/forms';
 import { displayName, html, type Html } from '#web/html';
-import {
-  dashboardPath,
-  type Frame,
-  layout,
-  type Link,
-  pageHeading,
-  type Tab,
-  tabNavigation,
-} from '#web/layout';
+import { dashboardPath, type Frame, layout, pageHeading, tabNavigation } from '#web/layout';
 import { callPlots, callWords, shareWords, usageNumbers, usagePlots } from '#web/plots';
-import { dataTable, type Table } from '#web/tables';
+import { dataTable } from '#web/tables';
 import { zoneNote } from '#web/times';
 import { titleWithName } from '#web/titles';
 import { callsHref, unrecordedNote } from './calls.ts';
@@ -256,34 +248,7 @@ function leadOf({ total }: UsageReading, { kind, subject }: UsagePageQuery): str
   return `${some}, ${shareWords(errors, calls)} errors: ${callWords(toolErrors)} answered with an error, ${callWords(refused)} denied, ${callWords(upstreamErrors)} not answered.`;
 }
 
-interface UsageFilter {
-  /** Of the page, without a query. */
-  readonly path: string;
-  readonly ranges: readonly Choice[];
-  readonly servers: readonly Choice[];
-  readonly credentials: readonly { readonly label: string; readonly choices: readonly Choice[] }[];
-  readonly hidden: Readonly<Record<string, string>>;
-}
-
-interface UsagePageData {
-  readonly heading: string;
-  readonly lead: string;
-  readonly filter: UsageFilter;
-  readonly kinds: readonly Tab[];
-  /** A link from one subject back to all. */
-  readonly back: Link | undefined;
-  /** Made by `usagePlots`; none without calls. */
-  readonly plots: readonly Html[];
-  readonly isTimed: boolean;
-  /** Whether the numbers contain requests that Activity does not record. */
-  readonly countsMore: boolean;
-  /** Made by `usageNumbers`. */
-  readonly numbers: Html | undefined;
-  readonly subjects: Table;
-  /** Who used which tool, of one subject; `undefined` if that says no more. */
-  readonly callers: Table | undefined;
-  readonly csv: string;
-}
+type UsagePageData = Awaited<ReturnType<typeof pageData>>;
 
 /** How often an organization is called, and with what results. */
 function usagePage(data: UsagePageData, frame: Frame): Html {
@@ -312,7 +277,13 @@ ${dataTable(callers)}
   return layout({ title: heading, width: 'table' }, frame, content);
 }
 
-function usageFilter({ path, ranges, servers, credentials, hidden }: UsageFilter): Html {
+function usageFilter({
+  path,
+  ranges,
+  servers,
+  credentials,
+  hidden,
+}: UsagePageData['filter']): Html {
   const isAll = !credentials.some(({ choices }) => choices.some(({ isChosen }) => isChosen));
   return html`<form class="filter" method="get" action="${path}" role="search">
 ${Object.entries(hidden).map(([name, value]) => hiddenField(name, value))}
