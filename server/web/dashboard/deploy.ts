@@ -29,7 +29,7 @@ import { copyable, dataTable, type ListFrame, pager, type Table } from '#web/tab
 import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
 import { checkedValues, sentence } from './forms.ts';
 import { listQuery } from './lists.ts';
-import { sendDashboardPage } from './page.ts';
+import { fileHeaders, sendDashboardPage } from './page.ts';
 import { counted } from './questions.ts';
 
 const toManage = 'server.manage';
@@ -160,14 +160,7 @@ const sendFile: PageHandler = async (visit, request, reply): Promise<FastifyRepl
   if (!file) throw notFound('file');
   const selection = selectionIn(request, groups);
   const { fileName, mediaType, text } = await visit.perform(deploymentFile, { file, ...selection });
-  return reply
-    .headers({
-      'Content-Type': `${mediaType}; charset=utf-8`,
-      'Content-Disposition': `attachment; filename="${fileName}"`,
-      'Cache-Control': 'no-store',
-      'X-Content-Type-Options': 'nosniff',
-    })
-    .send(text);
+  return reply.headers(fileHeaders(fileName, mediaType)).send(text);
 };
 
 interface DeployPageData {

@@ -61,13 +61,18 @@ export function sendExport(
   const reading = new AbortController();
   reply.raw.once('close', () => reading.abort());
   return reply
-    .headers({
-      'Content-Type': `${type}; charset=utf-8`,
-      'Content-Disposition': `attachment; filename="${name}-${day}.${format}"`,
-      'Cache-Control': 'no-store',
-      'X-Content-Type-Options': 'nosniff',
-    })
+    .headers(fileHeaders(`${name}-${day}.${format}`, type))
     .send(pieces ? Readable.from(pieces(reading.signal)) : '');
+}
+
+/** The headers of a text that is downloaded as a file. */
+export function fileHeaders(fileName: string, type: string) {
+  return {
+    'Content-Type': `${type}; charset=utf-8`,
+    'Content-Disposition': `attachment; filename="${fileName}"`,
+    'Cache-Control': 'no-store',
+    'X-Content-Type-Options': 'nosniff',
+  };
 }
 
 /** Links to the same file in each format. */

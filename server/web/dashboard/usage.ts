@@ -22,7 +22,7 @@ import { titleWithName } from '#web/titles';
 import { callsHref, unrecordedNote } from './calls.ts';
 import type { DashboardGuard, PageHandler } from './guard.ts';
 import { queryCache, type QueryCache } from './live.ts';
-import { sendDashboardPage } from './page.ts';
+import { fileHeaders, sendDashboardPage } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
 import {
   activityQuery,
@@ -166,12 +166,7 @@ const exportUsage: PageHandler = async ({ organization }, request, reply, { port
       : [];
   const file = `usage-${organization}-${shown.range}-${shown.kind}.csv`;
   return reply
-    .headers({
-      'Content-Type': 'text/csv; charset=utf-8',
-      'Content-Disposition': `attachment; filename="${file}"`,
-      'X-Content-Type-Options': 'nosniff',
-      'Cache-Control': 'no-store',
-    })
+    .headers(fileHeaders(file, 'text/csv'))
     .send(
       shown.kind === 'caller' && shown.subject === undefined
         ? callersCsv(reading, names, servers)
