@@ -87,7 +87,7 @@ function afterSignIn(next: string) {
 
 export function pageErrorAnswer(error: unknown): ErrorPageAnswer {
   if (error instanceof AccountRefusal) {
-    const { status, heading, text, next, headers = {} } = accountErrors[error.code];
+    const { status = 403, heading, text, next, headers = {} } = accountErrors[error.code];
     return { ...plainErrorPage(status, heading, text, next), headers };
   }
   if (error instanceof AdministrationRefusal) return administrationPage(error);
@@ -148,7 +148,8 @@ const toCompanySignIn = { text: 'Sign in with your work account', href: companyS
 const retrySoon = { 'Retry-After': '5' };
 
 interface AccountErrorWords {
-  readonly status: number;
+  /** Default 403. */
+  readonly status?: number;
   readonly heading: string;
   readonly text: string;
   /** By default the sign-in page. */
@@ -175,36 +176,30 @@ const accountErrors: Readonly<Record<AccountRefusalCode, AccountErrorWords>> = {
     text: 'The link was already used, or it has expired. If no account exists yet, restart the server to get a new link.',
   },
   csrf_invalid: {
-    status: 403,
     heading: 'Nothing was changed',
     text: 'The form has expired, cookies are off, or another site sent the form. Reload the page and try again.',
   },
   reauthentication_required: {
-    status: 403,
     heading: 'Sign in again',
     text: 'To change how you sign in, you must have signed in within the last ten minutes. Sign in again, then repeat the change.',
     next: signInAgain,
   },
   second_factor: {
-    status: 403,
     heading: 'Second factor required',
     text: 'This organization requires a second factor. Set up an authenticator app or a passkey on your account page, then sign in with it.',
     next: { ...toAccount, href: '/account#second-factor' },
   },
   single_sign_on: {
-    status: 403,
     heading: 'Company sign-in required',
     text: 'This organization requires that its members sign in through its identity provider. Sign in with your work account.',
     next: toCompanySignIn,
   },
   passkey_first: {
-    status: 403,
     heading: 'Sign in with your passkey',
     text: 'A password alone is not enough to change how you sign in. Sign in with your passkey, then repeat the change. If you lost the passkey, an administrator can reset your second factor.',
     next: signInAgain,
   },
   provider_first: {
-    status: 403,
     heading: 'Sign in with your linked account',
     text: 'A password alone is not enough to change how you sign in. Sign in with your linked account, then repeat the change. If you lost that account, an administrator can reset your second factor.',
     next: signInAgain,
@@ -216,7 +211,6 @@ const accountErrors: Readonly<Record<AccountRefusalCode, AccountErrorWords>> = {
     next: toAccount,
   },
   sign_in_expired: {
-    status: 403,
     heading: 'Not signed in',
     text: 'You entered the code more than five minutes after your password, or in another browser. Sign in again.',
   },
@@ -227,32 +221,26 @@ const accountErrors: Readonly<Record<AccountRefusalCode, AccountErrorWords>> = {
     next: toAccount,
   },
   passkey_invalid: {
-    status: 403,
     heading: 'Not signed in',
     text: 'The passkey was not recognized. Try again, or sign in another way.',
   },
   state_unknown: {
-    status: 403,
     heading: 'Not signed in',
     text: 'The sign-in service did not confirm who you are. Try again, or sign in another way.',
   },
   identity_invalid: {
-    status: 403,
     heading: 'Not signed in',
     text: 'The sign-in service did not confirm who you are. Try again, or sign in another way.',
   },
   email_missing: {
-    status: 403,
     heading: 'No e-mail address',
     text: 'The sign-in service did not send the claim email. Ask the administrator of this server to let it send that claim.',
   },
   email_unsaid: {
-    status: 403,
     heading: 'E-mail address not verified',
     text: 'The sign-in service did not send the claim email_verified, so nothing shows that the address is yours. Ask the administrator of this server to let it send that claim, or to set --oidc-trust-email.',
   },
   email_unverified: {
-    status: 403,
     heading: 'E-mail address not verified',
     text: 'The sign-in service has not verified your e-mail address: the claim email_verified is not true. Verify the address there, or ask an administrator of the service to mark it as verified, then try again.',
   },
@@ -267,7 +255,6 @@ const accountErrors: Readonly<Record<AccountRefusalCode, AccountErrorWords>> = {
     text: 'The sign-in service is not responding. Try again later, or sign in another way.',
   },
   identity_unknown: {
-    status: 403,
     heading: 'Not signed in',
     text: 'That account is not linked to an account here. If you have one, sign in another way and link it on your account page. Otherwise, ask your administrator for an invitation.',
   },
@@ -278,13 +265,11 @@ const accountErrors: Readonly<Record<AccountRefusalCode, AccountErrorWords>> = {
     next: toCompanySignIn,
   },
   member_unknown: {
-    status: 403,
     heading: 'Not signed in',
     text: 'Your company confirmed who you are, but no member of the organization is linked to that account. Ask an administrator of the organization to invite your work e-mail address. The audit log tells them the reason.',
     next: toCompanySignIn,
   },
   deactivated: {
-    status: 403,
     heading: 'Deactivated',
     text: 'The directory of this organization deactivated the person with this e-mail address, so the invitation cannot be used. Ask an administrator of the directory to activate them.',
     next: toSignIn,
