@@ -17,7 +17,7 @@ export interface OneTimeSecret {
   readonly label: string;
   readonly secret: string;
   /** Related values that are not secret, such as the client id. */
-  readonly beside: readonly { readonly label: string; readonly text: string }[];
+  readonly beside?: readonly { readonly label: string; readonly text: string }[];
   /** How to connect with it. */
   readonly instructions?: ConnectionInstructions;
   /** What to do with an agent's key. */
@@ -36,7 +36,7 @@ export interface OneTimeSecret {
 
 /** A secret with what to do with it, and a check box to confirm that it was stored. */
 export function secretPanel(shown: OneTimeSecret): Html {
-  const { label, secret, beside, instructions, proxy, steps, done } = shown;
+  const { label, secret, beside = [], instructions, proxy, steps, done } = shown;
   const {
     kept = 'stores only a fingerprint of it',
     again = 'create a new one',

@@ -83,7 +83,6 @@ const rotateKey: FormHandler = async (visit, _form, request, reply, { ports }) =
   const secret = {
     label: 'New agent key',
     secret: made.key,
-    beside: [],
     keep: 'Store it with the agent or in a password manager.',
     done: `${agentPath(organization, agent.name)}/rotation/${made.id}`,
   };

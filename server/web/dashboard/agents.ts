@@ -121,7 +121,6 @@ const newAgent: FormRoutes = {
       secret: {
         label: 'Agent key',
         secret: made.key,
-        beside: [],
         steps: agentSteps(base, proxy, servers, urls),
         proxy,
         keep: 'Store it with the agent or in a password manager.',

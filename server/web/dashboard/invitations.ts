@@ -288,7 +288,6 @@ const newInvitation: FormRoutes = {
     const secret = {
       label: 'Invitation link',
       secret: base + made.path,
-      beside: [],
       keep: 'Send the link to the person, or keep it until you do.',
       done: invitationsPath(organization),
     };

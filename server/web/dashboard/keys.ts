@@ -441,7 +441,6 @@ const rotateKey: FormHandler = async (visit, _form, request, reply, { base, port
   const secret = {
     label: 'New API key',
     secret: made.key,
-    beside: [],
     instructions: connectionInstructions(
       { organization, name: server.name, url, credential },
       proxy,
