@@ -285,7 +285,11 @@ ${selectOptions(states)}
 }
 
 /** Links to the previous and next page of a list; nothing if there is only one. */
-export function pager({ range, previous, next }: ListFrame): Html | undefined {
+export function pager({
+  range,
+  previous,
+  next,
+}: Pick<ListFrame, 'range' | 'previous' | 'next'>): Html | undefined {
   if (!previous && !next) return undefined;
   return html`<nav class="pager" aria-label="Pages">
 <span>${range}</span>

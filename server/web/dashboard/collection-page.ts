@@ -38,6 +38,7 @@ import {
   type CollectionSum,
   sizeWords,
 } from './collection-sums.ts';
+import { kindWords } from './tool-words.ts';
 
 type Member = CollectionView['members'][number];
 type Name = CollectionView['names'][number];
@@ -266,13 +267,6 @@ function addForm({ addable, home, errors }: CollectionPageData, frame: Frame): H
 ${postForm(frame, { action: `${home}/members`, novalidate: true }, html`${field}<div class="actions"><button class="primary">Add server</button></div>`)}
 </section>`;
 }
-
-const kindWords = {
-  tool: 'Tool',
-  prompt: 'Prompt',
-  resource: 'Resource',
-  template: 'Resource template',
-} as const;
 
 function nameTable(
   { home, addable, now }: CollectionPageData,

@@ -13,7 +13,7 @@ import {
   tabNavigation,
   type Tabs,
 } from '#web/layout';
-import { relativeTime } from '#web/tables';
+import { pager, relativeTime } from '#web/tables';
 import { type Titled, titleText } from '#web/titles';
 import { partNavigation } from './tool-tabs.ts';
 import { hintBadge, kindWords, stateBadges } from './tool-words.ts';
@@ -102,7 +102,7 @@ ${
     ? html`<div class="empty"><p>${filter === '' ? nothing[state] : 'Nothing matches.'}</p></div>`
     : reviewForm(data, frame)
 }
-${pages(data)}`;
+${pager(data)}`;
   const title = errors.length > 0 ? 'Nothing decided' : `Review of ${titleText(heading)}`;
   return layout({ title, width: 'table' }, frame, content);
 }
@@ -217,13 +217,4 @@ ${warnings.map(
     html`<li>${badge(isNote ? { text: 'Note', tone: 'plain' } : { text: 'Warning', tone: 'bad' })} <code dir="auto">${where}</code> ${detail}</li>`,
 )}
 </ul>`;
-}
-
-function pages({ previous, next, range }: ToolReviewPageData): Html | undefined {
-  if (previous === undefined && next === undefined) return undefined;
-  return html`<nav class="pager" aria-label="Pages">
-<span>${range}</span>
-${previous !== undefined && html`<a class="button" rel="prev" href="${previous}">Previous</a>`}
-${next !== undefined && html`<a class="button" rel="next" href="${next}">Next</a>`}
-</nav>`;
 }
