@@ -125,7 +125,7 @@ const badges: Readonly<Record<AccessRequestView['status'], Badge>> = {
 const showRequests: PageHandler = async (visit, request, reply, { ports }) => {
   const { organization } = visit;
   const query = listQuery(request, shape);
-  const { page = 1, limit = 50 } = query.input;
+  const { page, limit } = query.input;
   const status = queryText(request, 'state') === 'decided' ? 'decided' : 'open';
   const { items, total } = await visit.perform(requestList, { status, page, limit });
   const actor = await findActorNames(
@@ -136,7 +136,6 @@ const showRequests: PageHandler = async (visit, request, reply, { ports }) => {
     heading: 'Requests',
     lead: 'People who ask for access to a server. Grant access through a group, or decline with a reason that they read.',
     caption: 'Requests for access',
-    action: undefined,
     tabs: peopleTabs(visit, 'requests'),
     notice: queryChoice(request, 'done', notices),
     query,

@@ -78,7 +78,6 @@ const showAgents: PageHandler = async (visit, request, reply, { ports }) => {
     lead: 'An agent runs in your private network and connects MCP servers there to Latchkey, without an open port.',
     caption: 'Agents',
     action,
-    tabs: undefined,
     notice: queryChoice(request, 'done', listNotices),
     query,
     rows,

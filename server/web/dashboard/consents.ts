@@ -64,7 +64,6 @@ const showConsents: PageHandler = async (visit, request, reply, { ports }) => {
     heading: 'People',
     lead: 'What people allow applications to do on their behalf. You or the person can withdraw each consent.',
     caption: 'Consents',
-    action: undefined,
     tabs: peopleTabs(visit, 'consents'),
     notice: queryChoice(request, 'done', notices),
     query,

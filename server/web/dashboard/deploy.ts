@@ -102,7 +102,7 @@ const showDeploy: PageHandler = async (visit, request, reply, { base, ports }) =
   const usual = { sort: 'name', order: 'asc' } as const;
   const columns = ['Server', 'Installed for', 'Public description'];
   const query = listQuery(request, { states: [], columns, usual });
-  const { page = 1, limit = 50 } = query.input;
+  const { page, limit } = query.input;
   const { items, total } = await perform(deploymentList, { page, limit });
   const { items: groups } = await perform(groupList);
   const selection = selectionIn(request, groups);

@@ -80,25 +80,8 @@ interface ListColumn {
   readonly sort?: string;
 }
 
-/** The list parameters in a URL. Invalid ones are ignored. */
-interface ListQuery {
-  /** For the operation. */
-  readonly input: Readonly<Record<string, string | number>>;
-  /** For a list that its page, not the operation, filters and cuts. */
-  readonly part: {
-    readonly filter: string;
-    readonly state: string;
-    readonly start: number;
-    readonly end: number;
-  };
-  /** Whether no filter is set. */
-  readonly isWhole: boolean;
-  readonly columns: readonly Column[];
-  readonly frame: (total: number) => ListFrame;
-}
-
-/** Reads a list's URL: `filter`, `state`, `sort`, `order`, `page`. */
-export function listQuery(request: DashboardRequest, shape: ListShape): ListQuery {
+/** Reads a list's URL: `filter`, `state`, `sort`, `order`, `page`. Invalid parameters are ignored. */
+export function listQuery(request: DashboardRequest, shape: ListShape) {
   const { states, usual } = shape;
   const columns = shape.columns.map((one): ListColumn =>
     typeof one === 'string' ? { text: one } : one,
@@ -129,6 +112,7 @@ export function listQuery(request: DashboardRequest, shape: ListShape): ListQuer
     return query.size === 0 ? path : `${path}?${query.toString()}`;
   };
   return {
+    /** For the operation. */
     input: {
       sort,
       order,
@@ -137,9 +121,11 @@ export function listQuery(request: DashboardRequest, shape: ListShape): ListQuer
       ...(filter && { text: filter }),
       ...(state && { status: state }),
     },
+    /** For a list that its page, not the operation, filters and cuts. */
     part: { filter, state, start: (page - 1) * rowsAPage, end: page * rowsAPage },
+    /** Whether no filter is set. */
     isWhole: filter === '' && state === '',
-    columns: columns.map((column) => {
+    columns: columns.map((column): Column => {
       if (column.sort === undefined) return { text: column.text };
       const isNow = column.sort === sort;
       const next = isNow
@@ -152,7 +138,7 @@ export function listQuery(request: DashboardRequest, shape: ListShape): ListQuer
       const now = isNow ? (order === 'asc' ? 'ascending' : 'descending') : undefined;
       return { text: column.text, sort: { href: href({ sort: column.sort, order: next }), now } };
     }),
-    frame(total) {
+    frame(total: number): ListFrame {
       const from = Math.min((page - 1) * rowsAPage + 1, total);
       const to = Math.min(page * rowsAPage, total);
       return {
@@ -169,12 +155,13 @@ export function listQuery(request: DashboardRequest, shape: ListShape): ListQuer
 }
 
 /** A list page and its rows. */
-interface ListedThings extends Pick<ListPageData, 'heading' | 'tabs' | 'notice' | 'more'> {
+interface ListedThings
+  extends Pick<ListPageData, 'heading' | 'notice'>, Partial<Pick<ListPageData, 'tabs' | 'more'>> {
   readonly lead?: string;
   readonly caption: string;
   /** The action that adds one; `undefined` without permission. */
-  readonly action: ListPageData['action'];
-  readonly query: ListQuery;
+  readonly action?: ListPageData['action'];
+  readonly query: ReturnType<typeof listQuery>;
   readonly rows: Table['rows'];
   /** The number of rows on all pages. */
   readonly total: number;

@@ -102,7 +102,7 @@ async function sendMail(
   const server = await mailServerOf(visit, { db });
   const usual = { sort: 'created_at', order: 'desc' } as const;
   const query = listQuery(request, { states: [{ value: '', text: 'All' }], columns: [], usual });
-  const { page = 1, limit = 50 } = query.input;
+  const { page, limit } = query.input;
   const { items, total } = await perform(mailList, { page, limit });
   const now = clock.now();
   const data = {

@@ -86,7 +86,6 @@ const showServers: PageHandler = async (visit, request, reply, { ports }) => {
       : 'All servers of this organization. Those that you can use are under My applications.',
     caption: 'Servers',
     action: visit.may('server.manage') ? create : undefined,
-    tabs: undefined,
     notice: queryText(request, 'done') === 'deleted' ? 'Server deleted.' : undefined,
     query,
     rows,
