@@ -14,9 +14,9 @@ import { sqliteOver } from '#server/db/sqlite/open-sqlite';
 let newest: Promise<Uint8Array> | undefined;
 
 async function migrated(): Promise<Uint8Array> {
-  const { connection, close } = await openStoresAt(':memory:');
-  const bytes = connection.serialize();
-  await close();
+  const stores = await openStoresAt(':memory:');
+  const bytes = stores.connection.serialize();
+  await stores.close();
   return bytes;
 }
 
