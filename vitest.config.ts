@@ -105,7 +105,7 @@ interface Level {
 
 /**
  * Stories of one server that also run against three nodes behind a balancer that picks one at random for each request: those in which
- * nodes tell each other something, or race for what only one may have. Others read the files of the one server, count what it alone
+ * nodes notify each other, or compete for what only one may have. Others read the files of the one server, count what it alone
  * opens at its upstream, or run its pages in their own process, and stay out.
  */
 const storiesOfNodes = [
@@ -119,8 +119,8 @@ const storiesOfNodes = [
 ];
 
 /**
- * What only the level `full` repeats with nodes: how a node reads messages and parameters, whatever the others do, and stories in the
- * browser that find in the database what an earlier page left there, as the others of nodes do without one.
+ * Repeated with nodes only in the level `full`: how a node reads messages and parameters, which does not depend on the others; and stories
+ * in the browser, in which nodes share nothing but the database, as `storiesOfNodes` tests faster without a browser.
  */
 const otherStoriesOfNodes = [
   'test/e2e/dashboard/story.test.ts',

@@ -45,7 +45,7 @@ const vitest = spawn(
       PATH: [dirname(process.execPath), process.env['PATH']].join(delimiter),
       TMPDIR: temporary,
       TEST_PROCESSOR_TIME: times,
-      // Workers and programs compile the sources once.
+      // Workers and the programs that they start share what Node compiled.
       NODE_COMPILE_CACHE: join(folder.path, 'compiled'),
       ...(process.argv.includes('--full') && { TEST_FULL: '1' }),
     },

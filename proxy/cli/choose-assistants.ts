@@ -1,4 +1,4 @@
-// Which assistants `latchkey setup` installs connections in, and what becomes of their files.
+// Which assistants `latchkey setup` installs connections in, what becomes of their files, and how it shows its sign-in.
 import { aborted } from '#clock/clock';
 import { assistantFile, assistantNamed } from '#config/assistants';
 import { ConfigurationError, UsageError } from '#config/errors';
@@ -40,8 +40,8 @@ export function asksForAssistants(
   return interactive && !['assistant', 'yes', 'json'].some((flag) => flags.has(flag));
 }
 
-/** How setup shows the page of a sign-in to `what`. `remedy` is for a computer where nobody can open it. */
-export function signInPage({ flags, host }: Run, what: string, remedy: string) {
+/** How setup shows a sign-in to `what`. With `--yes`, it fails with `remedy` where there is neither a browser nor a terminal. */
+export function setupTerminal({ flags, host }: Run, what: string, remedy: string) {
   const [only = '', ...others] = flags.get('assistant') ?? [];
   return {
     assistant: others.length === 0 ? assistantNamed(only)?.title : undefined,

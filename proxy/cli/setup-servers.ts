@@ -16,7 +16,7 @@ import {
   isChanged,
   lastLines,
   report,
-  signInPage,
+  setupTerminal,
   type Run,
   type Written,
 } from './choose-assistants.ts';
@@ -124,7 +124,7 @@ async function chooseServers({ list, organization }: Place, run: Run): Promise<M
   const { connections, host } = run;
   const { origin } = new URL(list);
   const remedy = `run latchkey setup ${origin} in a terminal`;
-  const { openBrowser, ...words } = signInPage(run, origin, remedy);
+  const { openBrowser, ...words } = setupTerminal(run, origin, remedy);
   const show = terminalPage({ ...host, openBrowser });
   const how = { ...words, show, organization, signal: host.stop() };
   const chosen = await connections.chooseServers(list, how);

@@ -20,7 +20,7 @@ import {
   lastLines,
   report,
   setupCommandFor,
-  signInPage,
+  setupTerminal,
   type Run,
   type Written,
 } from './choose-assistants.ts';
@@ -330,7 +330,7 @@ async function signInTo({ connection, isNew }: Found, run: Run): Promise<void> {
   const { flags, connections, host, print } = run;
   const { name, url } = connection;
   const remedy = `run latchkey login ${name} in a terminal, or use --api-key`;
-  const terminal = { ...host, print, ...signInPage(run, name, remedy) };
+  const terminal = { ...host, print, ...setupTerminal(run, name, remedy) };
   try {
     await login(connection, connections, terminal, host.stop());
   } catch (error) {

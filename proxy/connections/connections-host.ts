@@ -50,9 +50,11 @@ export interface ConnectionsHost extends Host {
 /** The host with the options of an operation, which say where connections and secrets are. */
 export type BoundHost = ReturnType<typeof bindHost>;
 
+/** Binds a host to the options of an operation, so that its functions need not be passed them. */
 export function bindHost(host: ConnectionsHost, options: Options) {
   return {
     ...host,
+    /** The host itself, to bind it to other options. */
     unbound: host,
     options,
     stateDirectory: options.stateDir ?? defaultStateDirectory(host),

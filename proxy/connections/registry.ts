@@ -109,12 +109,15 @@ export function checkName(name: string): void {
   );
 }
 
-/** Refuses a name that an assistant's file uses for another URL, because `latchkey NAME` could mean either. `host` is without `--config`. */
+/** Refuses a name that an assistant's file uses for another URL, because `latchkey NAME` could mean either. */
 export async function checkUnambiguous(name: string, url: string, host: BoundHost): Promise<void> {
-  const known = await host.readConnection(name).catch((error: unknown) => {
-    if (error instanceof ConfigurationError) return undefined;
-    throw error;
-  });
+  const { config: _, ...options } = host.options;
+  const known = await bindHost(host.unbound, options)
+    .readConnection(name)
+    .catch((error: unknown) => {
+      if (error instanceof ConfigurationError) return undefined;
+      throw error;
+    });
   if (!known || known.url === url || known.source === registryFile(host)) return;
   const problem = `already exists there for ${known.url}; choose another name, or change that entry`;
   throw new ConfigurationError([{ source: known.source, key: name, problem }]);

@@ -77,6 +77,7 @@ export async function deviceListViews(
   return views;
 }
 
+/** The devices of a list, or why they cannot be read. */
 export async function deviceListView(
   list: string,
   problemOf: ProblemOf,

@@ -17,11 +17,11 @@ export type Check = {
 };
 
 export const ok = (check: string, what: string): Finding => ({ check, state: 'ok', what });
-const bad =
+const finding =
   (state: 'warn' | 'fail') =>
   (check: string, what: string, hint: string): Finding => ({ check, state, what, hint });
-export const warn = bad('warn');
-export const fail = bad('fail');
+export const warn = finding('warn');
+export const fail = finding('fail');
 
 /** Turns the error of a check into a finding; throws bugs again. */
 export type Words = (error: unknown) => { message: string; hint: string };

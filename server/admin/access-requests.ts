@@ -28,7 +28,7 @@ import {
   personOf,
   type WithDb,
 } from './operation.ts';
-import { pageOf, partFields, toPageView } from './paging.ts';
+import { pageOf, pageNumberFields, toPageView } from './paging.ts';
 import { ofServer, serverPath, serverTarget } from './paths.ts';
 import { groupArgument } from './groups.ts';
 import { organizationArgument, textArgument } from './positionals.ts';
@@ -185,7 +185,7 @@ export const requestList = organizationOperation({
       .default('open')
       .describe('Requests that wait for an answer (open, the default), or the others (decided)')
       .register(surfaces, { option: { value: 'STATUS', fallback: 'open' } }),
-    ...partFields,
+    ...pageNumberFields,
   }),
   output: pageOf(requestViewSchema),
   async run({ status, page, limit }, { organization }, { db }) {

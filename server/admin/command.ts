@@ -131,7 +131,7 @@ export function command<
     hint,
     conflict,
     asks,
-    isChange = false,
+    requiresOption = false,
     ...derived
   }: DerivedCommand<z.output<Output> | z.output<Other>> & {
     /** The field of the output that contains a secret, which is displayed only once. */
@@ -153,8 +153,8 @@ export function command<
       given: Given,
       ports: Ports,
     ) => Awaitable<{ readonly stops: string; readonly hint: string } | undefined>;
-    /** Whether it refuses to run without any option that has a value, because there is nothing to change then. */
-    readonly isChange?: boolean;
+    /** Whether it is refused when none of its options with a value is given, because nothing would change. */
+    readonly requiresOption?: boolean;
   },
 ): Command {
   const options = [...(derived.options ?? []), ...(asks ? [confirmation] : [])];
@@ -163,7 +163,7 @@ export function command<
     ...facts,
     async run(input, { out, ...ports }) {
       const valued = facts.options.filter(({ value }) => value !== undefined);
-      if (isChange && valued.every(({ name }) => input.list(name).length === 0)) {
+      if (requiresOption && valued.every(({ name }) => input.list(name).length === 0)) {
         throw new UsageError('give what to change');
       }
       const given = await givenTo(operation, derived, input, ports);

@@ -107,7 +107,10 @@ export const surfaces = z.registry<{
 }>();
 
 /** Gives a variant of a field, such as one with a default, the option and the control of the field. */
-export function alike<Variant extends z.ZodType>(field: z.ZodType, variant: Variant): Variant {
+export function withSurfacesOf<Variant extends z.ZodType>(
+  field: z.ZodType,
+  variant: Variant,
+): Variant {
   const shown = surfaces.get(field);
   if (shown) surfaces.add(variant, shown);
   return variant;
@@ -207,8 +210,8 @@ export const expiryChoices: readonly FieldChoice[] = [
   { value: 'date', text: 'On a date', isOmitted: true },
 ];
 
-/** In how many days something expires that may also never do so. */
-export function lifeField(
+/** In how many days something expires, at most `most`; never if omitted. `shown`: its select in forms. */
+export function expiresInField(
   most: number,
   shown: {
     readonly help: string;

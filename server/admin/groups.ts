@@ -36,12 +36,12 @@ function groupTarget({ groupId }: { readonly groupId: string }): string {
   return `group:${groupId}`;
 }
 
-/** The refusal of ids of which one is that of no group. */
+/** Refuses a field with the id of a group that does not exist. */
 export function unknownGroup(field = 'groupIds'): AdministrationRefusal {
   return invalidField(field, 'names a group that does not exist');
 }
 
-/** Groups in a query: one is sent as a text. */
+/** Group ids in a query string, in which a single id arrives as a string instead of a list. */
 export const groupIdsInQuery = z.preprocess(
   (given) => (typeof given === 'string' ? [given] : given),
   z.array(ofGroup.groupId).max(100).default([]),
@@ -371,7 +371,7 @@ export async function findGroups(
   });
 }
 
-/** A group of the organization that an earlier argument named. */
+/** The argument GROUP: a group of the organization that an earlier argument names. */
 export const groupArgument: Positional = {
   usage: 'GROUP',
   async read(text, ports, given) {

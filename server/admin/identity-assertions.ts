@@ -194,7 +194,7 @@ export const assertionCommands: readonly Command[] = [
     words: 'provider assertions',
     positionals: [organizationArgument, textArgument('ID', 'providerId')],
     doc: 'change to which applications an identity provider may vouch for members',
-    isChange: true,
+    requiresOption: true,
     prints: [
       'id',
       'name',

@@ -70,7 +70,7 @@ export const providerCommands: readonly Command[] = [
     positionals: providerArguments,
     options: [masterKeyFile, knownBaseUrl],
     doc: 'change an identity provider; omitted options keep their value',
-    isChange: true,
+    requiresOption: true,
     prints: columns,
   }),
   command(providerCheck, {

@@ -24,6 +24,7 @@ import {
 } from './invitations.ts';
 import {
   actorName,
+  type AuditPlace,
   noteDone,
   organizationOperation,
   type Operation,
@@ -165,7 +166,7 @@ function skippedOf(people: readonly ListedPerson[]): z.output<typeof skippedSche
 async function auditEach(
   invitations: readonly { readonly id: string }[],
   action: 'invitation.create' | 'invitation.renew',
-  at: Parameters<typeof noteDone>[1],
+  at: AuditPlace,
   ports: WithDbAndClock,
 ): Promise<void> {
   for (const { id } of invitations) {

@@ -26,7 +26,7 @@ import {
   expiry,
   expiryChoices,
   fields,
-  lifeField,
+  expiresInField,
   readScope,
   surfaces,
   nameControl,
@@ -199,7 +199,7 @@ export const keyCreate = organizationOperation({
         control: { kind: 'scopes', label: 'Scopes', chosen: defaultKeyScopes },
       }),
     tools: maybeToolSelection,
-    expiresInDays: lifeField(mostDays, {
+    expiresInDays: expiresInField(mostDays, {
       help: 'Rotate a key every 90 days. The list of keys shows when rotation is due.',
       chosen: '90',
       choices: [...expiryChoices, { value: '', text: 'Never' }],

@@ -28,7 +28,7 @@ import {
   type WithDb,
   type WithDbAndClock,
 } from './operation.ts';
-import { pageOf, partFields, toPageView } from './paging.ts';
+import { pageOf, pageNumberFields, toPageView } from './paging.ts';
 import { AdministrationRefusal, conflict, invalidField, notFound } from './refusal.ts';
 import { viewOf } from './views.ts';
 
@@ -343,7 +343,7 @@ export const mailList = organizationOperation({
   input: z.strictObject({
     ...inOrganization,
     status: z.enum(['waiting', 'sent', 'refused']).optional().describe('All if omitted'),
-    ...partFields,
+    ...pageNumberFields,
   }),
   output: pageOf(mailViewSchema),
   async run({ status, page, limit }, { organization }, { db }) {

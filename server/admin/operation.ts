@@ -305,10 +305,22 @@ async function requireActive(actor: Actor, { db, clock }: WithDbAndClock): Promi
   throw new AdministrationRefusal('signed_out', what);
 }
 
+/** An entry that an operation adds to the audit log besides its own. */
+export interface AuditNote {
+  readonly action: AuditAction;
+  readonly target: string | undefined;
+}
+
+/** Where it happened, and who did it. */
+export interface AuditPlace {
+  readonly organization: { readonly name: string };
+  readonly actor: Actor;
+}
+
 /** Adds an entry to the audit log in addition to that of the operation, in its transaction. */
 export async function noteDone(
-  { action, target }: { readonly action: AuditAction; readonly target: string | undefined },
-  { organization, actor }: { readonly organization: { readonly name: string }; actor: Actor },
+  { action, target }: AuditNote,
+  { organization, actor }: AuditPlace,
   { db, clock }: WithDbAndClock,
 ): Promise<void> {
   await insertAuditEvent(db, {

@@ -5,8 +5,8 @@ import { words } from './fields.ts';
 
 const mostALimit = 200;
 
-/** The input fields that select a page, of a list in one order. */
-export const partFields = {
+/** The input fields that select a page of a list that cannot be sorted or searched. */
+export const pageNumberFields = {
   page: z.coerce.number().int().min(1).max(100_000).default(1),
   limit: z.coerce.number().int().min(1).max(mostALimit).default(50),
 };
@@ -21,7 +21,7 @@ export function pageFields<const Sorts extends readonly [string, ...string[]]>(
     text: words(200).optional().describe('Only items whose name contains this'),
     sort: z.enum(sorts).default(z.enum(sorts).parse(first)),
     order: z.enum(['asc', 'desc']).default(usual.order),
-    ...partFields,
+    ...pageNumberFields,
   };
 }
 

@@ -14,7 +14,7 @@ import { countScimUsers, listWaiting } from '#db/scim-users';
 import type { EpochSeconds } from '#model/clock';
 import { hashSecret, mintSecret, randomBase62, secretHint } from '#secrets/secrets';
 import { command, listCommand, type Command } from './command.ts';
-import { fields, lifeField, readDays, surfaces } from './fields.ts';
+import { fields, expiresInField, readDays, surfaces } from './fields.ts';
 import {
   type Actor,
   actorName,
@@ -118,7 +118,7 @@ export const scimRead = organizationOperation({
   },
 });
 
-const lifetime = lifeField(mostDays, {
+const lifetime = expiresInField(mostDays, {
   help: 'Provisioning stops when it expires: rotate it before.',
   chosen: '365',
   choices: [

@@ -267,14 +267,14 @@ export const serverHideToolsCommand: Command = {
     const isNone = input.flag('none');
     if (isNone && tools.length > 0) throw new UsageError('give --tool, or --none, but not both');
     const before = await administer(serverRead, at, ports);
-    const isChange = isNone || tools.length > 0;
-    const { id, hiddenTools } = isChange
+    const requiresOption = isNone || tools.length > 0;
+    const { id, hiddenTools } = requiresOption
       ? await administer(serverUpdate, { ...at, hiddenTools: tools }, ports)
       : before;
     const facts = { id, name: `${at.organization}/${at.server}`, hidden_tools: hiddenTools };
     const isJson = input.flag('json');
     printMade(facts, { json: isJson, out });
-    if (!isChange || isJson) return;
+    if (!requiresOption || isJson) return;
     const released = before.hiddenTools.filter((name) => !hiddenTools.includes(name));
     const { unlisted: never, isListKnown } = await findUnlisted(at, released, ports);
     // A name that the server has not listed was misspelt, and stood for nothing.

@@ -215,7 +215,7 @@ export interface SettingsCaller {
 
 /**
  * How a server presents itself, with a version that differs after each change. Its callers can see these settings and, with the right
- * scope, change them. Who does not manage it learns no names of hidden tools, not even by comparing versions.
+ * scope, change them. Callers who do not manage it cannot learn the names of hidden tools, not even by comparing versions.
  */
 export function serverSettings(server: ServerRecord, isManager = true) {
   const { title = '', description = '', instructions = '' } = server;

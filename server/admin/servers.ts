@@ -79,9 +79,12 @@ export function toServerView(
 ): ServerView {
   const { organization, name, target } = server;
   const { title = '', description = '', instructions = '', revision = 0 } = server;
+  const { hiddenTools, changedTools, newTools } = target;
   return viewOf(serverViewSchema, {
-    ...target,
     ...server,
+    hiddenTools,
+    changedTools,
+    newTools,
     endpoint: `/mcp/${organization}/${name}`,
     title,
     description,

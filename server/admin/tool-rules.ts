@@ -22,6 +22,7 @@ import {
   type Actor,
   type AdministrationPorts,
   auditTarget,
+  type AuditNote,
   noteDone,
   organizationOperation,
   type Operation,
@@ -216,29 +217,33 @@ export const toolRestrict = organizationOperation({
   },
 });
 
-export const toolOpen = audienceChange(
-  'tool.open',
-  'Let everyone who can use the server use tools, prompts, resources or templates; takes effect on the next call',
-  'open',
-  'everyone',
-);
+export const toolOpen = audienceOperation({
+  name: 'tool.open',
+  doc: 'Let everyone who can use the server use tools, prompts, resources or templates; takes effect on the next call',
+  path: 'open',
+  audience: 'everyone',
+});
 
-export const toolRemoveRule = audienceChange(
-  'tool.remove-rule',
-  'Remove the rules of tools, prompts, resources or templates, so that the default applies to them',
-  'rules/remove',
-  undefined,
-);
+export const toolRemoveRule = audienceOperation({
+  name: 'tool.remove-rule',
+  doc: 'Remove the rules of tools, prompts, resources or templates, so that the default applies to them',
+  path: 'rules/remove',
+});
 
-/** Gives all of some names the same audience; `undefined` is that of the default. */
-function audienceChange(
-  action: 'tool.open' | 'tool.remove-rule',
-  doc: string,
-  path: string,
-  audience: 'everyone' | undefined,
-) {
+/** An operation that gives named tools, prompts, resources or templates one audience; `undefined` removes their rules. */
+function audienceOperation({
+  name,
+  doc,
+  path,
+  audience,
+}: {
+  readonly name: 'tool.open' | 'tool.remove-rule';
+  readonly doc: string;
+  readonly path: string;
+  readonly audience?: 'everyone';
+}) {
   return organizationOperation({
-    name: action,
+    name,
     doc,
     route: { method: 'POST', path: `${toolsPath}/${path}` },
     permission: 'server.manage',
@@ -246,9 +251,9 @@ function audienceChange(
     output: rulesView,
     target: ({ tools, ...at }) => toolsTarget(at, tools),
     async run({ server, tools }, at, ports) {
-      const change = tools.map(({ kind, name }) => ({ kind, name, audience }));
+      const change = tools.map((tool) => ({ ...tool, audience }));
       const output = await changed(server, { named: change }, at, ports);
-      await noteEach(action, server, tools, at, ports);
+      await noteEach(name, server, tools, at, ports);
       return output;
     },
   });
@@ -357,7 +362,7 @@ function plannedChange(rules: z.output<typeof plannedRules>): ToolRulesChange {
 function ruleEntry(
   { kind, name, access, groupIds }: z.output<typeof plannedRules>[number],
   at: OfTools,
-): Parameters<typeof noteDone>[0] {
+): AuditNote {
   if (name === undefined) {
     const target = auditTarget(defaultTarget({ ...at, kind, groupIds }));
     return { action: 'tool.set-default', target };

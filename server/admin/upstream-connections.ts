@@ -54,20 +54,29 @@ export const connectionList = organizationOperation({
     if (personKey) {
       const keys = await listPersonKeys(ports.db, targetId);
       return {
-        items: keys.map((key) => {
-          const { setAt: createdAt, refusedAt: failedAt } = key;
-          const times = { createdAt, renewedAt: createdAt, failedAt };
-          return viewOf(connectionViewSchema, { ...key, kind: 'key', ...times });
-        }),
+        items: keys.map((key) =>
+          viewOf(connectionViewSchema, {
+            ...key,
+            kind: 'key',
+            createdAt: key.setAt,
+            renewedAt: key.setAt,
+            failedAt: key.refusedAt,
+          }),
+        ),
       };
     }
     const access = await accessOf(organization.name, server, ports);
     const items = access ? await listUpstreamConnections(ports.db, access.id) : [];
     return {
-      items: items.map((one) => {
-        const neverTold = { provedAt: null, lastUsedAt: null };
-        return viewOf(connectionViewSchema, { ...one, kind: 'account', ...neverTold });
-      }),
+      // Of an account, only failures are stored.
+      items: items.map((one) =>
+        viewOf(connectionViewSchema, {
+          ...one,
+          kind: 'account',
+          provedAt: null,
+          lastUsedAt: null,
+        }),
+      ),
     };
   },
 });

@@ -174,13 +174,15 @@ export const headerOperations: readonly Operation[] = [
   headerRemove,
 ];
 
+interface HeadersPlace {
+  readonly organization: string;
+  readonly server: string;
+  readonly revision?: number | undefined;
+}
+
 /** Changes the upstream of a server. @throws {AdministrationRefusal} */
 async function changeHeaders(
-  at: {
-    readonly organization: string;
-    readonly server: string;
-    readonly revision?: number | undefined;
-  },
+  at: HeadersPlace,
   ports: WithDbAndClock,
   change: (now: ServerRecord) => UpstreamKind,
 ): Promise<HeadersView> {
@@ -203,7 +205,7 @@ function noHeadersThere(): AdministrationRefusal {
 
 /** Changes the headers of a server that has one of this name. @throws {AdministrationRefusal} `not_found` */
 function changeHeader(
-  at: Parameters<typeof changeHeaders>[0],
+  at: HeadersPlace,
   name: string,
   ports: WithDbAndClock,
   change: (headers: readonly FixedHeader[], header: FixedHeader) => readonly FixedHeader[],

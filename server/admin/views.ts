@@ -7,7 +7,7 @@ type Stored<Value> = Value extends null
     ? readonly Item[]
     : Value;
 
-/** What a view is made of: all its fields. Those that can be null may be optional. */
+/** What `viewOf` takes: each field of the view. A field that can be null may also be undefined. */
 type Viewed<View> = {
   readonly [Field in keyof View as null extends View[Field] ? never : Field]: Stored<View[Field]>;
 } & {
@@ -15,8 +15,11 @@ type Viewed<View> = {
 };
 
 /**
- * The view of a record: the fields of its schema and nothing else of the record, with null for what is undefined. The compiler
- * refuses a record that does not know one of the fields.
+ * Picks the fields of a view from a record and ignores its other fields; undefined becomes null. Only the top level is picked: a nested
+ * object goes out whole, so map it first if it has fields that the view must not show.
+ *
+ * The record must have every field, also those that can be null: otherwise a new field of the schema would always be null. The compiler
+ * reports a missing one as "not assignable to never".
  */
 export function viewOf<View, Row extends Viewed<View>>(
   { shape }: z.ZodObject & z.ZodType<View>,

@@ -20,7 +20,7 @@ import {
 import { command, type Command } from './command.ts';
 import { createProvedClient } from './create-credentials.ts';
 import {
-  alike,
+  withSurfacesOf,
   fields,
   readScope,
   surfaces,
@@ -64,7 +64,7 @@ const scopesField = clientScopes
       read: readScope,
     },
   });
-const scopesOrUsual = alike(scopesField, scopesField.default([...ordinaryScopes]));
+const scopesOrUsual = withSurfacesOf(scopesField, scopesField.default([...ordinaryScopes]));
 
 export const organizationClientCreate = organizationOperation({
   name: 'organization-client.create',
@@ -246,12 +246,15 @@ const singleUse = z.preprocess(
 const ruleFields = {
   issuer: issuerField,
   subject: subjectField,
-  claim: alike(claimField, claimField.optional()),
-  audience: alike(audienceField, audienceField.optional()),
-  keysUrl: alike(keysUrlField, keysUrlField.optional()),
-  jwks: alike(issuerKeysField, issuerKeysField.optional()),
-  longestLifeSeconds: alike(longestLifeField, longestLifeField.default(defaultLifeSeconds)),
-  isSingleUse: alike(singleUseField, singleUse.default(true)),
+  claim: withSurfacesOf(claimField, claimField.optional()),
+  audience: withSurfacesOf(audienceField, audienceField.optional()),
+  keysUrl: withSurfacesOf(keysUrlField, keysUrlField.optional()),
+  jwks: withSurfacesOf(issuerKeysField, issuerKeysField.optional()),
+  longestLifeSeconds: withSurfacesOf(
+    longestLifeField,
+    longestLifeField.default(defaultLifeSeconds),
+  ),
+  isSingleUse: withSurfacesOf(singleUseField, singleUse.default(true)),
 };
 const ruleSchema = z.object(ruleFields);
 type Rule = z.output<typeof ruleSchema>;

@@ -87,7 +87,7 @@ export async function findEventSentences(
   const titles = await findServerTitles(db, organization, [...new Set(servers)]);
   return (event) => {
     const { actor, action, target, outcome } = event;
-    const [doing, what] = auditSentence(action);
+    const [infinitive, what] = auditSentence(action);
     const parts = partsOf(event);
     const page = refusedPage.exec(target ?? '')?.[1];
     if (page !== undefined && what.includes('{')) {
@@ -100,7 +100,7 @@ export async function findEventSentences(
       if (title !== undefined) return { name: part, title };
       return { name: names.get(part) ?? part };
     });
-    const verb = outcome === 'refused' ? `tried to ${doing}` : pastOf(doing);
+    const verb = outcome === 'refused' ? `tried to ${infinitive}` : pastOf(infinitive);
     return { actor: actorOf(actor), verb, what: words.filter((part) => part !== '') };
   };
 }

@@ -361,6 +361,7 @@ export function auditSentence(action: string): AuditSentence {
   return ['do', `${action}: {detail}`];
 }
 
+/** Verbs whose past tense is not the infinitive with -ed. Also those that double a consonant: add such a verb here. */
 const irregularPasts: ReadonlyMap<string, string> = new Map([
   ['do', 'did'],
   ['get', 'got'],

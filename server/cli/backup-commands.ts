@@ -3,8 +3,6 @@ import { dirname, join, resolve } from 'node:path';
 
 import { type StoredSigningKey, listSigningKeys } from '#db/signing-keys';
 import { shellWord } from '#model/shell-word';
-import { insertAuditEvent } from '#db/audit';
-import type { Db } from '#db/transaction';
 import type { Clock } from '#model/clock';
 import { dataDir as dataDirOption, json, masterKeyFile } from '#config/option';
 import type { Input } from '#config/read-options';
@@ -17,6 +15,7 @@ import { areSealedUnder } from '#oauth/signing-keys';
 import type { Command, CommandFacts } from '#admin/command';
 import type { Stores } from '#admin/positionals';
 import { printMade } from '#admin/print';
+import { noteOperatorAction } from './audit-note.ts';
 
 /** A backup, copied next to its destination and migrated to the newest schema, but not in use yet. */
 export interface StagedBackup {
@@ -62,7 +61,7 @@ export const backup: Command = {
   doc: 'back up everything except the master key to a new file while the server runs',
   async run(input, { stores, clock, out }) {
     const file = resolve(input.positionals[0] ?? '');
-    await note('backup.create', { db: stores.db, clock });
+    await noteOperatorAction('backup.create', { db: stores.db, clock });
     try {
       stores.backUp(file);
     } catch (cause) {
@@ -129,7 +128,7 @@ export const restore: FolderCommand = {
         readSecret,
       );
       const ended = await staged.endSessionsAndLinks();
-      await note('backup.restore', { db: staged.stores.db, clock });
+      await noteOperatorAction('backup.restore', { db: staged.stores.db, clock });
       const replaced = await staged.place();
       keep();
       const facts = {
@@ -206,22 +205,4 @@ async function provenMasterKey(
     'the master key does not match this backup',
     `enter the text of its master.key, or copy that file to ${file}`,
   );
-}
-
-/** Adds what the operator did to the audit log. */
-export async function note(
-  action: string,
-  { db, clock }: { db: Db; clock: Clock },
-  target?: string,
-): Promise<void> {
-  await insertAuditEvent(db, {
-    at: clock.now(),
-    actor: 'operator',
-    organization: undefined,
-    action,
-    target,
-    address: undefined,
-    requestId: undefined,
-    outcome: 'done',
-  });
 }

@@ -3,7 +3,8 @@ import { printRows } from '#admin/print';
 import { checkDatabaseUrl } from '#config/database-place';
 import { json } from '#config/option';
 import { CommandError } from '#config/usage-error';
-import { note, type FolderCommand } from './backup-commands.ts';
+import { noteOperatorAction } from './audit-note.ts';
+import type { FolderCommand } from './backup-commands.ts';
 
 const connectTimeoutMs = 5000;
 /** How many digits of a checksum the table shows. */
@@ -52,7 +53,7 @@ export const migrateCommand: FolderCommand = {
     try {
       await checkPostgres(db, { url, mayLoseWrites: true, option: '--to' });
       const tables = await copySqlite(source, db, (tx) =>
-        note('database.migrate', { db: tx, clock }),
+        noteOperatorAction('database.migrate', { db: tx, clock }),
       );
       const isJson = input.flag('json');
       const rows = tables.map(({ table, rows: count, checksum }) => ({

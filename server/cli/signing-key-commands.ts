@@ -7,7 +7,7 @@ import { readMasterKey } from '#secrets/master-key';
 import { rotateSigningKey } from '#oauth/signing-keys';
 import type { Command } from '#admin/command';
 import { printMade } from '#admin/print';
-import { note } from './backup-commands.ts';
+import { noteOperatorAction } from './audit-note.ts';
 
 export const signingKeyRotate: Command = {
   words: 'signing-key rotate',
@@ -20,7 +20,7 @@ export const signingKeyRotate: Command = {
     const masterKey = readMasterKey(file, { mayCreate });
     const kid = await transaction(stores.db, async (db) => {
       const made = await rotateSigningKey(db, { masterKey, clock });
-      await note('signing-key.rotate', { db, clock }, `signing-key:${made}`);
+      await noteOperatorAction('signing-key.rotate', { db, clock }, `signing-key:${made}`);
       return made;
     });
     printMade({ kid, created_at: clock.now() }, { json: input.flag('json'), out });

@@ -17,6 +17,7 @@ export interface Grant extends Omit<
   NamedGrant,
   'clientName' | 'serverPath' | 'titles' | 'device' | 'lastUsedAt' | 'assistant' | 'isByAssertion'
 > {
+  /** The assistant that our proxy said it works for. */
   readonly assistant?: string | undefined;
   /** The id of the computer that our proxy said it runs on. */
   readonly deviceId?: string | undefined;
@@ -29,6 +30,7 @@ export type NamedGrant = ReturnType<typeof readGrant>;
 
 export function readGrant(row: InferResult<ReturnType<typeof namedGrants>>[number]) {
   const { device_id: deviceId, device_name: name, device_system: system } = row;
+  // Declared as a string, because `as const` would make it a template type.
   const serverPath: string = `${row.organization}/${row.server}`;
   return {
     /** `grant_` and 16 base62 characters. */

@@ -1,9 +1,8 @@
-import { type Selectable, sql } from 'kysely';
+import { sql } from 'kysely';
 
 import type { EpochSeconds } from '#model/clock';
 import type { Role } from '#model/roles';
 import { revokePersonalTokens } from './personal-tokens.ts';
-import type { Schema } from './schema.ts';
 import { countRows } from './columns.ts';
 import type { Db } from './transaction.ts';
 
@@ -67,13 +66,19 @@ export async function listOwned(
   return (await selectOwned(db, organizationId, ownerId, limit)).map(toOwned);
 }
 
-type OwnedRow = Pick<
-  Selectable<Schema['api_key']>,
-  'id' | 'name' | 'created_at' | 'last_used_at' | 'ownerless_at' | 'suspended_at'
-> & {
+interface OwnedRow {
   readonly kind: OwnedKind;
+  readonly id: string;
+  readonly name: string;
+  readonly server: string | null;
+  readonly agent: string | null;
   readonly owner_id: string;
-} & Readonly<Record<'server' | 'agent' | 'email', string | null>>;
+  readonly created_at: number;
+  readonly last_used_at: number | null;
+  readonly email: string | null;
+  readonly ownerless_at: number | null;
+  readonly suspended_at: number | null;
+}
 
 /** What this person answers for; without one, what needs an owner. Only what is not revoked. */
 async function selectOwned(

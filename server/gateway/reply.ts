@@ -12,7 +12,7 @@ import {
   type LongBody,
 } from './answers.ts';
 import type { Awaitable } from '#model/awaitable';
-import { whenOver } from '#model/streams';
+import { onEnd } from '#model/streams';
 import {
   AnswerMessage,
   answeredAnother,
@@ -396,5 +396,5 @@ export function resumed(
   chunks: AsyncIterable<Uint8Array>,
   finish: ReplyOptions['finish'],
 ): GatewayAnswer {
-  return eventAnswer(live(whenOver(chunks, () => finish('ok'))));
+  return eventAnswer(live(onEnd(chunks, () => finish('ok'))));
 }

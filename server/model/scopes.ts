@@ -1,4 +1,4 @@
-import { type Role, roles } from './roles.ts';
+import { type Role, roles as everyRole } from './roles.ts';
 import type { ToolSelection } from './tool-rights.ts';
 
 /** What a scope allows, for people who have never heard of scopes. */
@@ -27,7 +27,7 @@ interface ScopeRules extends ScopeSentence {
 const scopeTable = {
   'mcp:tools:read': {
     text: 'See which tools the server has',
-    roles,
+    roles: everyRole,
     methods: ['tools/list'],
     notifications: ['notifications/tools/*'],
     subscriptions: ['toolsListChanged'],
@@ -36,19 +36,19 @@ const scopeTable = {
     text: 'Use those tools on your behalf',
     ownText: 'Use those tools',
     risk: 'A tool can change or send data as well as read it.',
-    roles,
+    roles: everyRole,
     methods: ['tools/call', 'tasks/*'],
     // Covers those of 2025-11-25, and the one of the tasks extension, whose name ends after `tasks`.
     notifications: ['notifications/tasks*'],
   },
   'mcp:resources:read': {
     text: 'Read the documents, skills and prompts of the server',
-    roles,
+    roles: everyRole,
     methods: ['resources/*', 'prompts/*', 'skills/*', 'completion/complete'],
     notifications: ['notifications/resources/*', 'notifications/prompts/*'],
     subscriptions: ['promptsListChanged', 'resourcesListChanged', 'resourceSubscriptions'],
   },
-  'mcp:server:read': { text: 'See how the server is set up', roles },
+  'mcp:server:read': { text: 'See how the server is set up', roles: everyRole },
   'mcp:server:manage': {
     text: 'Change how the server is set up',
     risk: 'This changes the server for everyone who uses it.',

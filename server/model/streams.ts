@@ -1,17 +1,17 @@
-/** The same items. Calls `over` at their end, when they break off, or when their reader stops. */
-export async function* whenOver<Item>(
+/** Passes items on. Calls `done` when they end, fail, or their reader stops. */
+export async function* onEnd<Item>(
   items: AsyncIterable<Item>,
-  over: () => void,
+  done: () => void,
 ): AsyncGenerator<Item> {
   try {
     yield* items;
   } finally {
-    over();
+    done();
   }
 }
 
-/** The same items. If they break off, `translate` returns the error that the reader gets. */
-export async function* withErrors<Item>(
+/** Passes items on. Throws `translate(error)` instead of the error that they fail with. */
+export async function* translateErrors<Item>(
   items: AsyncIterable<Item>,
   translate: (error: unknown) => unknown,
 ): AsyncGenerator<Item> {

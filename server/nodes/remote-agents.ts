@@ -9,7 +9,7 @@ import {
   type UpstreamRequest,
 } from '#gateway/upstream';
 import { LimitedMap } from '#model/limited-map';
-import { withErrors } from '#model/streams';
+import { translateErrors } from '#model/streams';
 import type { AgentTunnels } from '#upstreams/tunnel/agent-tunnels';
 import { LastInstances } from '#upstreams/tunnel/connected-agent';
 import { type LinkStream, NodeLinkError } from './link-stream.ts';
@@ -348,7 +348,7 @@ export class RemoteAgents {
         mediaType: head.mediaType,
         sessionId: head.sessionId,
         retryAfterSeconds: head.retryAfterSeconds,
-        body: answered instanceof Uint8Array ? answered : withErrors(answered, agentError),
+        body: answered instanceof Uint8Array ? answered : translateErrors(answered, agentError),
       };
     } catch (error) {
       signal.throwIfAborted();

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Target } from '#model/endpoints';
-import { withErrors } from '#model/streams';
+import { translateErrors } from '#model/streams';
 import { eventsIn, wholeBody } from '#gateway/answers';
 import { presentingMethods } from '#gateway/filters';
 import type { GatewayPorts, PinnedRequest } from '#gateway/gateway-parts';
@@ -117,7 +117,9 @@ async function* pinnedEvents(
   pinning: Pinning,
 ): AsyncGenerator<Uint8Array> {
   let isAnswered = false;
-  const events = withErrors(eventsIn(body, mostBytes), (error) => limitIn(error, pinning.request));
+  const events = translateErrors(eventsIn(body, mostBytes), (error) =>
+    limitIn(error, pinning.request),
+  );
   for await (const { data } of events) {
     if (isAnswered || data.length === 0) continue;
     const message = Buffer.from(data);

@@ -1,6 +1,6 @@
 // Stdio upstreams: commands on this host that speak MCP over their standard streams.
 import { abortSignal } from '#model/ending';
-import { withErrors } from '#model/streams';
+import { translateErrors } from '#model/streams';
 import {
   type LocalServer,
   LocalServerError,
@@ -69,7 +69,7 @@ function stdioUpstream(local: LocalServer, caller: string): Upstream {
           body:
             answer.body instanceof Uint8Array
               ? answer.body
-              : withErrors(answer.body, upstreamError),
+              : translateErrors(answer.body, upstreamError),
         };
       } catch (error) {
         if (error instanceof LocalServerError && error.code === 'busy') {

@@ -167,7 +167,7 @@ ${scopeRows(scopes.map(scopeSentence))}
 </section>`;
 }
 
-/** What an application may do, with what is risky about it. */
+/** A list of scopes, with their risks. */
 export function scopeRows(scopes: readonly ScopeSentence[]): Html {
   return html`<ul class="rows">
 ${scopes.map(

@@ -30,6 +30,7 @@ export function consentAnswer(form: Form): ConsentAnswer {
     : { outcome: 'nothing-chosen' };
 }
 
+/** What the forms of a consent page show and send. */
 export interface Answers {
   /** Where the answer is posted. */
   readonly action: string;

@@ -253,12 +253,13 @@ export function statusNotice(text: string | undefined): Html | undefined {
   return text ? html`<p class="notice" role="status">${text}</p>` : undefined;
 }
 
-/** What does not work, and where that can be changed. */
+/** Why something does not work, and where to fix it. */
 export interface Problem {
   readonly text: string;
   readonly link: Link | undefined;
 }
 
+/** A warning with a button to the page that fixes it. */
 export function problemNotice({ text, link }: Problem): Html {
   return html`<div class="notice warning" role="status">
 <p dir="auto">${text}</p>

@@ -73,7 +73,7 @@ export interface Column {
 export interface Table {
   /** What the table lists, for screen readers. */
   readonly caption: string;
-  /** Their texts; a sortable one as a `Column`. */
+  /** Headings; a sortable column is a `Column`. */
   readonly columns: readonly (string | Column)[];
   readonly rows: readonly Row[];
   /** A hint for an empty table, and the next step. */

@@ -24,7 +24,7 @@ async function migrated(): Promise<Uint8Array> {
 export async function openDatabase(): Promise<OpenStores & AsyncDisposable> {
   const bytes = await (newest ??= migrated());
   const connection = new DatabaseSync(':memory:', { enableForeignKeyConstraints: true });
-  // Takes a tenth of the time of the statements that create the tables, and ends what is prepared already.
+  // Faster than executing the statements. Before anything is prepared, because it finalizes prepared statements.
   connection.deserialize(bytes);
   const stores = storesOver(sqliteOver(connection));
   return { ...stores, [Symbol.asyncDispose]: () => stores.close() };

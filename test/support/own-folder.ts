@@ -13,5 +13,5 @@ for (const name of Object.keys(process.env)) {
   if (name.startsWith('LATCHKEY_') && !wanted.has(name)) delete process.env[name];
 }
 
-// Workers are ended by a signal, after which Node does not save what it compiled for the next ones.
+// Vitest ends its workers with a signal, and Node then does not write its compile cache. So each file writes it for later workers.
 afterAll(() => flushCompileCache());

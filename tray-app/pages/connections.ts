@@ -193,7 +193,7 @@ function actions(one: ConnectionView, waiting: boolean): TemplateResult {
     >
       ${label}
     </button>`;
-  /** One that asks for nothing yet, so that it can be used meanwhile. */
+  /** A button that only opens a window or a question, so it stays enabled while another operation runs. */
   const opener = (label: string, kind: string, about: string, open: () => void) =>
     html`<button type="button" class=${kind} aria-label=${about} @click=${open}>${label}</button>`;
   const rename = () => void ask('openWindow', { window: 'rename', name });

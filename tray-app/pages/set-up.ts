@@ -84,7 +84,7 @@ export function setUpProgress(
   return outcomeNotice(outcome);
 }
 
-/** A sign-in that waits for the browser. What its controls do is announced, and not shown. */
+/** A sign-in that waits for the browser. Screen readers hear whether the address was copied; nothing on the page shows it. */
 export function waitingSignIn(signIn: SignInView): TemplateResult {
   const { name } = signIn;
   return waitingView(signIn, {

@@ -53,7 +53,7 @@ export function openSqliteToRead(file: string): SqliteStore {
   return sqliteOver(new DatabaseSync(file, { timeout: busyTimeoutMs, readOnly: true }));
 }
 
-/** The database that a connection has open. */
+/** The store over an open connection. */
 export function sqliteOver(connection: DatabaseSync): SqliteStore {
   const database = nodeSqlite(connection);
   const dialect = new SqliteDialect({ database });

@@ -12,7 +12,7 @@ import { type Awaitable, whenReady } from '#model/awaitable';
 import type { EpochSeconds } from '#model/clock';
 import type { Listed } from '#model/collection-names';
 import type { Target } from '#model/endpoints';
-import { whenOver } from '#model/streams';
+import { onEnd } from '#model/streams';
 import type { UpstreamKind } from '#model/upstream-kinds';
 
 /** What collections need of the rest of the server. */
@@ -164,7 +164,7 @@ function upstreamAnswer({ status, headers, body, message, sent }: GatewayAnswer)
 
 function bodyOf(body: GatewayAnswer['body'], sent: GatewayAnswer['sent']): UpstreamAnswer['body'] {
   if (typeof body === 'object' && !(body instanceof Uint8Array)) {
-    return whenOver(body, () => sent?.());
+    return onEnd(body, () => sent?.());
   }
   // From here on, the memory counts for the answer of the collection.
   sent?.();

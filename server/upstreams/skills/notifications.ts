@@ -6,7 +6,7 @@ import type { UpstreamAnswer, UpstreamRequest, UpstreamSend } from '#gateway/ups
 import { membersIn } from 'latchkey-mcp/json-edit';
 import { type Envelope, scanMessage } from 'latchkey-mcp/message';
 import { type SseEvent, sseEvents } from 'latchkey-mcp/sse';
-import { whenOver } from '#model/streams';
+import { onEnd } from '#model/streams';
 import { isUnknownMethod, readResponse, wholeAnswer } from './responses.ts';
 import type { SkillSession } from './sessions.ts';
 import type { SkillChange, SkillFolder } from './skill-folder.ts';
@@ -161,7 +161,7 @@ export async function listenInSession(
   session.listening = ours;
   stopping.signal.addEventListener('abort', () => ours.abort());
   const own = sessionNotifications(session, folder, ours.signal);
-  if (!theirs || theirs.status === 405) return eventStream(whenOver(own, stop));
+  if (!theirs || theirs.status === 405) return eventStream(onEnd(own, stop));
   return { ...theirs, body: joinStreams(rawEvents(theirs.body), own, stop) };
 }
 

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { emptyAnswer } from '#gateway/adapter-messages';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
 import { type UpstreamAnswer, type UpstreamRequest } from '#gateway/upstream';
-import { whenOver } from '#model/streams';
+import { onEnd } from '#model/streams';
 import { type Envelope } from 'latchkey-mcp/message';
 
 const ownPrefix = 'skills-';
@@ -103,7 +103,7 @@ export async function sendCancellable(
     if (answer.body instanceof Uint8Array) done();
     return answer.body instanceof Uint8Array
       ? answer
-      : { ...answer, body: whenOver(answer.body, done) };
+      : { ...answer, body: onEnd(answer.body, done) };
   } catch (cause) {
     done();
     const isCancelled = ending.signal.aborted && !request.signal.aborted;

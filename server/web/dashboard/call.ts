@@ -69,11 +69,17 @@ export const showContents: FormHandler = async (visit, _form, request, reply, { 
 
 type Contents = z.output<typeof callContent.output>;
 
+interface CallReading {
+  readonly ports: DashboardPorts;
+  /** The arguments and the result, once the reader asked for them. */
+  readonly contents?: Contents;
+}
+
 async function sendCall(
   visit: DashboardVisit,
   request: DashboardRequest,
   reply: FastifyReply,
-  read: { readonly ports: DashboardPorts; readonly contents?: Contents },
+  read: CallReading,
 ) {
   const data = await callData(visit, request, read);
   const activity = { text: 'Activity', href: activityPath(visit.organization) };
@@ -82,11 +88,10 @@ async function sendCall(
   return sendDashboardPage(reply, visit, callPage, data, { crumbs });
 }
 
-/** `contents` are the arguments and the result, once the reader asked for them. */
 async function callData(
   visit: DashboardVisit,
   request: DashboardRequest,
-  { ports, contents }: Parameters<typeof sendCall>[3],
+  { ports, contents }: CallReading,
 ) {
   const { organization } = visit;
   const call = await findVisible(visit, request.params['callId'] ?? '', ports.db);
@@ -133,7 +138,7 @@ async function callData(
     audit: visit.may('audit.read') ? await auditTable(visit, call, ports) : undefined,
     around: aroundOf(visit, call),
     contents,
-    // Where to ask for them.
+    // The form that shows the arguments and the result; only for auditors.
     read: (await isAuditor(ports.db, call.organizationId, visit.person.user.id))
       ? callPathOf(organization, call)
       : undefined,

@@ -101,7 +101,7 @@ const showServer: PageHandler = (visit, request, reply, { ports }) =>
 
 const saveInstall: FormHandler = async (visit, sent, request, reply, { ports }) => {
   const { server = '' } = request.params;
-  const refused = await installForm.refusalOf({ sent }, (input) =>
+  const refused = await installForm.submit({ sent }, (input) =>
     visit.perform(deploymentSet, { ...input, server }),
   );
   if (!refused) return seeOther(reply, `${pathOf(visit.organization, server)}?done=saved`);
@@ -111,7 +111,7 @@ const saveInstall: FormHandler = async (visit, sent, request, reply, { ports }) 
 
 const publish: FormHandler = async (visit, sent, request, reply, { ports }) => {
   const { server = '' } = request.params;
-  const refused = await publicForm.refusalOf({ sent, conflict: 'description' }, (input) =>
+  const refused = await publicForm.submit({ sent, conflict: 'description' }, (input) =>
     visit.perform(deploymentPublish, { ...input, server }),
   );
   if (!refused) return seeOther(reply, `${pathOf(visit.organization, server)}?done=published`);

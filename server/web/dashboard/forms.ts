@@ -134,10 +134,10 @@ export function formFor({ input }: Pick<Operation, 'input'>, first: readonly str
       );
     },
     /**
-     * Performs an operation with what was sent. Returns what to show again if it is refused for a reason that the user
-     * can correct. `conflict` as in `refusedForm`.
+     * Reads what was sent and performs an operation with it. Returns `undefined` when it is done, or what the page shows again if the
+     * operation refuses for a reason that the user can correct. `conflict` as in `refusedForm`.
      */
-    async refusalOf(
+    async submit(
       { sent, conflict }: { readonly sent: Form; readonly conflict?: string },
       act: (input: Readonly<Record<string, unknown>>) => Promise<unknown>,
     ): Promise<Required<Pick<ShownForm, 'entered' | 'errors'>> | undefined> {

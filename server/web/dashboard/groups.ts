@@ -49,7 +49,7 @@ const newForm = formFor(groupCreate);
 const mapForm = formFor(groupMap);
 const homeOf = (organization: string) => `${dashboardPath(organization)}/groups`;
 
-/** On the page of a group, which has several forms. `notice` is what was done nevertheless. */
+/** The page of a group, which has several forms. `notice` says what was done although something else was refused. */
 interface ShownGroup extends ShownForm {
   /** The addresses that were typed, without those of people who were added. */
   readonly emails?: string;
@@ -192,7 +192,7 @@ const changeMapping =
   async (visit, sent, request, reply, { ports }) => {
     const { organization } = visit;
     const { groupId = '' } = request.params;
-    const refused = await mapForm.refusalOf({ sent }, (input) =>
+    const refused = await mapForm.submit({ sent }, (input) =>
       visit.perform(operation, { ...input, groupId }),
     );
     if (refused) return sendGroup(visit, request, reply, refused, ports);

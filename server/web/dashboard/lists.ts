@@ -70,11 +70,12 @@ export const activeOrRevoked = [
 interface ListShape {
   /** Values of the operation's `status` with their labels; '' for all. */
   readonly states: readonly { readonly value: string; readonly text: string }[];
-  /** Columns by the operation's `sort`; a column without it is not sortable. The first one is the default order. */
+  /** Columns by the operation's `sort`; a column without it is not sortable. */
   readonly columns: readonly (string | ListColumn)[];
   readonly usual: { readonly sort: string; readonly order: 'asc' | 'desc' };
 }
 
+/** A column that can be sorted if the operation has a `sort` for it. */
 interface ListColumn {
   readonly text: string;
   readonly sort?: string;
@@ -167,9 +168,9 @@ interface ListedThings
   readonly total: number;
   /** Shown if there are none at all. */
   readonly none: string;
-  /** Shown if none match the filter. Default: the same. */
+  /** Shown if none match the filter. Default: `none`. */
   readonly noneLikeThat?: string;
-  /** Default: if there are enough rows. */
+  /** Default: whether there are rows, or a filter is set. */
   readonly isSearchable?: boolean;
   readonly now: EpochSeconds;
 }

@@ -169,7 +169,7 @@ const showMail: PageHandler = (visit, request, reply, { ports }) =>
   sendMail(visit, request, reply, { notice: queryChoice(request, 'done', notices) }, ports);
 
 const saveServer: FormHandler = async (visit, sent, request, reply, { ports }) => {
-  const refused = await form.refusalOf({ sent }, (input) => visit.perform(mailServerSet, input));
+  const refused = await form.submit({ sent }, (input) => visit.perform(mailServerSet, input));
   if (refused) return sendMail(visit, request, reply, refused, ports);
   return seeOther(reply, `${mailPath(visit.organization)}?done=saved`);
 };

@@ -56,7 +56,7 @@ const showNotices: PageHandler = (visit, request, reply) =>
   sendNotices(visit, reply, { notice: queryChoice(request, 'done', done) });
 
 const saveNotices: FormHandler = async (visit, sent, _request, reply) => {
-  const refused = await form.refusalOf({ sent }, (input) =>
+  const refused = await form.submit({ sent }, (input) =>
     // No box that is ticked means none, not "as before".
     visit.perform(noticesSet, { ...input, kinds: input['kinds'] ?? [] }),
   );

@@ -52,7 +52,7 @@ const showHosts: PersonPageHandler = async (person, request, reply, { ports }) =
 const allowHost: PersonFormHandler = async (person, sent, request, reply, { ports }) => {
   await requireOperator(person, ports);
   const actor = personActor(person, request);
-  const refused = await form.refusalOf({ sent, conflict: 'host' }, (input) =>
+  const refused = await form.submit({ sent, conflict: 'host' }, (input) =>
     perform(outboundAllow, input, actor, ports),
   );
   if (!refused) return seeOther(reply, `${path}?done=allowed`);

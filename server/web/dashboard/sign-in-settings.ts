@@ -116,7 +116,7 @@ async function sendSettings(
 }
 
 const addDomain: FormHandler = async (visit, sent, _request, reply, options) => {
-  const refused = await domainForm.refusalOf({ sent, conflict: 'domain' }, (input) =>
+  const refused = await domainForm.submit({ sent, conflict: 'domain' }, (input) =>
     visit.perform(domainAdd, input),
   );
   if (refused) return sendSettings(visit, reply, refused, options);

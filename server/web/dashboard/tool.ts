@@ -133,7 +133,10 @@ const correct: FormHandler = async (visit, sent, request, reply, { ports }) => {
   const change = {
     title: title === '' ? null : title,
     description: description === '' ? null : description,
-    ...Object.fromEntries(hints.map(({ field }) => [field, hintIn(entered, field)])),
+    readOnly: hintIn(entered, 'readOnly'),
+    destructive: hintIn(entered, 'destructive'),
+    idempotent: hintIn(entered, 'idempotent'),
+    openWorld: hintIn(entered, 'openWorld'),
   };
   try {
     await visit.perform(toolCorrect, { server: server.name, name: tool.name, ...change });

@@ -121,14 +121,14 @@ async function toolsData(
     problem: inspection && problemOf(inspection, home, mayManage),
     waiting: mayManage ? waitingLink(items, `${home}/tools/review`) : undefined,
     home: `${home}/tools`,
-    // Of all callers, or of the person who looks.
+    // The last calls of a tool: of all callers, or only of the person who looks.
     callsOf: (tool: string) => activityPath(organization, { endpoint: server.id, tool }),
     pathOf: (thing: ListedThing) => toolPath(organization, name, thing),
     list: query.frame(shown.length),
     isSearchable: things.length > 5 || !query.isWhole,
     things: shown.slice(start, end),
     isEmpty: things.length === 0,
-    // Any other tool of this server is blocked then, because it has too many.
+    // The server then has too many tools, and any other tool is blocked.
     isFull: items.length >= mostKnown,
     changedTools: choices(changedTools, changedChoices),
     newTools: choices(newTools, newChoices),

@@ -140,7 +140,7 @@ const showAccess: PageHandler = (visit, request, reply, options) =>
 const saveAccess: FormHandler = async (visit, sent, request, reply, options) => {
   const { organization } = visit;
   const { server = '' } = request.params;
-  const refused = await accessForm.refusalOf({ sent, conflict: 'kind' }, (input) => {
+  const refused = await accessForm.submit({ sent, conflict: 'kind' }, (input) => {
     // An empty field removes what is optional for a key.
     const cleared = input['kind'] === 'person_key' ? { keyHelpUrl: '', keyTool: '' } : {};
     return visit.perform(accessSet, { ...cleared, ...input, server });

@@ -165,7 +165,7 @@ const showWebhook: PageHandler = (visit, request, reply, { ports }) =>
   sendWebhook(visit, request, reply, { notice: queryChoice(request, 'done', notices) }, ports);
 
 const saveWebhook: FormHandler = async (visit, sent, request, reply, { ports }) => {
-  const refused = await changeForm.refusalOf({ sent, conflict: 'url' }, (input) =>
+  const refused = await changeForm.submit({ sent, conflict: 'url' }, (input) =>
     visit.perform(webhookUpdate, { ...input, ...placeOf(request) }),
   );
   if (refused) return sendWebhook(visit, request, reply, refused, ports);
