@@ -1,6 +1,7 @@
 // Which assistants `latchkey setup` installs connections in, what becomes of their files, and how it shows its sign-in.
 import { aborted } from '#clock/clock';
 import { assistantFile, assistantNamed } from '#config/assistants';
+import { setupCommand } from '#config/connection';
 import { ConfigurationError, UsageError } from '#config/errors';
 import type { Options } from '#config/options';
 import type { AssistantView } from '#connections/accounts-service';
@@ -30,7 +31,7 @@ export const isChanged = (one: Written) => 'changed' in one && one.changed;
 /** The command that continues a setup of `url`. */
 export function setupCommandFor(url: string, flags: CommandInput['flags']): string {
   const [name] = flags.get('name') ?? [];
-  return `latchkey setup ${url}${name === undefined ? '' : ` --name ${name}`}`;
+  return `${setupCommand(url)}${name === undefined ? '' : ` --name ${name}`}`;
 }
 
 export function asksForAssistants(

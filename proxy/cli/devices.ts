@@ -1,3 +1,4 @@
+import { setupCommand } from '#config/connection';
 import { UsageError } from '#config/errors';
 import type { DeviceListView, MyDevice } from '#connections/accounts-service';
 import type { Connections } from '#connections/connections';
@@ -56,7 +57,7 @@ async function signOut(
 
 function listLines(lists: readonly DeviceListView[]): string[] {
   return lists.flatMap(({ url, devices, problem }) => {
-    if (problem !== undefined) return [`${url}: ${problem}`, `  hint: latchkey setup ${url}`];
+    if (problem !== undefined) return [`${url}: ${problem}`, `  hint: ${setupCommand(url)}`];
     const width = Math.max(0, ...devices.map(({ name }) => name.length));
     return [
       url,

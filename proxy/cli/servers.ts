@@ -1,5 +1,5 @@
 import { TokenError } from '#auth/errors';
-import { replaceCommand } from '#config/connection';
+import { replaceCommand, setupCommand } from '#config/connection';
 import { UsageError } from '#config/errors';
 import type {
   AskableServer,
@@ -80,13 +80,13 @@ export async function noLists(connections: Connections): Promise<readonly string
     return ['no Latchkey server is known', 'hint: latchkey setup https://latchkey.example.com'];
   return [
     'you connected single servers, and no Latchkey server with its address alone',
-    ...addresses.map((address) => `hint: to see all your servers, run latchkey setup ${address}`),
+    ...addresses.map((address) => `hint: to see all your servers, run ${setupCommand(address)}`),
   ];
 }
 
 function listLines(lists: readonly ServerListView[]): string[] {
   return lists.flatMap(({ url, signedInAs, servers, askable, withdrawn, problem }) => {
-    if (problem !== undefined) return [`${url}: ${problem}`, `  hint: latchkey setup ${url}`];
+    if (problem !== undefined) return [`${url}: ${problem}`, `  hint: ${setupCommand(url)}`];
     const width = Math.max(0, ...[...servers, ...askable].map(({ title }) => title.length));
     const who = signedInAs === undefined ? '' : `, signed in as ${signedInAs}`;
     const isMore = servers.some((server) => stateOf(server) === 'available');
@@ -107,7 +107,7 @@ function listLines(lists: readonly ServerListView[]): string[] {
         `  ${' '.repeat(width)}  ${request?.status === 'open' ? 'your request' : 'ask for access'}: ${askUrl}`,
       ]),
       ...withdrawn.flatMap(withdrawnLines),
-      ...(isMore ? [`  hint: to add servers, run latchkey setup ${url} --choose`] : []),
+      ...(isMore ? [`  hint: to add servers, run ${setupCommand(url)} --choose`] : []),
     ];
   });
 }

@@ -1,4 +1,5 @@
 // What `latchkey setup` says about a connection, whether it sets up one server or several.
+import { setupCommand } from '#config/connection';
 import type { KeptKey } from '#connections/accounts-service';
 import { endpointOf } from '#connections/list-url';
 
@@ -15,7 +16,7 @@ export function keyRemedy(
   key: Exclude<KeptKey, 'in_use'>,
   again: string,
 ): string {
-  const enter = key === 'rejected' ? `latchkey rotate ${name}` : `latchkey setup ${url}`;
+  const enter = key === 'rejected' ? `latchkey rotate ${name}` : setupCommand(url);
   return `${toSignIn(name, again)}; to keep using a key, run ${enter}`;
 }
 

@@ -1,5 +1,5 @@
 import type { AccountStatus } from '#auth/account-status';
-import { replaceCommand } from '#config/connection';
+import { replaceCommand, setupCommand } from '#config/connection';
 import { isAboutKey } from '#pipeline/contact';
 import { connectionOptions, type Command } from './command.ts';
 import { connectionsOf } from './command-host.ts';
@@ -54,7 +54,7 @@ function statusLines(
       expiresAt !== undefined && `  token ${tokenWords(expiresAt - now, renewable)}`,
       missingAccount && `  hint: ${missingAccount.message}; then run latchkey doctor ${name}`,
       state === 'signed_out' && `  hint: ${remedy(status)}`,
-      state === 'assistant' && `  hint: to connect it through Latchkey, run latchkey setup ${url}`,
+      state === 'assistant' && `  hint: to connect it through Latchkey, run ${setupCommand(url)}`,
     ];
     return facts.flatMap((fact) => (fact ? [fact] : []));
   });

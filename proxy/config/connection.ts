@@ -26,6 +26,11 @@ export function replaceCommand({ name, url }: Pick<Connection, 'name' | 'url'>):
   return `latchkey add ${plainWord(name)} ${plainWord(url)} --replace`;
 }
 
+/** The command that sets up a connection to a server, or to the list of servers at its address. */
+export function setupCommand(url: string): string {
+  return `latchkey setup ${plainWord(url)}`;
+}
+
 /** The server's tools that the assistant may see; all by default. */
 export type ToolSettings = {
   /** Names, in which `*` matches any text. */

@@ -6,7 +6,7 @@ import type { SignedIn, SignInProgress } from '#auth/sign-in';
 import { fileMarks } from '#auth/sign-in-marks';
 import type { SignedOut } from '#auth/sign-out';
 import { assistantFile, assistantFiles } from '#config/assistants';
-import type { Connection } from '#config/connection';
+import { setupCommand, type Connection } from '#config/connection';
 import { UsageError } from '#config/errors';
 import { connectionNames } from '#config/find-entry';
 import type { Options, OptionTexts } from '#config/options';
@@ -69,7 +69,7 @@ export type SignInOptions = Until & {
 
 const revokingHint = () => 'revoke the key in the dashboard, under Servers';
 const replacingHint = ({ name, url }: Connection) =>
-  `to sign in instead, run latchkey remove ${name}, then latchkey setup ${url}; to replace the key, run latchkey rotate ${name}`;
+  `to sign in instead, run latchkey remove ${name}, then ${setupCommand(url)}; to replace the key, run latchkey rotate ${name}`;
 
 /** `secret` describes the new one; `undefined` if it is not in the keychain. */
 export type RotatedSecret = { connection: Connection; secret: SecretView | undefined };
@@ -418,11 +418,8 @@ export class Connections {
   async claimNotice(target: string): Promise<boolean> {
     const { url, account } = await this.#named(target);
     const place = account === undefined ? url : `${url} ${account}`;
-    return fileMarks(
-      join(this.#host.stateDirectory, 'sign-ins'),
-      place,
-      this.#host.clock,
-    ).claimNotice();
+    const { stateDirectory, clock } = this.#host;
+    return fileMarks(join(stateDirectory, 'sign-ins'), place, clock).claimNotice();
   }
 
   /** All supported assistants, whether or not they are on this computer. */
