@@ -13,7 +13,7 @@ import { selectionWords } from '#web/tool-choice';
 import { lastCalls } from './calls.ts';
 import { findActorNames } from './actors.ts';
 import { sendExclusion } from './closed-server.ts';
-import { scopeList, scopeWords } from './forms.ts';
+import { scopeList, scopeWords } from './scope-words.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
 import { selectedNames } from './known-tools.ts';
 import { activeOrRevoked, listQuery, renewedPart, sendListPage } from './lists.ts';

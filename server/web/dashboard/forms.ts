@@ -3,7 +3,7 @@ import { surfaces, type FieldChoice, type FieldControl } from '#admin/fields';
 import type { Operation } from '#admin/operation';
 import { AdministrationRefusal } from '#admin/refusal';
 import type { Form } from '#oauth/forms';
-import { allScopes, isScope, type Scope, scopeSentence, type ScopeSentence } from '#model/scopes';
+import { isScope } from '#model/scopes';
 import { toolSelectionSchema } from '#model/tool-rights';
 import {
   checkboxes,
@@ -24,6 +24,7 @@ import {
   toolChoiceField,
   type ToolChoiceHere,
 } from '#web/tool-choice';
+import { scopeOptions } from './scope-words.ts';
 
 /** What was entered in a form, by the names of its controls. */
 export type Entered = Readonly<Record<string, EnteredValue>>;
@@ -480,30 +481,4 @@ export function checkedValues(form: Form, name: string): string[] {
   return [...form.keys()]
     .filter((field) => field.startsWith(start))
     .map((field) => field.slice(start.length));
-}
-
-/** All scopes in words, for `checkboxes`, with the risky ones marked. */
-function scopeOptions(chosen: readonly Scope[]): ExplainedChoice[] {
-  return allScopes.map((scope) => {
-    const { text, risk } = scopeWords(scope);
-    return { value: scope, text, help: scope, risk, isChosen: chosen.includes(scope) };
-  });
-}
-
-/** What a scope allows a client or key to do, which may act for no person. */
-export function scopeWords(scope: Scope): ScopeSentence {
-  const { text, ownText = text, risk } = scopeSentence(scope);
-  return { text: ownText, risk };
-}
-
-export function scopeList(scopes: readonly ScopeSentence[]): Html {
-  return html`<ul class="rows">
-${scopes.map(
-  ({ text, risk }) =>
-    html`<li>
-<div>${text}</div>
-${risk && html`<span class="badge care">Sensitive</span>`}
-</li>`,
-)}
-</ul>`;
 }

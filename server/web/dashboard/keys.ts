@@ -17,7 +17,8 @@ import { lastCalls } from './calls.ts';
 import { type ActorName, findActorNames } from './actors.ts';
 import { sendExclusion } from './closed-server.ts';
 import { formRoutes, type FormRoutes } from './form-routes.ts';
-import { formFor, scopeList, scopeWords } from './forms.ts';
+import { formFor } from './forms.ts';
+import { scopeList, scopeWords } from './scope-words.ts';
 import type {
   DashboardGuard,
   DashboardRequest,
