@@ -57,6 +57,8 @@ const scenes = {
   arrival: arrivalScenes,
   nodes: nodeScenes,
 };
+/** Scenes that look at what others leave; those are taken too. */
+const earlier: Partial<Record<string, readonly string[]>> = { questions: ['consent', 'secrets'] };
 /** Where the test of the tray app's windows leaves its pictures. */
 const windowsFolder = dirname(folder);
 /** Taken only when asked for, as they are kept. */
@@ -76,8 +78,9 @@ if (unknown !== undefined) {
   console.error(`no scene is called ${unknown}; there are: ${known.join(', ')}`);
   process.exit(2);
 }
+const needed = new Set(wanted.flatMap((name) => [name, ...(earlier[name] ?? [])]));
 const chosen = Object.entries(wanted.length > 0 ? { ...scenes, ...kept } : scenes).filter(
-  ([name]) => wanted.length === 0 || wanted.includes(name),
+  ([name]) => wanted.length === 0 || needed.has(name),
 );
 const album = newAlbum();
 if (chosen.length > 0) await takeScenes();
