@@ -138,6 +138,9 @@ test('agent: its key is rotated in four steps during continuous calls, and none 
   /** How many calls of each caller were answered. */
   const answered = new Map<string, number>();
   const over = new AbortController();
+  // Also when something below fails: calls of a closed client fail at once, and a loop of them lets nothing else run.
+  using ending = new DisposableStack();
+  ending.defer(() => over.abort());
   const keepCalling = async (who: StoryAssistant, name: string) => {
     for (let count = 0; !over.signal.aborted; count += 1) {
       const message = `${name} ${count}`;
