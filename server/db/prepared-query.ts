@@ -51,7 +51,6 @@ export function immediateQuery<Given extends Values, Row>(
         ? adapter.readNow(query.sql, query.parameters)
         : undefined;
     // They come from the query whose type says so.
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
     return (rows as Row[] | undefined) ?? db.executeQuery(query).then((result) => result.rows);
   };
 }
@@ -110,7 +109,6 @@ function compiledOnce<Given extends Values, Row>(build: Build<Given, Row>) {
           : new Placeholder(position),
       );
       // `build` must see the types of the values. The placeholders are replaced before the query is executed.
-      // oxlint-disable-next-line typescript/no-unsafe-type-assertion
       query = build(db, ...(placeholders as unknown as Given)).compile();
       compiled.set(lengths, query);
     }

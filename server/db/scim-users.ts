@@ -29,7 +29,6 @@ function readScimUser(row: Selectable<Schema['scim_user']>) {
     userName: row.user_name,
     externalId: row.external_id ?? undefined,
     // Written by `columnsOf`.
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
     attributes: attributes as ScimAttributes,
     active: row.active === 1,
     createdAt: row.created_at,

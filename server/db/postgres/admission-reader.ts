@@ -101,7 +101,6 @@ export class AdmissionReader {
     new Promise<Answer | undefined>((resolve, reject) => {
       const key = JSON.stringify([query.name, ...query.parameters.map((name) => values[name])]);
       // Rows under the same key come from the same query.
-      // oxlint-disable-next-line typescript/no-unsafe-type-assertion
       this.#ask({ query, values, key, resolve: resolve as Question['resolve'], reject });
     });
 
@@ -222,7 +221,6 @@ export class AdmissionReader {
     const found = new Map<number, object>();
     for (const row of rows) {
       // The other columns are those of the query.
-      // oxlint-disable-next-line typescript/no-unsafe-type-assertion
       const answer = row.n === null ? undefined : query.read(row as never);
       if (answer) found.set(Number(row.n) - 1, answer);
     }

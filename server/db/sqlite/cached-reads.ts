@@ -30,7 +30,6 @@ export function cachedReads(connection: DatabaseSync) {
     }
     const known = cache.get(key);
     // Values under the same key come from the same query.
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
     if (known !== undefined) return known as Answer;
     const answer = read();
     if (answer) cache.set(key, answer);
