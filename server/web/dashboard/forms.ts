@@ -52,7 +52,7 @@ export interface FieldsOptions {
 }
 
 /** What a page shows beside what is stored: what was entered, what is wrong with it, and what was done. */
-export interface ShownForm {
+export interface FormState {
   readonly entered?: Entered;
   readonly errors?: readonly FieldError[];
   readonly notice?: string | undefined;
@@ -141,7 +141,7 @@ export function formFor({ input }: Pick<Operation, 'input'>, first: readonly str
     async submit(
       { sent, conflict }: { readonly sent: Form; readonly conflict?: string },
       act: (input: Readonly<Record<string, unknown>>) => Promise<unknown>,
-    ): Promise<Required<Pick<ShownForm, 'entered' | 'errors'>> | undefined> {
+    ): Promise<Required<Pick<FormState, 'entered' | 'errors'>> | undefined> {
       const entered = form.read(sent);
       try {
         await act(form.inputOf(entered));

@@ -29,7 +29,7 @@ import { dashboardPath, type Frame, layout, pageHeading, statusNotice } from '#w
 import { queryText, seeOther } from '#web/page-request';
 import { dataTable, type Table } from '#web/tables';
 import { titleWithName } from '#web/titles';
-import { type Entered, formFor, type ShownForm } from './forms.ts';
+import { type Entered, formFor, type FormState } from './forms.ts';
 import type {
   DashboardGuard,
   DashboardRequest,
@@ -50,7 +50,7 @@ const mapForm = formFor(groupMap);
 const homeOf = (organization: string) => `${dashboardPath(organization)}/groups`;
 
 /** The page of a group, which has several forms. `notice` says what was done although something else was refused. */
-interface ShownGroup extends ShownForm {
+interface GroupFormState extends FormState {
   /** The addresses that were typed, without those of people who were added. */
   readonly emails?: string;
 }
@@ -76,7 +76,7 @@ async function serverNames(organization: string, names: readonly string[], { db 
 async function sendGroups(
   visit: DashboardVisit,
   reply: FastifyReply,
-  { entered = newForm.blank, errors = [] }: ShownForm,
+  { entered = newForm.blank, errors = [] }: FormState,
   ports: DashboardPorts,
 ) {
   const { organization } = visit;
@@ -127,7 +127,7 @@ async function sendGroup(
   visit: DashboardVisit,
   { params: { groupId = '' } }: DashboardRequest,
   reply: FastifyReply,
-  shown: ShownGroup,
+  shown: GroupFormState,
   ports: DashboardPorts,
 ) {
   const data = await groupData(visit, groupId, shown, ports);
@@ -139,7 +139,7 @@ async function sendGroup(
 async function groupData(
   visit: DashboardVisit,
   groupId: string,
-  { entered = mapForm.blank, emails = '', errors = [], notice }: ShownGroup,
+  { entered = mapForm.blank, emails = '', errors = [], notice }: GroupFormState,
   ports: DashboardPorts,
 ) {
   const { organization } = visit;

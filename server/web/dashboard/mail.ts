@@ -34,7 +34,7 @@ import {
   type Table,
   timeCell,
 } from '#web/tables';
-import { type Entered, formFor, type ShownForm } from './forms.ts';
+import { type Entered, formFor, type FormState } from './forms.ts';
 import type {
   DashboardGuard,
   DashboardRequest,
@@ -95,7 +95,7 @@ async function sendMail(
   visit: DashboardVisit,
   request: DashboardRequest,
   reply: FastifyReply,
-  { entered, errors = [], notice, warning }: ShownForm,
+  { entered, errors = [], notice, warning }: FormState,
   { clock, db }: DashboardPorts,
 ) {
   const { organization, perform, may, person } = visit;

@@ -5,7 +5,7 @@ import { errorSummary, type FieldError, postForm } from '#web/forms';
 import { displayName, html, type Html } from '#web/html';
 import { dashboardPath, type Frame, layout, pageHeading, statusNotice } from '#web/layout';
 import { queryChoice, seeOther } from '#web/page-request';
-import { type Entered, formFor, type ShownForm } from './forms.ts';
+import { type Entered, formFor, type FormState } from './forms.ts';
 import type { DashboardGuard, DashboardVisit, FormHandler, PageHandler } from './guard.ts';
 import { mailPath } from './mail.ts';
 import { sendDashboardPage } from './page.ts';
@@ -29,7 +29,7 @@ export function noticesPath(organization: string): string {
 async function sendNotices(
   visit: DashboardVisit,
   reply: FastifyReply,
-  { entered, errors = [], notice }: ShownForm,
+  { entered, errors = [], notice }: FormState,
 ) {
   const { organization, perform, may } = visit;
   const view = await perform(noticesRead);

@@ -16,7 +16,7 @@ import { breadcrumbOf, type Frame, layout, pageHeading, statusNotice } from '#we
 import { queryChoice, seeOther, sendPage } from '#web/page-request';
 import type { CurrentPerson, PersonGuard } from '#web/page-session';
 import { relativeTime } from '#web/tables';
-import { type Entered, formFor, type ShownForm } from './forms.ts';
+import { type Entered, formFor, type FormState } from './forms.ts';
 import { personActor, type PersonFormHandler, type PersonPageHandler } from './guard.ts';
 import { dashboardScripts } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
@@ -71,7 +71,7 @@ function sendHosts(
   person: CurrentPerson,
   reply: FastifyReply,
   items: readonly OutboundHostView[],
-  { entered = form.blank, errors = [], notice }: ShownForm,
+  { entered = form.blank, errors = [], notice }: FormState,
   { fixedOutboundHosts: fixed, clock }: DashboardPorts,
 ): FastifyReply {
   const data = { items, fixed, entered, errors, notice, now: clock.now() };

@@ -23,7 +23,7 @@ import { queryChoice, seeOther } from '#web/page-request';
 import { copyable, dataTable, type Table, timeCell } from '#web/tables';
 import { timeIn } from '#web/times';
 import { formRoutes, type FormRoutes } from './form-routes.ts';
-import { formFor, type ShownForm } from './forms.ts';
+import { formFor, type FormState } from './forms.ts';
 import type {
   DashboardGuard,
   DashboardRequest,
@@ -95,7 +95,7 @@ const showSettings: PageHandler = (visit, request, reply, options) =>
 async function sendSettings(
   visit: DashboardVisit,
   reply: FastifyReply,
-  { entered = domainForm.blank, errors = [], notice }: ShownForm,
+  { entered = domainForm.blank, errors = [], notice }: FormState,
   { ports }: DashboardOptions,
 ) {
   const { items: providers } = await visit.perform(providerList);

@@ -26,7 +26,7 @@ import {
 import { type OneTimeSecret, oneTimeSecretPage } from '#web/one-time-secret';
 import { queryChoice, seeOther } from '#web/page-request';
 import { dataTable, type Fact, factList, type Table, timeCell } from '#web/tables';
-import { type Entered, formFor, type OperationForm, type ShownForm } from './forms.ts';
+import { type Entered, formFor, type OperationForm, type FormState } from './forms.ts';
 import type {
   DashboardGuard,
   DashboardRequest,
@@ -67,7 +67,7 @@ const notices: Readonly<Record<string, string>> = {
 async function sendWebhooks(
   visit: DashboardVisit,
   reply: FastifyReply,
-  { entered = newForm.blank, errors = [], notice }: ShownForm,
+  { entered = newForm.blank, errors = [], notice }: FormState,
   ports: DashboardPorts,
 ) {
   const { organization } = visit;
@@ -139,7 +139,7 @@ async function sendWebhook(
   visit: DashboardVisit,
   request: DashboardRequest,
   reply: FastifyReply,
-  { entered, errors = [], notice, warning }: ShownForm,
+  { entered, errors = [], notice, warning }: FormState,
   ports: DashboardPorts,
 ) {
   const { webhook, crumbs } = await read(visit, request);
