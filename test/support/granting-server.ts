@@ -15,7 +15,7 @@ import type { FakeClock } from './fake-clock.ts';
 import { freePort } from './loopback.ts';
 import { clusterStores, nodeCluster, nodesOfTests } from './node-cluster.ts';
 import { startProgram } from './processes.ts';
-import { serverLauncher } from './programs.ts';
+import { serverLauncher, serverStart } from './programs.ts';
 import { natsUrl } from './requirements.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
@@ -226,7 +226,7 @@ async function started(
     const programs = stack.use(new AsyncDisposableStack());
     const start = async (port: string) => {
       const program = startProgram(process.execPath, {
-        args: [launcher, 'start', '--port', port, '--data-dir', dataDir, ...args],
+        args: [...serverStart(), '--port', port, '--data-dir', dataDir, ...args],
       });
       programs.use(program);
       const [, base = ''] = await program.line(/^listening on (\S+)/m);

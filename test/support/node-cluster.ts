@@ -10,7 +10,7 @@ import { openPostgresStores, type Stores } from '#server/app/stores';
 import { balance } from './balancer.ts';
 import { freePort, listen } from './loopback.ts';
 import { startProgram, type LineOptions, type Program, type ProgramOptions } from './processes.ts';
-import { serverLauncher } from './programs.ts';
+import { serverStart } from './programs.ts';
 import { postgresUrl } from './requirements.ts';
 import { runCommandInProcess } from './run-command-in-process.ts';
 import { temporaryFolder } from './temporary-folder.ts';
@@ -138,8 +138,7 @@ export async function nodeCluster({
     const own = await freePort();
     const program = await startedNode(process.execPath, {
       args: [
-        serverLauncher,
-        'start',
+        ...serverStart(),
         '--port',
         String(own),
         '--base-url',

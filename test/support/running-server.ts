@@ -6,7 +6,7 @@ import { runProgram, startProgram } from './processes.ts';
 import { natsUrl } from './requirements.ts';
 import { runCommandInProcess } from './run-command-in-process.ts';
 import { temporaryFolder } from './temporary-folder.ts';
-import { serverLauncher } from './programs.ts';
+import { serverLauncher, serverStart } from './programs.ts';
 
 /** What `node` runs to be `latchkey-server`. */
 export { serverLauncher as launcher } from './programs.ts';
@@ -160,7 +160,7 @@ async function oneProcess(
   const place = ['--data-dir', dataDir];
   const program = stack.use(
     startProgram(process.execPath, {
-      args: [launcher, 'start', '--port', '0', ...place, ...args],
+      args: [...serverStart(launcher), '--port', '0', ...place, ...args],
       env,
     }),
   );

@@ -7,7 +7,7 @@ import { natsUrl } from './requirements.ts';
 import { freePort } from './loopback.ts';
 import { runCommandInProcess } from './run-command-in-process.ts';
 import { temporaryFolder } from './temporary-folder.ts';
-import { serverLauncher } from './programs.ts';
+import { serverLauncher, serverStart } from './programs.ts';
 
 const launcher = serverLauncher;
 
@@ -53,7 +53,7 @@ export async function serverProcess(options: ServerProcessOptions = {}): Promise
   const start = async (): Promise<Program> => {
     const [command, ...first] = [...startedBy, process.execPath];
     const started = startProgram(command, {
-      args: [...first, launcher, 'start', '--port', String(port), '--base-url', base, ...args],
+      args: [...first, ...serverStart(), '--port', String(port), '--base-url', base, ...args],
       env,
     });
     await started.line(/^listening on /m);

@@ -91,8 +91,10 @@ await suite('browser', 'a person who leaves', () => {
         [200, 200, 200],
         [200, 200, 401],
       ]);
-      await dana.goto(dashboard('/servers'));
-      expect(new URL(dana.url()).pathname).toBe('/sign-in');
+      // Her page is live, and shows by itself that she is signed out.
+      await dana.waitForURL('**/sign-in?next=**');
+      const next = await dana.goto(dashboard('/servers'));
+      expect(new URL(next?.url() ?? '').pathname).toBe('/sign-in');
       await owner.goto(dashboard('/people/needs-owner'));
       expect(await owner.getByText('Everything has an owner.').count()).toBe(1);
       const actions = async () => {
