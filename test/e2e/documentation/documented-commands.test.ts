@@ -30,11 +30,3 @@ await suite(['terminal', 'keychain'], 'documented commands, with a keychain', ()
     },
   );
 });
-
-await suite('terminal', 'documented commands, without a keychain', () => {
-  test('README.md', { timeout }, async () => {
-    const commands = await followDocument('README.md', { repository });
-
-    expect(commands).toBeGreaterThan(2);
-  });
-});

@@ -1,4 +1,4 @@
-import { readdir, rm, stat } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { getMcpConfigForManifest } from '@anthropic-ai/mcpb';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -12,7 +12,6 @@ import { proxyProcess } from '#support/proxy-process';
 import { suite } from '#support/suite';
 import { temporaryFolder, type TemporaryFolder } from '#support/temporary-folder';
 
-const root = join(import.meta.dirname, '../../..');
 const timeoutMs = 120_000;
 const apiKey = `mcp_${'k'.repeat(36)}`;
 /** The oldest Node that the packages accept. `packages.full.test.ts` is about the one that runs the tests. */
@@ -38,11 +37,11 @@ async function bytesIn(folder: string): Promise<number> {
   return sizes.reduce((sum, size) => sum + size, 0);
 }
 
-/** The files that a file of a package imports, statically or on demand, and those that these import, sorted. */
-async function loadedFrom(file: string, start: string): Promise<string[]> {
+/** The files of a folder that a file there imports, statically or on demand, and those that these import, sorted. */
+async function loadedFrom(folder: string, start: string): Promise<string[]> {
   const found = new Set([start]);
   for (const path of found) {
-    const code = await run('tar', ['-xzOf', file, `package/${path}`], root);
+    const code = await readFile(join(folder, path), 'utf8');
     for (const [, name = ''] of code.matchAll(/\b(?:from|import)\(?[`"]\.\/([\w-]+\.js)[`"]/g))
       found.add(`dist/${name}`);
   }
@@ -52,9 +51,14 @@ async function loadedFrom(file: string, start: string): Promise<string[]> {
 await suite('registry', 'packed npm package', () => {
   let folder: TemporaryFolder;
   let packages: { proxy: string; server: string };
+  const unpacked = (program: 'proxy' | 'server') => join(folder.path, program);
   beforeAll(async () => {
     folder = await temporaryFolder('packed');
     packages = await builtPackages(join(folder.path, 'packages'));
+    for (const program of ['proxy', 'server'] as const) {
+      await mkdir(unpacked(program));
+      await run('tar', ['-xzf', packages[program], '--strip-components=1'], unpacked(program));
+    }
   }, timeoutMs);
   afterAll(async () => folder[Symbol.asyncDispose]());
 
@@ -112,7 +116,7 @@ await suite('registry', 'packed npm package', () => {
   ] as const)(
     'that of the %s contains only what it runs, and its manifest names nothing else',
     async (program, name, more) => {
-      const manifest = await run('tar', ['-xzOf', packages[program], 'package/package.json'], root);
+      const manifest = await readFile(join(unpacked(program), 'package.json'), 'utf8');
 
       const files = await filesOf(packages[program]);
       const code = files.filter((file) => /^dist\/.*\.js$/.test(file));
@@ -124,7 +128,7 @@ await suite('registry', 'packed npm package', () => {
         'dist/sbom.cdx.json',
         'package.json',
       ]);
-      expect(code).toEqual(await loadedFrom(packages[program], 'dist/main.js'));
+      expect(code).toEqual(await loadedFrom(unpacked(program), 'dist/main.js'));
       expect(published.parse(JSON.parse(manifest)).bin).toEqual({ [name]: `bin/${name}.js` });
     },
   );
@@ -134,7 +138,7 @@ await suite('registry', 'packed npm package', () => {
     const files = (await filesOf(packages.proxy)).filter((file) => /^dist\/.*\.js$/.test(file));
     const codes = files.map(async (file) => ({
       file,
-      code: await run('tar', ['-xzOf', packages.proxy, `package/${file}`], root),
+      code: await readFile(join(unpacked('proxy'), file), 'utf8'),
     }));
     const found = (await Promise.all(codes)).filter(({ code }) => code.includes(exchange));
 
