@@ -106,11 +106,20 @@ export const surfaces = z.registry<{
   readonly control?: FieldControl;
 }>();
 
-/** Gives a variant of a field, such as one with a default, the option and the control of the field. */
-export function withSurfacesOf<Variant extends z.ZodType>(
-  field: z.ZodType,
-  variant: Variant,
-): Variant {
+/** The same field, with its option and control, where it may be omitted. */
+export function optional<Field extends z.ZodType>(field: Field): z.ZodOptional<Field> {
+  return withSurfacesOf(field, field.optional());
+}
+
+/** The same field, with its option and control, where this value is taken if it is omitted. */
+export function orDefault<Field extends z.ZodType>(
+  field: Field,
+  value: z.core.util.NoUndefined<z.output<Field>>,
+): z.ZodDefault<Field> {
+  return withSurfacesOf(field, field.default(value));
+}
+
+function withSurfacesOf<Variant extends z.ZodType>(field: z.ZodType, variant: Variant): Variant {
   const shown = surfaces.get(field);
   if (shown) surfaces.add(variant, shown);
   return variant;

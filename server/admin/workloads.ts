@@ -20,7 +20,8 @@ import {
 import { command, type Command } from './command.ts';
 import { createProvedClient } from './create-credentials.ts';
 import {
-  withSurfacesOf,
+  optional,
+  orDefault,
   fields,
   readScope,
   surfaces,
@@ -64,7 +65,7 @@ const scopesField = clientScopes
       read: readScope,
     },
   });
-const scopesOrUsual = withSurfacesOf(scopesField, scopesField.default([...ordinaryScopes]));
+const scopesOrUsual = orDefault(scopesField, [...ordinaryScopes]);
 
 export const organizationClientCreate = organizationOperation({
   name: 'organization-client.create',
@@ -218,8 +219,11 @@ const longestLifeField = wholeNumber(60, mostLifeSeconds)
     },
   });
 const singleUseField = z
-  .boolean()
-  .describe('Whether each token can be exchanged once only')
+  // Forms send words.
+  .preprocess(
+    (value) => (value === 'yes' || value === 'no' ? value === 'yes' : value),
+    z.boolean().describe('Whether each token can be exchanged once only'),
+  )
   .register(surfaces, {
     option: {
       name: 'single-use',
@@ -237,24 +241,15 @@ const singleUseField = z
       ],
     },
   });
-/** Forms send words. */
-const singleUse = z.preprocess(
-  (value) => (value === 'yes' || value === 'no' ? value === 'yes' : value),
-  singleUseField,
-);
-
 const ruleFields = {
   issuer: issuerField,
   subject: subjectField,
-  claim: withSurfacesOf(claimField, claimField.optional()),
-  audience: withSurfacesOf(audienceField, audienceField.optional()),
-  keysUrl: withSurfacesOf(keysUrlField, keysUrlField.optional()),
-  jwks: withSurfacesOf(issuerKeysField, issuerKeysField.optional()),
-  longestLifeSeconds: withSurfacesOf(
-    longestLifeField,
-    longestLifeField.default(defaultLifeSeconds),
-  ),
-  isSingleUse: withSurfacesOf(singleUseField, singleUse.default(true)),
+  claim: optional(claimField),
+  audience: optional(audienceField),
+  keysUrl: optional(keysUrlField),
+  jwks: optional(issuerKeysField),
+  longestLifeSeconds: orDefault(longestLifeField, defaultLifeSeconds),
+  isSingleUse: orDefault(singleUseField, true),
 };
 const ruleSchema = z.object(ruleFields);
 type Rule = z.output<typeof ruleSchema>;
