@@ -36,6 +36,7 @@ import { viewOf } from './views.ts';
 import { CommandError, UsageError } from '#config/usage-error';
 import type { Db } from '#db/transaction';
 import { checkRedirectUri } from '#oauth/redirect-uris';
+import { partsOf } from '#model/slug';
 import { command, listCommand, type Command } from './command.ts';
 import {
   organizationIn,
@@ -100,7 +101,7 @@ export function toClientView(client: ListedOAuthClient, isShown?: IsShown): Clie
 }
 
 function serverNameOf(client: Pick<ListedOAuthClient, 'serverPath'>): string {
-  return client.serverPath?.split('/')[1] ?? '';
+  return client.serverPath === undefined ? '' : partsOf(client.serverPath).server;
 }
 
 /** What is shown to a reader of the servers of these clients. */

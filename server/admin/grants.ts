@@ -5,6 +5,7 @@ import { allowAssertedGrant } from '#db/assertion-grants';
 import { findGrant, listGrants, revokeGrant, setGrantTools, type ListedGrant } from '#db/grants';
 import type { Db } from '#db/transaction';
 import { allScopes } from '#model/scopes';
+import { partsOf } from '#model/slug';
 import { conflict, notFound } from './refusal.ts';
 import { fields, surfaces } from './fields.ts';
 import { organizationOperation, type Operation, type WithDbAndClock } from './operation.ts';
@@ -108,7 +109,7 @@ async function grantView(
 /** Finds a grant at a server of an organization. @throws {AdministrationRefusal} `not_found` */
 async function ownGrant(organization: string, grantId: string, db: Db) {
   const grant = await findGrant(db, grantId);
-  if (grant?.serverPath.split('/')[0] === organization) return grant;
+  if (grant && partsOf(grant.serverPath).organization === organization) return grant;
   throw notFound('grant');
 }
 

@@ -11,6 +11,7 @@ import {
   type ToolCaller,
   type Verdict,
 } from '#model/tool-rights';
+import { partsOf } from '#model/slug';
 import { currentAdmissions, type AdmittedClient, type Suspended } from './admissions.ts';
 import { findClient } from './clients.ts';
 import { findGrant, type Grant } from './grants.ts';
@@ -190,7 +191,8 @@ async function findCaller(
     }
     case 'grant': {
       const grant = await findGrant(db, subject.grantId);
-      if (grant?.serverPath.split('/')[0] !== server.organization) return undefined;
+      if (!grant || partsOf(grant.serverPath).organization !== server.organization)
+        return undefined;
       return grantCaller(db, server, grant, now);
     }
   }

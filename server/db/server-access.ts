@@ -5,6 +5,7 @@ import { lockGroups } from './groups.ts';
 import type { Schema } from './schema.ts';
 import { countRows } from './columns.ts';
 import { transaction, type Db } from './transaction.ts';
+import { partsOf } from '#model/slug';
 
 /** Who may use a server: everyone in the organization, or only the members of some groups. */
 export type ServerAccess = NonNullable<Awaited<ReturnType<typeof findServerAccess>>>;
@@ -153,7 +154,7 @@ function membersByAccess(db: Db, serverId: string, { access, groupIds }: AccessC
 
 /** Whether a person belongs to the organization of `{organization}/{server}` and to a group that may use the server. */
 export async function mayUseServer(db: Db, userId: string, serverPath: string): Promise<boolean> {
-  const [organization = '', server = ''] = serverPath.split('/');
+  const { organization, server } = partsOf(serverPath);
   const row = await selectUsable(db, userId)
     .select('endpoint.id')
     .where('organization.name', '=', organization)

@@ -26,3 +26,9 @@ export function parseServerPath(
   if (rest.length > 0 || !isSlug(organization) || !isSlug(server)) return undefined;
   return { organization, server };
 }
+
+/** The parts of an `organization/server` that was checked before, such as one from the database. */
+export function partsOf(serverPath: string): { organization: string; server: string } {
+  const [organization = '', server = ''] = serverPath.split('/');
+  return { organization, server };
+}

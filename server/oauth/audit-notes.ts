@@ -3,6 +3,7 @@ import { revokeBundle } from '#db/grant-bundles';
 import { revokeGrant, type NamedGrant } from '#db/grants';
 import { transaction, type Db } from '#db/transaction';
 import type { Clock } from '#model/clock';
+import { partsOf } from '#model/slug';
 
 /** What writing to the audit log needs. */
 export interface NotePorts {
@@ -23,7 +24,7 @@ export async function note(event: Noted, { db, clock, source }: NotePorts): Prom
 
 /** A grant, as the audit log names it. */
 export function aboutGrant({ id, serverPath }: Pick<NamedGrant, 'id' | 'serverPath'>) {
-  return { organization: serverPath.split('/')[0], target: id };
+  return { organization: partsOf(serverPath).organization, target: id };
 }
 
 /** A code or a refresh token that was used again. */

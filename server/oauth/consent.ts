@@ -18,7 +18,7 @@ import { lockSession, type Session, type SessionThrough } from '#db/sessions';
 import { findSettings } from '#db/settings';
 import { transaction, type Db } from '#db/transaction';
 import { missingProof } from '#model/sign-in-proof';
-import { parseServerPath } from '#model/slug';
+import { parseServerPath, partsOf } from '#model/slug';
 import { errorAnswer, errorUrl, answerUrl, type ErrorAnswer } from './authorization-request.ts';
 import type { AuthorizationRequest, ClaimedDevice } from '#model/authorization-request';
 import { note, type NotePorts } from './audit-notes.ts';
@@ -233,7 +233,7 @@ export function aboutRequest(
   { clientId, serverPath }: Pick<AuthorizationRequest, 'clientId' | 'serverPath'>,
   userId: string,
 ): DecidedAbout {
-  const [organization] = serverPath.split('/');
+  const { organization } = partsOf(serverPath);
   return { actor: `user:${userId}`, organization, target: `${clientId} ${serverPath}` };
 }
 

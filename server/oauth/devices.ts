@@ -1,5 +1,6 @@
 import { listDevices, signOutDevice, type DeviceOwner } from '#db/devices';
 import { transaction } from '#db/transaction';
+import { partsOf } from '#model/slug';
 import { note, type NotePorts } from './audit-notes.ts';
 import { ownClientDocument } from './client-documents.ts';
 import { listReader, type ListReader, type ServerListPorts } from './server-list.ts';
@@ -66,7 +67,7 @@ async function deviceReader(
 
 /** The token opens the organizations in which the person chose servers. */
 function reach({ userId, grants }: ListReader): DeviceOwner {
-  const within = new Set(grants.map(({ serverPath }) => serverPath.split('/')[0] ?? ''));
+  const within = new Set(grants.map(({ serverPath }) => partsOf(serverPath).organization));
   return { userId, within: [...within] };
 }
 

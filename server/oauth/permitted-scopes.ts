@@ -6,6 +6,7 @@ import type { Db } from '#db/transaction';
 import { isScope, roleScopes, type Scope, scopeWords } from '#model/scopes';
 import { OAuthError } from './oauth-error.ts';
 import { suspensionWords } from '#model/suspension';
+import { partsOf } from '#model/slug';
 
 export type Permitted =
   /** At least one scope. */
@@ -44,7 +45,7 @@ export async function permittedScopes(
   { db }: { readonly db: Db },
 ): Promise<Permitted> {
   const { userId, serverPath, client, isVouched = false } = about;
-  const [organization = ''] = serverPath.split('/');
+  const { organization } = partsOf(serverPath);
   const memberships = await listMemberships(db, userId);
   const membership = memberships.find((candidate) => candidate.organization === organization);
   const rules = await findSettings(db, organization);

@@ -23,6 +23,7 @@ import type { Form } from './forms.ts';
 import { OAuthError } from './oauth-error.ts';
 import { serverListUrl } from '#model/server-list';
 import { hashSecret, isWellFormedSecret } from '#secrets/secrets';
+import { partsOf } from '#model/slug';
 
 export interface RevocationEndpointPorts extends ClientContext, NotePorts {
   readonly tokens: AccessTokens;
@@ -116,7 +117,10 @@ async function revokeJwt(
   await transaction(db, async (tx) => {
     const endsGrant = bundle && !isList && (await revokeGrant(tx, grantId ?? '', clock.now()));
     if (!(await revokeAccessToken(tx, claims, clock.now())) && !endsGrant) return;
-    const about = { ...revokedBy(client), organization: serverPath?.split('/')[0] };
+    const about = {
+      ...revokedBy(client),
+      organization: serverPath && partsOf(serverPath).organization,
+    };
     const revoked = endsGrant
       ? { target: grantId }
       : { action: 'access-token.revoke', target: serverPath ?? claims.audience };

@@ -12,7 +12,7 @@ import { mayUseServer } from '#db/server-access';
 import type { PersonalCredential } from '#db/upstream-connections';
 import { formatScopes } from '#model/scopes';
 import { serverListUrl } from '#model/server-list';
-import { parseServerPath } from '#model/slug';
+import { parseServerPath, partsOf } from '#model/slug';
 import type { AccessTokenClaims, AccessTokens } from './access-tokens.ts';
 import { catalogueOf, type AskableServer, type CataloguedServer } from './catalogue.ts';
 import type { ClientContext } from './client-authentication.ts';
@@ -148,7 +148,7 @@ export async function serverList(
   if (!client || !user || !first) return undefined;
   const of = { userId, client, grants };
   const lists: Awaited<ReturnType<typeof listIn>>[] = [];
-  const organizations = new Set(grants.map(({ serverPath }) => serverPath.split('/')[0] ?? ''));
+  const organizations = new Set(grants.map(({ serverPath }) => partsOf(serverPath).organization));
   for (const organization of organizations) {
     lists.push(await listIn(organization, of, ports));
   }

@@ -1,4 +1,5 @@
 import type { NamedGrant } from '#db/grants';
+import { partsOf } from '#model/slug';
 import { applicationName } from './consent.ts';
 import { displayName } from './html.ts';
 import { titleWithName } from './titles.ts';
@@ -31,7 +32,7 @@ export function accessName({
   titles,
   device,
 }: Pick<NamedGrant, 'serverPath' | 'titles' | 'device'>): string {
-  const [, name = ''] = serverPath.split('/');
+  const { server: name } = partsOf(serverPath);
   const server = titleWithName({ name, title: titles.server });
   return device ? `${server} on ${deviceName(device)}` : server;
 }

@@ -32,6 +32,7 @@ import {
   visitOf,
 } from './page-session.ts';
 import { knownPerson } from '#accounts/hashing-queue';
+import { partsOf } from '#model/slug';
 import {
   type AccountForm,
   type AccountGuards,
@@ -231,7 +232,7 @@ export function accountGrantsOf(db: Db, clock: Clock) {
     const list = await listDecisionsOfPerson(db, userId, clock.now());
     return list.map(
       ({ id, serverPath, titles, device, scopes, createdAt, lastUsedAt, ...grant }) => {
-        const [organization = '', server = ''] = serverPath.split('/');
+        const { organization, server } = partsOf(serverPath);
         return {
           id,
           client: applicationName(grant),

@@ -9,6 +9,7 @@ import type {
   ChosenServers,
 } from '#oauth/bundle-consent';
 import type { Form } from '#oauth/forms';
+import { partsOf } from '#model/slug';
 import { errorSummary, errorText, hiddenField, postForm } from './forms.ts';
 import { displayName, html, type Html } from './html.ts';
 import { companySignInPath, isLongHeading, layout, type Frame } from './layout.ts';
@@ -130,7 +131,7 @@ function optionOf(
   anywhere: readonly Scope[],
   usable: ReadonlyMap<string, UsableTools>,
 ): ServerOption {
-  const [organization = '', server = ''] = serverPath.split('/');
+  const { organization, server } = partsOf(serverPath);
   const organizationTitle = titleText({ name: organization, title: terms.titles.organization });
   const here = terms.scopes.map((scope) => lowered(scopeSentence(scope).text));
   const sentences = [
@@ -181,7 +182,7 @@ ${risk && html`<span class="badge care">Sensitive</span>`}
 }
 
 function companySignIn(serverPath: string, back: string): string {
-  const [organization = ''] = serverPath.split('/');
+  const { organization } = partsOf(serverPath);
   return `${companySignInPath}?organization=${organization}&next=${encodeURIComponent(back)}`;
 }
 

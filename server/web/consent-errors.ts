@@ -3,6 +3,7 @@ import type { RightsChange } from '#oauth/consent';
 import type { OAuthError } from '#oauth/oauth-error';
 import type { notPermittedWords } from '#oauth/permitted-scopes';
 import { redirectPlace } from '#oauth/redirect-uris';
+import { partsOf } from '#model/slug';
 import { displayName } from './html.ts';
 import type { ErrorPageData } from './messages.ts';
 
@@ -29,7 +30,7 @@ export function notPermittedPage(
   why: keyof typeof notPermittedWords,
   { email, serverPath }: AskedAt,
 ): ErrorPageData {
-  const [organization = ''] = serverPath.split('/');
+  const { organization } = partsOf(serverPath);
   switch (why) {
     case 'stranger': {
       const text = `You are signed in as ${email}, and this account cannot use ${serverPath}. Ask an owner of the organization to add you. Or sign in with a different account and start again from the application.`;
@@ -68,7 +69,7 @@ export function withWayBack(
 
 /** The page for a member who signed in with fewer factors than the organization requires. */
 export function secondFactorPage(serverPath: string): ErrorPageData {
-  const [organization] = serverPath.split('/');
+  const { organization } = partsOf(serverPath);
   const text = `The organization ${organization} requires a second factor before you can allow anything. Set up an authenticator app or a passkey on your account page and sign in with it, then start again from the application.`;
   const next = { text: 'Go to your account', href: '/account#second-factor' };
   return { heading: 'Second factor required', text, next };
@@ -91,7 +92,7 @@ function changedText(why: RightsChange, at: AskedAt): string {
     case 'second-factor':
       return secondFactorPage(serverPath).text;
     case 'single-sign-on': {
-      const [organization] = serverPath.split('/');
+      const { organization } = partsOf(serverPath);
       return `The organization ${organization} now requires single sign-on. Start again from the application, and sign in with your work account.`;
     }
     case 'stranger':

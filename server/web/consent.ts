@@ -19,7 +19,7 @@ import {
 import { OAuthError } from '#oauth/oauth-error';
 import { isPrivateScheme, isSourceHost } from '#oauth/redirect-uris';
 import { scopeSentence } from '#model/scopes';
-import { isSlug } from '#model/slug';
+import { isSlug, partsOf } from '#model/slug';
 import {
   bundleConsentPage,
   type BundlePageData,
@@ -171,7 +171,7 @@ async function showConsent(
     asked.outcome === 'sign-in' ||
     asked.outcome === 'bundle' ||
     !person ||
-    (await isElsewhere(person, asked.request.serverPath.split('/')[0] ?? '', ports))
+    (await isElsewhere(person, partsOf(asked.request.serverPath).organization, ports))
   ) {
     return reply.redirect(signInFor(named, back), 303);
   }
@@ -186,7 +186,7 @@ async function showConsent(
     case 'second-factor':
       return forbidden(secondFactorPage(asked.request.serverPath));
     case 'single-sign-on': {
-      const [organization = ''] = asked.request.serverPath.split('/');
+      const { organization } = partsOf(asked.request.serverPath);
       return reply.redirect(`${companySignInPath}?organization=${organization}&next=${back}`, 303);
     }
     case 'signed-out':
@@ -281,7 +281,7 @@ async function showBundle(
   const onward = encodeURIComponent(back);
   const sso = asked.refused.find(({ why }) => why === 'single-sign-on');
   if (sso) {
-    const [organization = ''] = sso.serverPath.split('/');
+    const { organization } = partsOf(sso.serverPath);
     return reply.redirect(`${companySignInPath}?organization=${organization}&next=${onward}`, 303);
   }
   // A session that is limited to one organization may not open those that were asked for.
@@ -400,7 +400,7 @@ function pageData(
   { user }: CurrentMember,
   back: string,
 ) {
-  const [organization = '', server = ''] = request.serverPath.split('/');
+  const { organization, server } = partsOf(request.serverPath);
   return {
     application: request,
     // Whether the application chose the name itself, rather than an administrator or this server.

@@ -8,6 +8,7 @@ import { type Badge, dashboardPath } from '#web/layout';
 import { queryChoice } from '#web/page-request';
 import { timeCell } from '#web/tables';
 import { grantedTools } from '#web/tool-choice';
+import { partsOf } from '#model/slug';
 import type { DashboardGuard, PageHandler } from './guard.ts';
 import { listQuery, sendListPage } from './lists.ts';
 import { peopleCrumbs, peopleTabs } from './people.ts';
@@ -58,7 +59,7 @@ const showConsents: PageHandler = async (visit, request, reply, { ports }) => {
   const query = listQuery(request, shape);
   const { sort: _, ...input } = query.input;
   const { items, total } = await visit.perform(grantList, input);
-  const serverOf = (grant: (typeof items)[number]) => grant.server.split('/')[1] ?? '';
+  const serverOf = (grant: (typeof items)[number]) => partsOf(grant.server).server;
   const titles = await findServerTitles(ports.db, organization, items.map(serverOf));
   const list = {
     heading: 'People',

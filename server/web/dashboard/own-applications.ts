@@ -9,6 +9,7 @@ import { queryChoice, queryText } from '#web/page-request';
 import { visitOf } from '#web/page-session';
 import { type Table, timeCell } from '#web/tables';
 import { grantedTools } from '#web/tool-choice';
+import { partsOf } from '#model/slug';
 import { sentence } from './consents.ts';
 import { ownDevices } from './devices.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
@@ -160,7 +161,7 @@ export async function grantOf(
 }
 
 function isOwnHere({ userId, serverPath }: NamedGrant, { organization, person }: DashboardVisit) {
-  return userId === person.user.id && serverPath.split('/')[0] === organization;
+  return userId === person.user.id && partsOf(serverPath).organization === organization;
 }
 
 /** The breadcrumb of a page about one application. */

@@ -20,6 +20,7 @@ import { html, type Html } from '#web/html';
 import { dashboardPath, type Frame, layout, pageHeading, statusNotice } from '#web/layout';
 import { queryText, seeOther } from '#web/page-request';
 import { dataTable, relativeTime, type Table, timeCell } from '#web/tables';
+import { partsOf } from '#model/slug';
 import { auditSentencesOf } from './audit.ts';
 import { lastCalls } from './calls.ts';
 import { devicesOf } from './devices.ts';
@@ -257,7 +258,7 @@ async function applicationsOf({ perform }: DashboardVisit, userId: string, now: 
             kind: 'name',
             text: applicationName({ clientName: grant.client, assistant: grant.assistant }),
           },
-          { kind: 'text', text: grant.server.split('/')[1] ?? '' },
+          { kind: 'text', text: partsOf(grant.server).server },
           timeCell(grant.createdAt),
           timeCell(grant.expiresAt),
         ],
