@@ -88,6 +88,12 @@ test('76: client metadata document: none is fetched before a person has signed i
 });
 
 describe('76: client metadata document: a URL that is not on the public internet is not a client', () => {
+  let guarded: GrantingServer;
+  beforeAll(async () => {
+    guarded = await grantingServer();
+  });
+  afterAll(() => guarded[Symbol.asyncDispose]());
+
   test.each([
     'https://127.0.0.1/c.json',
     'https://2130706433/c.json',
@@ -100,7 +106,7 @@ describe('76: client metadata document: a URL that is not on the public internet
     'https://localhost/c.json',
     'http://client.test/c.json',
   ])('%s', async (clientId) => {
-    await using guarded = await grantingServer();
+    // Another person each time, because one causes a few requests a minute only.
     const answer = await guarded.authorize(await guarded.browser(), { client_id: clientId });
 
     expect(answer.status).toBe(400);
