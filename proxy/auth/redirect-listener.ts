@@ -323,7 +323,11 @@ export function peerUser(
 ): PeerUser {
   const from = inTable(remoteAddress, remotePort);
   const to = inTable(localAddress, localPort);
-  const rows = tables.flatMap((path) => rowsOf(path, readText));
+  const rows = tables
+    .flatMap((path) => linesOf(path, readText))
+    // A busy host has many thousands.
+    .filter((line) => line.includes(from) && line.includes(to))
+    .map((line) => line.trim().split(/\s+/));
   const row = rows.find(([, local, remote]) => local?.endsWith(from) && remote?.endsWith(to));
   const id = Number(row?.[7] ?? Number.NaN);
   if (id === ownId) return 'same';
@@ -331,11 +335,9 @@ export function peerUser(
   return Number.isNaN(id) || id === 0 ? 'unknown' : 'other';
 }
 
-function rowsOf(path: string, readText: (path: string) => string): string[][] {
+function linesOf(path: string, readText: (path: string) => string): string[] {
   try {
-    return readText(path)
-      .split('\n')
-      .map((line) => line.trim().split(/\s+/));
+    return readText(path).split('\n');
   } catch {
     return [];
   }
