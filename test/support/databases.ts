@@ -153,32 +153,46 @@ async function openEmptySqlite(): Promise<EmptyDatabase> {
   };
 }
 
-// Tables are slow to make on PostgreSQL: a schema that a test is done with is emptied and given to the next one.
-const freeSchemas: string[] = [];
+/** A schema with its tables, and the first that connected to it. */
+interface UsedSchema {
+  readonly schema: string;
+  readonly first: Stores;
+}
+
+// Tables and connections are slow to make on PostgreSQL: a test that is done with a schema removes its rows, as another process would, and
+// gives it to the next one, with the first that connected to it.
+const freeSchemas: UsedSchema[] = [];
 let schemaCount = 0;
 
 async function openPostgresDatabase(): Promise<TestDatabase> {
-  const schema = freeSchemas.pop() ?? (await createSchema());
+  const { schema, first } = freeSchemas.pop() ?? (await newSchema());
   const opened: Stores[] = [];
-  const connectAgain = async () => {
-    const stores = await openPostgresStores(
-      { url: urlOf(schema), mayLoseWrites: true },
-      { mayAdmit: () => true, failed: () => undefined },
-    );
-    opened.push(stores);
-    return stores;
-  };
-  const first = await connectAgain();
   return {
     ...first,
     url: urlOf(schema),
-    connectAgain,
+    async connectAgain() {
+      const stores = await connectStores(schema);
+      opened.push(stores);
+      return stores;
+    },
     async [Symbol.asyncDispose]() {
       await removeRows(first.db);
       for (const stores of opened) await stores.close();
-      freeSchemas.push(schema);
+      freeSchemas.push({ schema, first });
     },
   };
+}
+
+async function newSchema(): Promise<UsedSchema> {
+  const schema = await createSchema();
+  return { schema, first: await connectStores(schema) };
+}
+
+function connectStores(schema: string): Promise<Stores> {
+  return openPostgresStores(
+    { url: urlOf(schema), mayLoseWrites: true },
+    { mayAdmit: () => true, failed: () => undefined },
+  );
 }
 
 async function openEmptyPostgres(): Promise<EmptyDatabase> {
