@@ -103,11 +103,8 @@ export async function runCommand(argv: readonly string[], host: CommandHost): Pr
 }
 
 async function openShared(place: Pick<PostgresPlace, 'url'>): Promise<Stores> {
-  // A command need not check standbys, which nodes do, and admits no calls.
-  return openPostgresStores(
-    { ...place, mayLoseWrites: true },
-    { mayAdmit: () => false, failed: () => undefined },
-  );
+  // A command need not check standbys, which nodes do.
+  return openPostgresStores({ ...place, mayLoseWrites: true }, { failed: () => undefined });
 }
 
 /** @throws {CommandError} if there is no database in the folder, unless one may be created */

@@ -102,8 +102,8 @@ export interface PostgresPlace {
 }
 
 export interface PostgresPorts {
-  /** Whether admissions may be read: see `NodeRegistry`. */
-  readonly mayAdmit: () => boolean;
+  /** Whether admissions may be read: see `NodeRegistry`. Omitted by a command, which admits no calls and connects for none. */
+  readonly mayAdmit?: () => boolean;
   /** Called when a connection breaks, or a change cannot be looked for. */
   readonly failed: (error: unknown) => void;
 }
@@ -126,7 +126,10 @@ export async function openPostgresStores(
       import('#db/postgres/open-postgres'),
     ]);
   const pool = postgresPool({ connectionString: url, max: connections, ...limits });
-  const reader = new AdmissionReader({ connectionString: url }, { mayAnswer: mayAdmit, failed });
+  const reader = new AdmissionReader(
+    { connectionString: url },
+    { mayAnswer: mayAdmit ?? (() => false), failed },
+  );
   const db = overPool(pool, reader.read);
   try {
     await checkPostgres(db, { url, mayLoseWrites });
@@ -135,7 +138,10 @@ export async function openPostgresStores(
     await db.destroy();
     throw error;
   }
-  const [changes] = await Promise.all([PostgresChanges.open(db, failed), reader.open()]);
+  const [changes] = await Promise.all([
+    PostgresChanges.open(db, failed),
+    mayAdmit && reader.open(),
+  ]);
   const changeToken = () => changes.changeToken();
   return {
     db,
