@@ -109,24 +109,25 @@ interface Level {
  * opens at its upstream, or run its pages in their own process, and stay out.
  */
 const storiesOfNodes = [
-  'test/e2e/agent/story.test.ts',
   'test/e2e/gateway/{eras,listening}.test.ts',
   'test/e2e/oauth/single-sign-on.test.ts',
   'test/e2e/security/provider-logouts.test.ts',
   'test/e2e/security/{mcp-translated,mcp-sessions}.test.ts',
-  'test/e2e/security/{assertions,codes-and-refresh,devices,narrowed-streams}.test.ts',
+  'test/e2e/security/{assertions,devices,narrowed-streams}.test.ts',
   'test/e2e/security/{provisioning,revocation,revoked-sessions}.test.ts',
 ];
 
 /**
- * Repeated with nodes only in the level `full`: how a node reads messages and parameters, which does not depend on the others; and stories
- * in the browser, in which nodes share nothing but the database, as `storiesOfNodes` tests faster without a browser.
+ * Repeated with nodes only in the level `full`: how a node reads messages and parameters, which does not depend on the others; stories
+ * in the browser, in which nodes share nothing but the database, as `storiesOfNodes` tests faster without a browser; and what `test/e2e/nodes`
+ * tests of nodes already: codes and refresh tokens in `security-checks`, agents in `agents`, `remote-agents` and `reference-server`.
  */
 const otherStoriesOfNodes = [
+  'test/e2e/agent/story.test.ts',
   'test/e2e/dashboard/story.test.ts',
   'test/e2e/oauth/{consent,provider-logout}.test.ts',
   'test/e2e/proxy/sign-in-story.test.ts',
-  'test/e2e/security/{mcp-messages,mcp-parameters}.test.ts',
+  'test/e2e/security/{codes-and-refresh,mcp-messages,mcp-parameters}.test.ts',
 ];
 
 const full = '**/*.full.test.ts';

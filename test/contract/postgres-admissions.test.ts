@@ -540,8 +540,11 @@ await suite('postgres', 'clients that ask for tokens in PostgreSQL', () => {
 
     for (let times = 0; times < 3; times += 1) await ask(database);
 
-    const epochs = executed.mock.calls.map(([query]: readonly unknown[]) => query);
-    expect(epochs).toEqual(
+    // Each connected process also reads the change token twice a second.
+    const asked = executed.mock.calls
+      .map(([query]: readonly unknown[]) => query)
+      .filter((query) => !String(query).includes('pg_current_snapshot'));
+    expect(asked).toEqual(
       Array.from({ length: 3 }, () => expect.objectContaining({ name: 'epoch' })),
     );
   });
