@@ -119,8 +119,8 @@ const storiesOfNodes = [
 
 /**
  * Repeated with nodes only in the level `full`: how a node reads messages and parameters, which does not depend on the others; stories
- * in the browser, in which nodes share nothing but the database, as `storiesOfNodes` tests faster without a browser; and what `test/e2e/nodes`
- * tests of nodes already: codes and refresh tokens in `security-checks`, agents in `agents`, `remote-agents` and `reference-server`.
+ * in the browser, in which nodes share nothing but the database, as `storiesOfNodes` tests faster without a browser; and what
+ * `test/e2e/nodes` tests on nodes already: codes and refresh tokens in `security-checks`, agents in `agents`, `remote-agents` and `reference-server`.
  */
 const otherStoriesOfNodes = [
   'test/e2e/agent/story.test.ts',

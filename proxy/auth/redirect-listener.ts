@@ -325,7 +325,7 @@ export function peerUser(
   const to = inTable(localAddress, localPort);
   const rows = tables
     .flatMap((path) => linesOf(path, readText))
-    // A busy host has many thousands.
+    // A busy host has many thousands of rows.
     .filter((line) => line.includes(from) && line.includes(to))
     .map((line) => line.trim().split(/\s+/));
   const row = rows.find(([, local, remote]) => local?.endsWith(from) && remote?.endsWith(to));

@@ -241,6 +241,7 @@ const singleUseField = z
       ],
     },
   });
+
 const ruleFields = {
   issuer: issuerField,
   subject: subjectField,

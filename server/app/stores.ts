@@ -102,7 +102,7 @@ export interface PostgresPlace {
 }
 
 export interface PostgresPorts {
-  /** Whether admissions may be read: see `NodeRegistry`. Omitted by a command, which admits no calls and connects for none. */
+  /** Whether admissions may be read: see `NodeRegistry`. A command omits it: it admits no calls, and opens no connection for that. */
   readonly mayAdmit?: () => boolean;
   /** Called when a connection breaks, or a change cannot be looked for. */
   readonly failed: (error: unknown) => void;

@@ -153,14 +153,14 @@ async function openEmptySqlite(): Promise<EmptyDatabase> {
   };
 }
 
-/** A schema with its tables, and the first that connected to it. */
+/** A schema with its tables, and the stores that first connected to it. */
 interface UsedSchema {
   readonly schema: string;
   readonly first: Stores;
 }
 
-// Tables and connections are slow to make on PostgreSQL: a test that is done with a schema removes its rows, as another process would, and
-// gives it to the next one, with the first that connected to it.
+// Tables and connections are slow to make on PostgreSQL. A test that is done with a schema removes its rows, as another process would, and
+// the next test gets the schema and the stores that first connected to it.
 const freeSchemas: UsedSchema[] = [];
 let schemaCount = 0;
 
