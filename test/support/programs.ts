@@ -19,11 +19,11 @@ export const proxyLauncher = launcherOf('latchkey', join(root, 'proxy/bin/latchk
 export const serverLauncher = launcherOf('latchkey-server', serverSources);
 
 /**
- * The arguments with which `node` is a running server, with the option for which the launcher would start Node once more. The
+ * The arguments with which `node` is a running server, with the options for which the launcher would start Node once more. The
  * tests of `start` in `test/e2e/gateway/commands.test.ts` leave that to the launcher.
  */
 export function serverStart(launcher = serverLauncher): string[] {
-  return ['--max-semi-space-size=8', launcher, 'start'];
+  return ['--max-semi-space-size=8', '--min-semi-space-size=8', launcher, 'start'];
 }
 
 /**
