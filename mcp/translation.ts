@@ -105,6 +105,13 @@ export const taskStatus = 'notifications/tasks/status';
 /** Announces that the roots of a legacy client changed. The modern era has no such message: its servers ask for roots with each call. */
 export const rootsChanged = 'notifications/roots/list_changed';
 
+/** What a server may ask a client, with the capability that the client needs for it. */
+export const clientRequests: ReadonlyMap<string, string> = new Map([
+  ['elicitation/create', 'elicitation'],
+  ['sampling/createMessage', 'sampling'],
+  ['roots/list', 'roots'],
+]);
+
 export interface ModernRequestChanges {
   /** Another id, as JSON text. */
   readonly id?: string;

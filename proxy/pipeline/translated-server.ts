@@ -12,7 +12,7 @@ import {
 } from 'latchkey-mcp/raw-message';
 import { jsonMembers, type Span } from 'latchkey-mcp/json';
 import { withMembers } from 'latchkey-mcp/json-edit';
-import { logLevels, maxInputRequests } from 'latchkey-mcp/translation';
+import { clientRequests, logLevels, maxInputRequests } from 'latchkey-mcp/translation';
 import type { Log } from '#log/log';
 import { type Upstream, type Deliver, UpstreamError } from '#transport/upstream';
 import { ChangeStream } from './change-stream.ts';
@@ -261,13 +261,6 @@ function legacyParams(json: string | undefined): string {
 /** The assistant's answers as the JSON text of `inputResponses`, or why there are none. */
 type CollectedInput = { json: string } | { problem: string };
 
-/** The capability that an assistant must have for a request. */
-const capabilityOf: Readonly<Record<string, string>> = {
-  'elicitation/create': 'elicitation',
-  'sampling/createMessage': 'sampling',
-  'roots/list': 'roots',
-};
-
 /**
  * Requests all input that a server requires from the assistant at once, if the capabilities in `initialize` allow it. If one
  * request fails, the others are cancelled.
@@ -287,9 +280,13 @@ async function collectInput(
 ): Promise<CollectedInput> {
   const ended = new AbortController();
   const until = AbortSignal.any([signal, ended.signal]);
-  const isSupported = ({ method }: { method: string }) =>
-    Object.hasOwn(capabilityOf, method) &&
-    textAt(initialize, 'params', 'capabilities', capabilityOf[method] ?? '') !== undefined;
+  const isSupported = ({ method }: { method: string }) => {
+    const capability = clientRequests.get(method);
+    return (
+      capability !== undefined &&
+      textAt(initialize, 'params', 'capabilities', capability) !== undefined
+    );
+  };
   const unsupported = requests.find((request) => !isSupported(request));
   if (unsupported)
     return {

@@ -6,7 +6,12 @@ import type { EndSignal } from '#model/ending';
 import { legacyVersions, postHeaders } from 'latchkey-mcp/headers';
 import { changedObject } from 'latchkey-mcp/json-edit';
 import { type Message, messageOf, stringAt, valueAt } from 'latchkey-mcp/message';
-import { type ClientDescription, metaOf, modernVersion } from 'latchkey-mcp/translation';
+import {
+  type ClientDescription,
+  clientRequests,
+  metaOf,
+  modernVersion,
+} from 'latchkey-mcp/translation';
 import { carriesMessages, maxKeptBytes, messagesOf, modernPost } from './adapter-messages.ts';
 import { discardAnswer, endFailedHandshake, failure, failureOfStatus } from './answers.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
@@ -110,20 +115,13 @@ export async function initialize(
   }
 }
 
-/** What an upstream may ask a client, by the capability that the client needs for it. */
-const askable: Readonly<Record<string, string>> = {
-  'elicitation/create': 'elicitation',
-  'sampling/createMessage': 'sampling',
-  'roots/list': 'roots',
-};
-
 /** The methods of the questions that a client can answer. */
 export function askableMethods({
   capabilities,
 }: Pick<ClientDescription, 'capabilities'>): ReadonlySet<string> {
   const can: object = JSON.parse(capabilities);
-  const methods = Object.keys(askable);
-  return new Set(methods.filter((method) => Object.hasOwn(can, askable[method] ?? '')));
+  const answerable = [...clientRequests].filter(([, capability]) => Object.hasOwn(can, capability));
+  return new Set(answerable.map(([method]) => method));
 }
 
 /** The headers of every request of a handshake. */
