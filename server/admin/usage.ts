@@ -123,7 +123,7 @@ const listCommand: Command = {
       name: 'limit',
       value: 'COUNT',
       fallback: '50',
-      doc: `the number of rows, up to ${mostRows.toLocaleString('en')}`,
+      doc: `the number of rows, up to ${mostRows}`,
     },
     json,
   ],

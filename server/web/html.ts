@@ -8,7 +8,8 @@ export function neutralized(text: string): string {
   return text.replaceAll(disruptive, '\ufffd');
 }
 
-const graphemes = new Intl.Segmenter();
+/** Made at its first use, which takes about 5 ms; most names do without it. */
+let graphemes: Intl.Segmenter | undefined;
 
 /** One line of ASCII without leading, trailing or repeated spaces: one character each, none of them disruptive. */
 const plainLine = /^[!-~]+(?: [!-~]+)*$/;
@@ -19,6 +20,7 @@ export function displayName(text: string, limit = 80): string {
   const line = neutralized(text).replaceAll(/\s+/g, ' ').trim();
   // A character may carry any number of marks, so cut the text first and split only what is left.
   const head = line.slice(0, limit * 4);
+  graphemes ??= new Intl.Segmenter();
   const characters = Array.from(graphemes.segment(head), ({ segment }) => segment);
   if (characters.length <= limit && head === line) return line;
   return `${characters.slice(0, limit).join('')}…`;

@@ -3,10 +3,9 @@ import { html, type Html, type HtmlValue } from './html.ts';
 /**
  * Emoji, which contain invisible characters as their parts, and characters that a reader does not see: those that Unicode lets a
  * program ignore, formats and controls, unusual spaces, and fillers. An unusual space looks like an ordinary one, but makes another name.
+ * Made at its first use, which takes about 10 ms.
  */
-const hidden =
-  // oxlint-disable-next-line no-control-regex -- it finds them
-  /(?<emoji>\p{RGI_Emoji})|(?<tags>[\u{e0020}-\u{e007e}]+)|(?<same>[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cs}\p{Cn}\u{0}-\u{8}\u{b}-\u{1f}\u{7f}-\u{9f}\u{a0}\u{1680}\u{2000}-\u{200a}\u{202f}\u{205f}\u{3000}\u{2800}])\k<same>*/gv;
+let hidden: RegExp | undefined;
 
 /** The first tag character that stands for one of ASCII. Unicode, "Tags" */
 const firstTag = 0xe0000;
@@ -18,6 +17,9 @@ const firstTag = 0xe0000;
 export function revealed(text: string): Html {
   const parts: HtmlValue[] = [];
   let end = 0;
+  hidden ??=
+    // oxlint-disable-next-line no-control-regex -- it finds them
+    /(?<emoji>\p{RGI_Emoji})|(?<tags>[\u{e0020}-\u{e007e}]+)|(?<same>[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cs}\p{Cn}\u{0}-\u{8}\u{b}-\u{1f}\u{7f}-\u{9f}\u{a0}\u{1680}\u{2000}-\u{200a}\u{202f}\u{205f}\u{3000}\u{2800}])\k<same>*/gv;
   for (const match of text.matchAll(hidden)) {
     const { emoji, tags, same } = match.groups ?? {};
     if (emoji !== undefined) continue;

@@ -255,12 +255,13 @@ ${rows}
 </details>`;
 }
 
-const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
+let compact: Intl.NumberFormat | undefined;
 
 /** A number of calls: exact below ten thousand, as `1,234`, then `12.3K`. */
 export function callWords(calls: number): string {
-  if (calls >= 10_000) return compact.format(calls);
-  return calls < 1000 ? String(calls) : String(calls).replace(/^./, '$&,');
+  if (calls < 10_000) return calls < 1000 ? String(calls) : String(calls).replace(/^./, '$&,');
+  compact ??= new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
+  return compact.format(calls);
 }
 
 /** A latency: `0.8 ms`, `12 ms`, `1.4 s`, as exact as it was measured. */

@@ -241,7 +241,7 @@ ${partNavigation(parts)}
 ${statusNotice(data.notice)}
 ${waiting && html`<p class="notice warning"><a href="${waiting.href}">${waiting.text}</a></p>`}
 ${problem && problemNotice(problem)}
-${isFull && problemNotice({ text: fullText, link: undefined })}
+${isFull && problemNotice({ text: fullText(), link: undefined })}
 ${data.isSearchable && listFilter(data.list)}
 ${thingsList(data, frame)}
 ${pager(data.list)}
@@ -249,7 +249,8 @@ ${mayManage && policySection(data, frame)}`;
   return layout({ title: `Tools of ${titleText(heading)}`, width: 'text' }, frame, content);
 }
 
-const fullText = `This server has listed ${mostKnown.toLocaleString('en')} tools, as many as Latchkey can compare. Assistants neither see nor call any others. A tool that the server no longer lists is forgotten after 30 days.`;
+const fullText = () =>
+  `This server has listed ${mostKnown.toLocaleString('en')} tools, as many as Latchkey can compare. Assistants neither see nor call any others. A tool that the server no longer lists is forgotten after 30 days.`;
 
 function thingsList(data: ToolsPageData, frame: Frame): Html {
   const { things, problem, isEmpty, mayManage } = data;
