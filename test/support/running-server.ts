@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { openStores, type Stores } from '#server/app/stores';
+import { freePort } from './loopback.ts';
 import { clusterStores, nodeCluster, type NodePrograms, nodesOfTests } from './node-cluster.ts';
 import { layOutDatabase } from './open-database.ts';
 import { runProgram, startProgram } from './processes.ts';
@@ -20,7 +21,7 @@ const jsonObject = z.record(z.string(), z.unknown());
 export interface RunningServerOptions {
   /** What `node` runs: the installed package, unless it is to be the sources. */
   readonly launcher?: string;
-  /** Behind `start --port 0 --data-dir …`. */
+  /** Behind `start --port … --data-dir …`. */
   readonly args?: readonly string[];
   /** Added to its environment. */
   readonly env?: Readonly<Record<string, string>>;
@@ -160,7 +161,7 @@ async function oneProcess(
   const place = ['--data-dir', dataDir];
   const program = stack.use(
     startProgram(process.execPath, {
-      args: [...serverStart(launcher), '--port', '0', ...place, ...args],
+      args: [...serverStart(launcher), '--port', String(await freePort()), ...place, ...args],
       env,
     }),
   );
