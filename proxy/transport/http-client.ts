@@ -252,7 +252,12 @@ async function respond(
     const outgoing = forwarding
       ? platform.request(forwarding.secretUrl, { ...options, path: url.href, auth: '' })
       : platform.request({ ...options, ...addressOf(url) });
-    const abort = () => outgoing.destroy();
+    let answer: IncomingMessage | undefined;
+    const abort = () => {
+      // A response that has arrived and been read gives its connection back for the next request.
+      if (answer?.complete && answer.readableLength === 0) answer.resume();
+      else outgoing.destroy();
+    };
     // Most requests reuse a connection.
     const timer = outgoing.reusedSocket ? undefined : connectTimer(outgoing);
     const connected = () => {
@@ -274,6 +279,7 @@ async function respond(
     outgoing.on('response', (response) => {
       // The reader of the body gets the same error. Without a reader, it can be ignored.
       response.on('error', ignoreError);
+      answer = response;
       resolve(response);
     });
     outgoing.on('error', reject);

@@ -95,6 +95,27 @@ test('agent: an error says that the server reset the connection', async () => {
   );
 });
 
+test('agent: calls share a connection, although the signal of each aborts once its answer is there', async () => {
+  let connections = 0;
+  const answers = ['whole', ''];
+  const server = createServer((_, response) => void response.end(answers.shift()));
+  server.on('connection', () => (connections += 1));
+  const { servers } = agentFor(await listen(server));
+  const received: unknown[] = [];
+  for (let call = 0; call < 3; call += 1) {
+    const ended = new AbortController();
+    const { body } = await servers.respond({ ...request(), signal: ended.signal });
+    ended.abort();
+    received.push(body);
+    await new Promise((resolve) => void setImmediate(resolve));
+  }
+  await servers.close();
+  await new Promise((resolve) => void server.close(resolve));
+
+  expect(received).toEqual([Buffer.from('whole'), Buffer.alloc(0), Buffer.alloc(0)]);
+  expect(connections).toBe(1);
+});
+
 test('agent: an answer that arrives with its head is one buffer, and any other a stream', async () => {
   const port = await freePort();
   const { servers } = agentFor(port);
