@@ -212,9 +212,11 @@ async function killInStorm({
   let lost = 0;
   const answeredOnes = others.filter(({ isAnswered }) => isAnswered);
   for (const { key } of answeredOnes) {
-    const reply = await send(installation, list(key));
-    if (isAccepted(reply)) lost += 1;
-    else if (reply.outcome !== 'answer' || reply.status !== 401) throw new Error(wordFor(reply));
+    await answered('the installation', async () => {
+      const reply = await send(installation, list(key));
+      if (isAccepted(reply)) lost += 1;
+      else if (reply.outcome !== 'answer' || reply.status !== 401) throw new Error(wordFor(reply));
+    });
   }
   return {
     answeredRevocations: answeredOnes.length,
