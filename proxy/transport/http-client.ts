@@ -252,10 +252,11 @@ async function respond(
     const outgoing = forwarding
       ? platform.request(forwarding.secretUrl, { ...options, path: url.href, auth: '' })
       : platform.request({ ...options, ...addressOf(url) });
-    let answer: IncomingMessage | undefined;
+    let received: IncomingMessage | undefined;
     const abort = () => {
-      // A response that has arrived and been read gives its connection back for the next request.
-      if (answer?.complete && answer.readableLength === 0) answer.resume();
+      // Once all is sent, and the response has arrived and been read, the connection serves the next request.
+      const isRead = received?.complete && received.readableLength === 0;
+      if (isRead && outgoing.writableFinished) received?.resume();
       else outgoing.destroy();
     };
     // Most requests reuse a connection.
@@ -279,7 +280,7 @@ async function respond(
     outgoing.on('response', (response) => {
       // The reader of the body gets the same error. Without a reader, it can be ignored.
       response.on('error', ignoreError);
-      answer = response;
+      received = response;
       resolve(response);
     });
     outgoing.on('error', reject);

@@ -1,10 +1,11 @@
-import type { Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { httpClient } from '#proxy/transport/http-client';
 import { authority } from '#support/certificates';
 import { countedServer } from '#support/counted-server';
+import { listen } from '#support/loopback';
 import { temporaryFolder } from '#support/temporary-folder';
 import { tlsServer } from '#support/tls-server';
 
@@ -67,4 +68,35 @@ test('HTTP client: a file of authorities that cannot be read is read again at th
   client.close();
 
   expect(response.statusCode).toBe(200);
+});
+
+test('HTTP client: aborting ends a request whose body nobody reads, although its response has arrived', async () => {
+  const body = Buffer.alloc(32 * 1024 * 1024);
+  let bytes = 0;
+  const connected = Promise.withResolvers<Socket>();
+  const ended = Promise.withResolvers<void>();
+  const server = createServer((socket) => {
+    socket.write('HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n');
+    socket.on('data', ({ length }) => {
+      bytes += length;
+      if (bytes > body.length) ended.resolve();
+    });
+    socket.on('error', () => undefined).on('close', () => ended.resolve());
+    socket.pause();
+    connected.resolve(socket);
+  });
+  const url = new URL(`http://127.0.0.1:${await listen(server)}/`);
+  const http = httpClient(() => ({ env: {} }));
+  const ending = new AbortController();
+  const { signal } = ending;
+  const response = await http.request({ url, method: 'POST', headers: {}, body, signal });
+  response.resume();
+  ending.abort();
+  (await connected.promise).resume();
+  await ended.promise;
+  http.close();
+  await new Promise((resolve) => void server.close(resolve));
+
+  expect(response.statusCode).toBe(413);
+  expect(bytes).toBeLessThan(body.length);
 });
