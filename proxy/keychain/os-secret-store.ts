@@ -9,6 +9,12 @@ const service = 'latchkey';
 /** A Windows credential holds 1,280 UTF-16 characters; other tools may add some. */
 const windowsMaxChars = 1_200;
 
+/**
+ * How message buses (dbus-daemon, dbus-broker) report a service that ended while it was asked. gnome-keyring crashes now and then
+ * when programs connect to it and disconnect at the same moment; the bus starts it again when it is asked again.
+ */
+const endedWhileAsked = /disconnected from message bus without replying|Remote peer disconnected/;
+
 const probeNames = 1_024;
 /**
  * How many operations may be unanswered before further ones fail immediately. Each occupies one of the four threads that Node
@@ -97,7 +103,11 @@ class OsSecretStore implements SecretStore {
     return this.#library;
   }
 
-  async #call<T>(account: string, use: (entry: AsyncEntry) => Promise<T>): Promise<T> {
+  async #call<T>(
+    account: string,
+    use: (entry: AsyncEntry) => Promise<T>,
+    { isRepeated = false } = {},
+  ): Promise<T> {
     const { AsyncEntry } = await this.#loaded();
     if (this.#stalled.size >= mostStalled)
       throw new SecretStoreError('timeout', 'it did not respond to earlier requests');
@@ -116,7 +126,9 @@ class OsSecretStore implements SecretStore {
       // A keychain that was restarted no longer knows the session of any entry.
       this.#entries.clear();
       const fault = error instanceof SecretStoreError ? error : failure(error, this.#remedy);
-      if (known && fault.code === 'unavailable') return this.#call(account, use);
+      const isWorthRepeating = known !== undefined || endedWhileAsked.test(String(fault.cause));
+      if (!isRepeated && isWorthRepeating && fault.code === 'unavailable')
+        return this.#call(account, use, { isRepeated: true });
       throw fault;
     }
   }
@@ -154,6 +166,9 @@ async function within<T>(timeoutMs: number, work: Promise<T>, onTimeout: () => v
 
 function failure(error: unknown, remedy: () => string | undefined): SecretStoreError {
   const message = error instanceof Error ? error.message : String(error);
+  // The library waits 2 s for a connection. A keychain that hangs is not absent: no other place may replace it.
+  if (message.includes('Did not receive a reply'))
+    return new SecretStoreError('timeout', 'no answer within 2 s', { cause: error });
   if (/locked|dismissed|cancell?ed|denied/i.test(message))
     return new SecretStoreError('locked', message, { cause: error });
   // On Linux the library reports what it tried to reach the Secret Service with: D-Bus, and X11 to start it.

@@ -3,6 +3,7 @@ import { keychainSession } from '#support/keychain-session';
 import { suite } from '#support/suite';
 import { legacyMcp } from '#support/legacy-mcp';
 import { oauthFront, type OAuthFront } from '#support/oauth-front';
+import { startProgram } from '#support/processes';
 import { proxyProcess } from '#support/proxy-process';
 import { testFolder } from '#support/test-folder';
 
@@ -46,6 +47,41 @@ await suite('keychain', 'keychain', () => {
 
     expect(answers.every(({ result }) => result !== undefined)).toBe(true);
     expect(server.tokenRequests).toHaveLength(1);
+  });
+
+  test('a keyring that crashes while it is asked is asked again', async () => {
+    await using keyring = await keychainSession();
+    await using server = await oauthFront(legacyMcp().handle);
+    const first = start(server, keyring.env);
+    await first.handshake();
+    first.hangUp();
+    await first.ended;
+    await using monitor = startProgram('dbus-monitor', {
+      args: ['--session', "member='OpenSession'"],
+      env: keyring.env,
+    });
+    await monitor.line(/NameAcquired/);
+    process.kill(keyring.keyringPid(), 'SIGSTOP');
+    await using second = start(server, keyring.env);
+    const answer = second.handshake();
+    await monitor.line(/OpenSession/);
+    process.kill(keyring.keyringPid(), 'SIGKILL');
+
+    expect((await answer).result).toMatchObject({ serverInfo: { name: 'legacy' } });
+    expect(server.tokenRequests).toHaveLength(1);
+  });
+
+  test('a keyring that hangs is not treated as absent', async () => {
+    await using keyring = await keychainSession();
+    await using server = await oauthFront(legacyMcp().handle);
+    process.kill(keyring.keyringPid(), 'SIGSTOP');
+    await using proxy = start(server, keyring.env);
+
+    const { error } = await proxy.handshake();
+    process.kill(keyring.keyringPid(), 'SIGCONT');
+
+    expect(error?.message).toContain('the keychain does not respond: no answer within 2 s');
+    expect(server.tokenRequests).toHaveLength(0);
   });
 
   test('a keyring without a collection is not treated as empty', async () => {
