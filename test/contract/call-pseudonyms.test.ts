@@ -56,6 +56,45 @@ const toolsOf = async (db: Db, filter: CallFilter, organizationId = 'org_acme') 
   return found.calls.map(({ subject = '' }) => subject).toSorted();
 };
 
+/** Columns of a call that may lead to its person. */
+const replaced = [
+  'address',
+  'credential_id',
+  'credential_name',
+  'device_id',
+  'person_id',
+  'person_name',
+] as const;
+
+/** Columns of a call that say nothing about its person. A new column belongs here, or is replaced. */
+const unchanged = [
+  'account',
+  'application',
+  'application_source',
+  'bytes_in',
+  'bytes_out',
+  'call_id',
+  'credential_type',
+  'duration_ms',
+  'endpoint_id',
+  'endpoint_name',
+  'era',
+  'error',
+  'id',
+  'method',
+  'node',
+  'organization_id',
+  'outcome',
+  'request_id',
+  'started_at_ms',
+  'status',
+  'subject',
+  'target_id',
+  'target_name',
+  'times',
+  'trace_id',
+] as const;
+
 /** Everything that is stored of the calls of an organization. */
 const stored = async (db: Db, organizationId: string) =>
   JSON.stringify(
@@ -97,6 +136,25 @@ await onEachDatabase('pseudonyms in recorded calls', ({ open }) => {
         address: null,
       },
     ]);
+  });
+
+  test('pseudonym: each column of a call keeps its value or is replaced', async () => {
+    await using stores = await open();
+    const { db } = stores;
+    await withCalls(db);
+    const ofPage = db.selectFrom('call_record').selectAll().where('subject', '=', 'on_a_page');
+    await db
+      .updateTable('call_record')
+      .set({ device_id: 'device_9f', address: '192.0.2.1', credential_name: address })
+      .where('subject', '=', 'on_a_page')
+      .execute();
+    const before = await ofPage.executeTakeFirstOrThrow();
+    await replacePerson(db, await request(db));
+    const after = await ofPage.executeTakeFirstOrThrow();
+
+    expect(Object.keys(after).toSorted()).toEqual([...replaced, ...unchanged].toSorted());
+    for (const column of replaced) expect(after[column]).not.toBe(before[column]);
+    for (const column of unchanged) expect(after[column]).toBe(before[column]);
   });
 
   test('pseudonym: the calls are found by it, and no longer by ID or address', async () => {
