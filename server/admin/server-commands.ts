@@ -5,7 +5,7 @@ import { type Option } from '#model/option';
 import type { Input } from '#config/read-options';
 import { CommandError, UsageError } from '#config/usage-error';
 import { bytesOfSize, sizeOfBytes } from '#model/byte-size';
-import { limitBounds, limitNames } from '#model/server-limits';
+import { limitBounds, limitNames, type ServerLimits } from '#model/server-limits';
 import { listedSettings, offeredKinds, settingColumns } from '#model/upstream-kinds';
 import { requireAgent } from './agents.ts';
 import {
@@ -402,7 +402,7 @@ export const serverLimitCommand: Command = {
 };
 
 /** @throws {UsageError} with the option and its bounds */
-function readLimit(limit: (typeof limitNames)[number], text: string): number | null {
+function readLimit(limit: keyof ServerLimits, text: string): number | null {
   if (text === 'none') return null;
   const [least, most] = limitBounds[limit];
   const name = optionName(limit);
