@@ -1,4 +1,13 @@
-// Lifetimes of sessions, links, challenges and records of sign-in, in seconds.
+// Lifetimes of tokens, sessions, links, challenges and records of sign-in, in seconds.
+
+/** An access token that lives longer is refused. */
+export const accessTokenLifeSeconds = 60 * 60;
+
+/** A refresh token expires when it was not used for this long. */
+export const refreshTokenLifeSeconds = 30 * 24 * 60 * 60;
+
+/** A grant expires at this age, even if its tokens are refreshed. */
+export const grantLifeSeconds = 180 * 24 * 60 * 60;
 
 /** A session expires when it was not used for this long. */
 export const sessionIdleSeconds = 7 * 24 * 60 * 60;

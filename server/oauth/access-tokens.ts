@@ -4,6 +4,7 @@ import { jwtVerify } from 'jose';
 import { z } from 'zod';
 
 import type { Clock, EpochSeconds } from '#model/clock';
+import { accessTokenLifeSeconds } from '#model/lifetimes';
 import { LimitedMap } from '#model/limited-map';
 import { isScope, scopeWords, formatScopes, type Scope } from '#model/scopes';
 import type { SigningKeys } from './signing-keys.ts';
@@ -42,8 +43,6 @@ export interface AccessTokens {
   /** Checks signature and expiry, but neither revocation nor audience. Returns no promise for a token that was verified before. */
   verify(token: string): Verdict | Promise<Verdict>;
 }
-
-export const accessTokenLifeSeconds = 3600;
 
 const maxTokenLength = 4096;
 /** Asks the store for keys that another process has added. May do nothing if it asked recently. */

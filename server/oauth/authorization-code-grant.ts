@@ -6,6 +6,7 @@ import {
   spendAuthorizationCode,
   type AuthorizationCode,
 } from '#db/authorization-codes';
+import { refreshTokenLifeSeconds } from '#model/lifetimes';
 import { endReusedGrant } from './audit-notes.ts';
 import { bundleCodeGrant } from './bundle-grants.ts';
 import type { IdentifiedClient } from './client-authentication.ts';
@@ -16,7 +17,6 @@ import { hashSecret, isWellFormedSecret, mintSecret } from '#secrets/secrets';
 import {
   grantedToken,
   grantOf,
-  idleLifeSeconds,
   type GrantContext,
   type Issued,
   type TokenRequest,
@@ -60,7 +60,7 @@ export async function authorizationCodeGrant(
   const createdAt = clock.now();
   const grant = grantOf(code, { client, authenticated }, scopes, createdAt);
   const refreshToken = mintSecret('rt_');
-  const first = { hash: hashSecret(refreshToken), expiresAt: createdAt + idleLifeSeconds };
+  const first = { hash: hashSecret(refreshToken), expiresAt: createdAt + refreshTokenLifeSeconds };
   if (await beginGrant(db, code.hash, grant, first)) {
     return grantedToken(grant, { scopes, refreshToken }, ports);
   }

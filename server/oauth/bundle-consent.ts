@@ -37,7 +37,7 @@ import {
 } from './consent.ts';
 import { OAuthError } from './oauth-error.ts';
 import { redirectPlace, type RedirectPlace } from './redirect-uris.ts';
-import { grantLifeSeconds } from './token-response.ts';
+import { grantLifeSeconds } from '#model/lifetimes';
 
 /*
  * Consent to several servers at once. The person chooses among those that the client named and, if it asks for the list, all that

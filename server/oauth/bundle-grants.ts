@@ -9,6 +9,7 @@ import {
   type GrantBundle,
   type IssuedBundleCode,
 } from '#db/grant-bundles';
+import { grantLifeSeconds, refreshTokenLifeSeconds } from '#model/lifetimes';
 import { type Scope, withoutOpenIdScopes } from '#model/scopes';
 import { serverListUrl } from '#model/server-list';
 import { suspended } from '#model/suspension';
@@ -27,9 +28,7 @@ import {
 import { invalidRefreshToken, successorOf } from './refresh-successors.ts';
 import {
   grantedToken,
-  grantLifeSeconds,
   grantOf,
-  idleLifeSeconds,
   issuedFor,
   type GrantContext,
   type Issued,
@@ -85,7 +84,7 @@ export async function bundleCodeGrant(
   const first = {
     hash: hashSecret(refreshToken),
     createdAt,
-    expiresAt: createdAt + idleLifeSeconds,
+    expiresAt: createdAt + refreshTokenLifeSeconds,
   };
   const begun = await beginBundle(db, code.hash, bundle, grants, first);
   if (!begun) throw await reused(code, client.id, ports);

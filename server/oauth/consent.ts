@@ -30,7 +30,7 @@ import { redirectPlace, matchesRedirectUri, type RedirectPlace } from './redirec
 import { limitedScopes, type Scope } from '#model/scopes';
 import type { ToolSelection } from '#model/tool-rights';
 import { hashSecret, randomBase62, mintSecret } from '#secrets/secrets';
-import { grantLifeSeconds } from './token-response.ts';
+import { grantLifeSeconds } from '#model/lifetimes';
 
 /** How long a consent page may be answered. */
 export const pendingLifeSeconds = 1800;

@@ -25,6 +25,7 @@ import {
   lockVouchingProvider,
   type VouchingProvider,
 } from '#db/vouching-providers';
+import { grantLifeSeconds } from '#model/lifetimes';
 import { type Awaitable, whenReady } from '#model/awaitable';
 import { identityAssertionLifeSeconds } from '#model/lifetimes';
 import { formatScopes, isScope, type Scope, scopeWords } from '#model/scopes';
@@ -57,7 +58,6 @@ import { OAuthError } from './oauth-error.ts';
 import { notPermittedWords, permittedScopes } from './permitted-scopes.ts';
 import {
   grantedToken,
-  grantLifeSeconds,
   type GrantContext,
   type Issued,
   type TokenRequest,

@@ -4,7 +4,8 @@ import { spendRefreshToken } from '#db/grants';
 import { masterKey } from '#secrets/master-key';
 import { hashSecret, mintSecret } from '#secrets/secrets';
 import { OAuthError } from './oauth-error.ts';
-import { idleLifeSeconds, type GrantContext } from './token-response.ts';
+import { refreshTokenLifeSeconds } from '#model/lifetimes';
+import type { GrantContext } from './token-response.ts';
 
 const graceSeconds = 30;
 
@@ -25,7 +26,7 @@ export async function successorOf(
     {
       hash: hashSecret(successor),
       sealed: sealSuccessor(successor, presented),
-      expiresAt: clock.now() + idleLifeSeconds,
+      expiresAt: clock.now() + refreshTokenLifeSeconds,
     },
     clock.now(),
   );

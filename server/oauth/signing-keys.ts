@@ -5,6 +5,7 @@ import { exportJWK, exportPKCS8, generateKeyPair } from 'jose';
 import { z } from 'zod';
 
 import type { Clock, EpochSeconds } from '#model/clock';
+import { accessTokenLifeSeconds } from '#model/lifetimes';
 import {
   insertFirstSigningKey,
   listSigningKeys,
@@ -18,7 +19,7 @@ import { randomBase62 } from '#secrets/secrets';
 const jwkSchema = z.looseObject({ kid: z.string(), kty: z.literal('OKP') });
 
 /** How long a retired key remains available: longer than any token that it signed. */
-const overlapSeconds = 2 * 3600;
+const overlapSeconds = 2 * accessTokenLifeSeconds;
 
 /** How long a key is published before it signs, so that every node and every reader of a JWKS document knows it. */
 const publishedSeconds = 5;

@@ -3,7 +3,8 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { AuthorizationCode } from '#db/authorization-codes';
 import type { OAuthClient } from '#db/clients';
 import type { NamedGrant } from '#db/grants';
-import { accessTokenLifeSeconds, type AccessTokens } from './access-tokens.ts';
+import { accessTokenLifeSeconds, grantLifeSeconds } from '#model/lifetimes';
+import type { AccessTokens } from './access-tokens.ts';
 import type { NotePorts } from './audit-notes.ts';
 import type { ClientContext, IdentifiedClient } from './client-authentication.ts';
 import type { Form } from './forms.ts';
@@ -40,12 +41,6 @@ export interface Issued {
   /** Headers of the answer in addition to those of every answer. */
   readonly headers?: Readonly<Record<string, string>>;
 }
-
-/** A grant expires after 180 days, even if it is refreshed. */
-export const grantLifeSeconds = 180 * 24 * 3600;
-
-/** An unused refresh token expires after 30 days. */
-export const idleLifeSeconds = 30 * 24 * 3600;
 
 /** What the grants need. */
 export interface GrantContext extends ClientContext, NotePorts {
