@@ -30,7 +30,7 @@ export type AccountRefusalCode =
   | 'identity_invalid'
   /** The OpenID provider named no e-mail address. */
   | 'email_missing'
-  /** The OpenID provider does not say whether it verified the address, and the operator does not trust it without that. */
+  /** The OpenID provider does not say whether it verified the address, and the operator trusts only verified addresses. */
   | 'email_unsaid'
   /** The OpenID provider says that the address is not verified. */
   | 'email_unverified'
@@ -42,9 +42,9 @@ export type AccountRefusalCode =
   | 'provider_unreachable'
   /** The identity is proved, but no person has linked it. */
   | 'identity_unknown'
-  /** There is no such provider of an organization, or it is disabled. Deliberately not distinguished. */
+  /** No organization has this provider, or it is disabled or not for sign-in. Deliberately not distinguished. */
   | 'provider_unknown'
-  /** The identity is proved, but it opens nothing in the organization of the provider. */
+  /** The identity is proved, but gives no access to the organization of the provider. */
   | 'member_unknown'
   /** The organization's directory deactivated the person. */
   | 'deactivated';

@@ -39,7 +39,7 @@ export interface TotpEnrolment {
 /**
  * Starts to enrol an authenticator app. Sign-in does not ask for it until `confirmTotp`.
  *
- * @throws {AccountRefusal} `reauthentication_required`, `enrolled` when there is one
+ * @throws {AccountRefusal} `reauthentication_required`, `enrolled` when the person has a confirmed app
  */
 export async function beginTotp(
   { user, session }: SignedIn,
@@ -58,7 +58,7 @@ export async function beginTotp(
  * Confirms the app by its first code. From then on, signing in with a password requires a code. All sessions of the
  * person end, so that every session has proved both factors. The recovery codes are displayed once.
  *
- * @returns the codes, or the enrolment again if the code is wrong
+ * @returns the recovery codes, or the enrolment again if the code is wrong
  * @throws {AccountRefusal} `reauthentication_required`, `enrolled` when no enrolment is pending
  */
 export async function confirmTotp(

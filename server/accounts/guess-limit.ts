@@ -18,7 +18,7 @@ const quarterHour = 15 * 60;
 
 const codePrefix = 'code:';
 
-/** After `free` failures each guess has to wait 2, 4, 8, … and at most `mostSeconds` after the previous one. */
+/** After `free` failures, each guess must wait 2, 4, 8, … seconds after the previous one, at most `mostSeconds`. */
 interface Limit {
   readonly free: number;
   readonly mostSeconds: number;
@@ -46,7 +46,7 @@ const codeLimits: SubjectLimits = {
   everywhere: { free: 20, mostSeconds: quarterHour },
 };
 
-/** Applies to one network that tries many accounts within a quarter of an hour; wider IPv6 networks as above. */
+/** Applies to one network that tries many accounts within a quarter of an hour; wider IPv6 networks have multiples of it, as above. */
 const networkLimit: Limit = { free: 30, mostSeconds: quarterHour };
 
 /**
@@ -55,8 +55,8 @@ const networkLimit: Limit = { free: 30, mostSeconds: quarterHour };
  * - Failures are counted by account and place, for a day. A place is a network, or a browser that the person signed
  *   in with before. Whatever one network does, the right password works from every other place.
  * - A network is also limited over all accounts together, which does not affect known browsers.
- * - An IPv6 network is limited again as part of those of 56 and 48 bits that it is in, since a guesser may have one of those.
- *   It contributes at most its own free failures there, so a neighbour cannot lock it out alone.
+ * - An IPv6 network is limited again as part of the 56-bit and 48-bit networks around it, since a guesser may have all of
+ *   one. Each network contributes at most its own free failures there, so one neighbour alone cannot lock it out.
  * - Guesses from many networks at one account are limited together. That takes ten networks, as each contributes at most
  *   its free failures, so one network can neither cause nor prolong it. From then on, an unknown browser on a new network
  *   may have to wait together with the guessers; known browsers, passkeys and single sign-on do not.
@@ -79,7 +79,7 @@ export async function beginGuess(
   );
   return {
     waitSeconds,
-    // Only the count of this place and account: attackers who sign in to their own account must not reset that of their network.
+    // Clears only this place and account: attackers who sign in to their own account must not reset the count of their network.
     succeeded: () => clearAttempts(db, subject, place),
   };
 }
@@ -113,7 +113,7 @@ function longestWait(
   );
 }
 
-/** The waits of a network and of those around it, and the failures of all the widest networks. */
+/** The waits of a network and of the wider networks around it, and the failures of all the widest networks. */
 function networkWaits(
   place: string,
   failures: ReadonlyMap<string, Failures>,
@@ -203,14 +203,14 @@ export async function rememberBrowser(
   return token;
 }
 
-/** The place of a wider network; an IPv4 address is in none. */
+/** The place of the wider network around a place; an IPv4 network is returned as it is. */
 function wider(place: string, length: number): string {
   return place.includes(':', networkPrefix.length)
     ? place.slice(0, networkPrefix.length + length)
     : place;
 }
 
-/** What all places in the network of 48 bits around a place begin with; `undefined` if it is in none. */
+/** The prefix of all places in the 48-bit network around a place; `undefined` for a browser or an IPv4 network. */
 function placesAround(place: string): string | undefined {
   const widest = wider(place, widerLengths.at(-1) ?? 0);
   return isNetwork(place) && widest !== place ? `${widest}:` : undefined;

@@ -3,7 +3,7 @@ import { emailKey } from '#model/email';
 import { AccountRefusal } from './account-refusal.ts';
 
 const mostAtOnce = 2;
-/** How many hashes may wait for known people, how many for networks, and how many for one person or network. */
+/** How many hashes may wait for all known people, how many for all networks, and how many for one person or network. */
 const mostWaiting = 100;
 const mostOfOne = 25;
 
@@ -43,7 +43,7 @@ export class HashingQueue {
     try {
       return await work();
     } finally {
-      // The slot passes directly to the next one, so that no later caller can take it.
+      // The slot passes directly to the next turn, so that no later caller can take it.
       const next = this.#next();
       if (next) next.begin();
       else this.#working -= 1;
@@ -68,7 +68,7 @@ export class HashingQueue {
   }
 }
 
-/** What waits, by group and by the name of the person or network, each in the order in which they have their turn. */
+/** The waiting turns, by group and then by the name of the person or network, both in the order of their turns. */
 class WaitingTurns {
   readonly #groups = new Map<string, Map<string, Turn[]>>();
 
@@ -97,7 +97,7 @@ class WaitingTurns {
     return next;
   }
 
-  /** Refuses the latest turn of the busiest name in the largest group, if that name has more than `mine`. */
+  /** Refuses the latest turn of the busiest name in the largest group, if it then still has as many as the new turn's group or name. */
   #makeRoom(own: ReadonlyMap<string, Turn[]>, mine: number): void {
     const [group, largest] = [...this.#groups].reduce((one, other) =>
       sizeOf(other[1]) > sizeOf(one[1]) ? other : one,

@@ -25,8 +25,8 @@ export async function openInvitation(
 }
 
 /**
- * Accepts an invitation and records it in the audit log, with the address that it was for if the person has another one: the person becomes a member, and is created first if new. All in
- * one transaction, so that the invitation stays open if it fails.
+ * Accepts an invitation: the person becomes a member, and is created first if new. Audited, with the invited address if the person has another
+ * one. All in one transaction, so that the invitation stays open if it fails.
  *
  * @throws {AccountRefusal} `link_expired`, `deactivated`
  */

@@ -8,12 +8,12 @@ import type { Db } from '#db/transaction';
 import type { EpochSeconds } from '#model/clock';
 
 /**
- * Announces in the audit log, and so to webhooks, that a person who left an organization answered for something there, which needs an
- * owner and may be suspended. Within the transaction that ended the membership.
+ * Announces in the audit log, and so to webhooks, that a person who left an organization owned keys, clients or agents there, which need an
+ * owner and may be suspended. Runs within the transaction that ended the membership.
  *
- * The organization's invitations to their address are revoked: one that no one used would make them a member again.
+ * The organization's invitations to their address are revoked: an unused one would let them become a member again.
  *
- * Their SCIM tokens are revoked where the rest is suspended: a person who knows one can make themselves a member again, also after a hand-over.
+ * Their SCIM tokens are revoked if the rest is suspended: a person who knows one can become a member again, even after a hand-over.
  */
 export async function announceLeaver(
   tx: Db,

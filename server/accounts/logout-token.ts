@@ -3,13 +3,13 @@ import { type JWTPayload, jwtVerify, type JWTVerifyGetKey } from 'jose';
 import type { ProviderLogout } from '#db/provider-sessions';
 import type { EpochSeconds } from '#model/clock';
 
-/** What a logout token says, or why it is invalid. */
+/** The logout that a token announces, or why the token is invalid. */
 export type LogoutTokenReading =
   | { readonly outcome: 'valid'; readonly logout: ProviderLogout }
   /** `why` contains nothing of the token that could be a secret. */
   | { readonly outcome: 'invalid'; readonly why: string };
 
-/** What a logout token must match. */
+/** The values that a logout token must match. */
 export interface LogoutTokenChecks {
   readonly issuer: string;
   readonly clientId: string;
@@ -29,8 +29,8 @@ const longestText = 500;
 const asymmetric = /^(?:RS|PS|ES)(?:256|384|512)$|^(?:EdDSA|Ed25519)$/;
 
 /**
- * Verifies a logout token: signed as the ID tokens of the provider are, by this issuer for this client, a logout and nothing else.
- * Whether it arrives for the first time is for the caller to say. Never rejects.
+ * Verifies a logout token: it must be signed like the ID tokens of the provider, by this issuer for this client, and be only a
+ * logout. The caller checks that it arrives for the first time. Never rejects.
  *
  * OpenID Connect Back-Channel Logout 1.0 §2.4, §2.6
  */

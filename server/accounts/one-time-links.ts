@@ -34,9 +34,9 @@ export interface HandedOutLink {
 }
 
 /**
- * The link that creates the first owner; `undefined` if there already is a person who can sign in. A link that is valid for
- * five more minutes is handed out again: every process of an installation prints the same one, which follows from the master
- * key and the time at which it expires.
+ * The link that creates the first owner; `undefined` if there already is a person. A link that is valid for five more
+ * minutes is handed out again: every process of an installation prints the same link, which is derived from the master key
+ * and the link's expiry.
  */
 export async function firstLink({
   db,

@@ -28,7 +28,7 @@ export interface UpstreamIdentity {
 
 /** How and when the person signed in at the provider. OpenID Connect Core §2, Back-Channel Logout §2.1 */
 export interface Authentication {
-  /** The session at the provider, which a logout from there names. */
+  /** The session at the provider, as its logout tokens name it. */
   readonly providerSession?: string | undefined;
   readonly acr?: string | undefined;
   readonly amr: readonly string[];
@@ -74,14 +74,14 @@ export interface IdentityProvider extends Omit<
 }
 
 /**
- * What a provider answers about a person. `removed`: it does not accept the refresh token any more, because the person was removed or
- * disabled, or their session there was ended. `refused`: it refuses the token without saying so, although it works and accepts our
- * client. `failed`: it did not answer that. RFC 6749 §5.2
+ * A provider's answer about a person. `removed`: it does not accept the refresh token any more, because the person was removed or
+ * disabled, or their session there was ended. `refused`: it refuses the token without the error `invalid_grant`, although it
+ * works and accepts our client. `failed`: it did not answer the question. RFC 6749 §5.2
  */
 export type PersonCheck =
   | {
       readonly outcome: 'known';
-      /** Replaces the one that was used. */
+      /** Replaces the refresh token that was used. */
       readonly refreshToken: string | undefined;
     }
   | { readonly outcome: 'removed' | 'refused'; readonly fault?: undefined }
@@ -102,7 +102,7 @@ const longestGroupName = 256;
 const mostMethods = 20;
 
 export interface OpenIdOptions {
-  /** Identifies the provider of an organization; absent for the one of the installation. */
+  /** Identifies the provider of an organization; absent for the provider of the installation. */
   readonly id?: string | undefined;
   readonly issuer: string;
   /** This server's client id at the provider. */
@@ -118,7 +118,7 @@ export interface OpenIdOptions {
   /** Whether addresses without `email_verified` are trusted. Applies to this issuer only. */
   readonly trustsEmail: boolean;
   readonly checking: ProviderChecking;
-  /** Requests the URLs of the provider. Absent if the operator chose them, and they may be anywhere. */
+  /** Requests the URLs of the provider. Absent if the operator chose the URLs, which may then be anywhere. */
   readonly fetch?: GuardedFetch | undefined;
 }
 
@@ -210,7 +210,7 @@ async function authorizationRequest(
   { state, nonce, codeVerifier }: SignInChecks,
 ): Promise<Record<string, string>> {
   const wanted = new Set(['openid', 'email', ...scopes, ...moreScopes(provider, checking)]);
-  // Google has no scope for it. https://developers.google.com/identity/openid-connect/openid-connect
+  // Google has no scope for offline access. https://developers.google.com/identity/openid-connect/openid-connect
   const isOffline = isGoogle(new URL(issuer)) && wantsTokens(provider, checking);
   return {
     redirect_uri: redirectUri,
@@ -223,7 +223,7 @@ async function authorizationRequest(
   };
 }
 
-/** Whom the tokens of a sign-in name. Claims that the ID token lacks are asked for. */
+/** The identity in the tokens of a sign-in. Claims that the ID token lacks are requested from the userinfo endpoint. */
 async function identityOf(
   tokens: Awaited<ReturnType<typeof client.authorizationCodeGrant>>,
   provider: client.Configuration,
@@ -276,8 +276,8 @@ async function personCheck(
 }
 
 /**
- * Whether the token endpoint works and accepts our client: it refuses a code that no one was given, and not the client that presents it.
- * Never rejects. `invalid_code` is what Glewlwyd says.
+ * Whether the token endpoint works and accepts our client: it refuses a code that no one was given, but not the client that presents it.
+ * Never rejects. Glewlwyd answers `invalid_code`.
  */
 async function isAcceptedAt(
   configuration: () => Promise<client.Configuration>,
@@ -297,10 +297,10 @@ async function isAcceptedAt(
   }
 }
 
-/** How long after a failure a provider is not asked again because of a logout token, which anyone can send. */
+/** For how long after a failure logout tokens cause no request to the provider, because anyone can send them. */
 const failurePauseSeconds = 30;
 
-/** Runs something, but for thirty seconds after it failed, rejects with the same error instead. */
+/** Returns a function that runs `act` but, for thirty seconds after a failure, rejects with the same error instead. */
 function pausedAfterFailure<Answer>() {
   let failure: { readonly error: unknown; readonly at: EpochSeconds } | undefined;
   return async (now: EpochSeconds, act: () => Promise<Answer>): Promise<Answer> => {
@@ -315,8 +315,8 @@ function pausedAfterFailure<Answer>() {
 }
 
 /**
- * The keys that a provider publishes, as of a time. They are read again, at most every thirty seconds, if a signature names another one,
- * or if they could not be read.
+ * The keys that a provider publishes, for use at the time `now`. They are read again, at most every thirty seconds, if a signature names
+ * an unknown key, or if they could not be read.
  */
 function publishedKeys(
   url: string,
@@ -348,7 +348,7 @@ type Claims = Readonly<Record<string, unknown>>;
 
 /**
  * The identity that a verified ID token or assertion contains, with what the userinfo endpoint added. Addresses without
- * `email_verified` are trusted if `isTrusted` says so.
+ * `email_verified` are trusted if `isTrusted`.
  */
 export function assertedIdentity(
   claims: Claims & { readonly iss: string; readonly sub: string; readonly iat: number },
@@ -397,7 +397,7 @@ function groupNames(claim: unknown): readonly string[] {
     .slice(0, mostGroups);
 }
 
-/** Claims about the sign-in itself. Only those of the ID token count, which the provider signs for this sign-in. */
+/** Claims about the sign-in itself. Only the claims of the ID token count, because the provider signs it for this sign-in. */
 function authenticationOf(claims: Claims): Authentication {
   const { sid, acr, amr, auth_time: authTime } = claims;
   return {

@@ -45,7 +45,7 @@ export interface MemberSignInPorts extends EntryPorts {
 
 export type OwnedProvider = ProviderRecord & { readonly organization: string };
 
-/** Why an account at a provider, although proved, opens nothing. */
+/** Why an account at a provider, although proved, gives no access. */
 export type NoEntry =
   | 'email-missing'
   /** The provider denies that the address is verified, or does not say and the organization does not trust it. */
@@ -54,11 +54,11 @@ export type NoEntry =
   | 'domain-unproved'
   /** The account at Google belongs to no organization whose domain this one has proved. */
   | 'domain-foreign'
-  /** No member has the address, and signing in lets no one join. */
+  /** No member has the address, and the provider lets no one join. */
   | 'no-member'
   /** Another account of this provider is linked to the member with that address. */
   | 'other-account'
-  /** A person outside the organization has an account with the address, so it lets no one join. */
+  /** A person outside the organization has an account with the address, so signing in with it lets no one join. */
   | 'address-taken'
   /** The organization's directory deactivated the person. */
   | 'deactivated';
@@ -72,7 +72,7 @@ export type Entry =
 /**
  * A provider that people can sign in through now.
  *
- * @throws {AccountRefusal} `provider_unknown`, whether it never existed, has no client, is disabled, or its organization is
+ * @throws {AccountRefusal} `provider_unknown` if it never existed or has no client, or if it or its organization is disabled
  */
 export async function usableProvider(db: Db, providerId: string): Promise<OwnedProvider> {
   const provider = await findProvider(db, providerId);
@@ -86,9 +86,9 @@ export function isForSignIn({ clientId }: Pick<ProviderRecord, 'clientId'>): boo
 }
 
 /**
- * Finds the person whom an identity lets into the organization of its provider. Issuer and subject decide for an account that is linked.
- * Otherwise an address links it, if the provider verified it or the organization trusts it, the organization has proved its domain, and the
- * person with that address is a member already. Changes nothing, except that a lost proof of a domain is recorded.
+ * Finds the person whom an identity lets into the organization of its provider. Issuer and subject identify a linked account. Otherwise its
+ * address must be verified by the provider or trusted by the organization, in a domain that the organization has proved; it then links a
+ * member, or lets a new person join. Changes nothing, except that it records a lost proof of a domain.
  */
 export async function entryOf(
   identity: UpstreamIdentity,
@@ -109,14 +109,14 @@ export async function entryOf(
   const member = user && (await findMember(db, provider.organizationId, user.id));
   if (member) return { outcome: 'linkable', userId: member.userId };
   if (!provider.joiningRole) return refused('no-member');
-  // Its owner may have chosen the address without proving it, and would be let in with it.
+  // The owner of that account may have chosen the address without proving it, and would be let in with it.
   if (user) return refused('address-taken');
   return { outcome: 'joining', email, role: provider.joiningRole };
 }
 
 /**
  * Whether an account at Google belongs to a domain of the organization. Anyone can have an account there with any address, so the
- * address alone does not say that the company manages it. It counts for linked accounts, too: an account that has left the company
+ * address alone does not prove that the company manages it. Linked accounts are checked, too: an account that has left the company
  * keeps its subject. https://developers.google.com/identity/openid-connect/openid-connect, claim `hd`
  */
 async function isHostedHere(
@@ -158,7 +158,7 @@ export async function ownsDomain(
   }
 }
 
-/** Records that a domain does not prove itself any more. */
+/** Ends the proof of a domain whose DNS record is gone, and adds that to the audit log. */
 export async function loseDomain(
   { organizationId, domain }: Pick<OrganizationDomain, 'organizationId' | 'domain'>,
   organization: string,
@@ -193,7 +193,7 @@ export interface MemberSession {
 
 /**
  * Signs a person in to the organization of a provider: links the account or creates the member first, where `entryOf` allows it.
- * Records it in the organization's audit log, as well as a refusal with its reason.
+ * Records the sign-in, or the refusal with its reason, in the organization's audit log.
  *
  * @throws {AccountRefusal} `member_unknown`
  */
@@ -269,7 +269,7 @@ export function provedFactors(
   return countsAsTwoFactors || saysTwoFactors(authentication) ? 2 : 1;
 }
 
-/** Makes the link that an entry needs, within the transaction `db`; `action` says what was made. */
+/** Creates the link or member that an entry needs, within the transaction `db`; `action` names what was created. */
 export async function linkedBy(
   entry: Entry,
   {
@@ -308,7 +308,7 @@ export async function linkedBy(
   }
 }
 
-/** A group at a provider that gives a role, as `{role}={group}`; `undefined` for another text, and for owners. */
+/** A group at a provider that gives a role, as `{role}={group}`; `undefined` for any other text, and for the role of owners. */
 export function readRoleGroup(
   text: string,
 ): { readonly role: JoiningRole; readonly group: string } | undefined {

@@ -33,12 +33,12 @@ import { checkPurpose } from './sessions.ts';
 const lookEveryMs = 5000;
 /** How many checks a round begins. */
 const mostOfRound = 200;
-/** How many of them may be of one provider. It takes no part in a round while those of an earlier one are in progress. */
+/** How many checks of a round may be for one provider. It takes no part in a round while its earlier checks are in progress. */
 const shareOfProvider = 20;
 /** How many people are checked at one provider at a time. */
 const mostOfProvider = 4;
 const mostRemembered = 1000;
-/** Longer than a token request takes. After it, another process repeats the check of a dead process. */
+/** Longer than a token request takes. After this time, another process repeats the check of a dead process. */
 const claimSeconds = 60;
 /** How long after an unclear refusal a provider is asked again, so that a short fault there removes no one. */
 const secondRefusalSeconds = 300;
@@ -64,7 +64,7 @@ interface CheckedPlace extends NamedPlace {
 /**
  * Checks people again at the provider that they came through, with the refresh token of their last sign-in there. A person who was removed
  * loses their sessions through the provider, and the access of applications. A provider that does not answer removes no one: the check is
- * repeated with growing pauses. One that refuses a token without saying why has to do so twice.
+ * repeated with growing pauses. A provider that refuses a token without saying why removes the person only if it does so twice.
  *
  * Each check is claimed by one process, because a refresh token that the provider replaces can be used only once. If the answer with the
  * new token is lost, the provider refuses the next check, and the person has to sign in again.
@@ -78,9 +78,9 @@ export class ProviderChecks {
   );
   /** The providers with checks in progress. */
   readonly #busy = new Set<string>();
-  /** Several, as each lasts as long as its slowest provider. */
+  /** The rounds in progress: several, because each lasts as long as its slowest provider. */
   readonly #rounds = new Set<Promise<void>>();
-  /** The round that is reading what is due. */
+  /** The round that is reading the due checks. */
   #reading: Promise<void> | undefined;
   #isClosed = false;
 
@@ -91,7 +91,7 @@ export class ProviderChecks {
 
   /** Runs one round, beside those in progress; never rejects. */
   run(): Promise<void> {
-    // One at a time reads what is due.
+    // Only one round at a time reads the due checks.
     if (this.#reading) return this.#reading;
     const round: Promise<void> = this.#round()
       .catch((error: unknown) => this.#ports.failed(error))
@@ -133,7 +133,7 @@ export class ProviderChecks {
     }
   }
 
-  /** Asks a provider nothing for a while, because it did not answer or cannot be asked. */
+  /** Stops asking a provider for a while if it did not answer or cannot be asked (`isNeeded`); otherwise forgets its failures. */
   #rest(key: string, isNeeded: boolean): void {
     const failures = (this.#resting.get(key)?.failures ?? 0) + 1;
     const until = this.#ports.clock.now() + this.#pauseSeconds(failures);
@@ -152,7 +152,7 @@ export class ProviderChecks {
       for (let next = waiting.shift(); next && !isSilent; next = waiting.shift()) {
         if (this.#isClosed) return;
         const outcome = await this.#check(next, at).catch((error: unknown) => {
-          // Its claim stays until it expires, so that the check is not repeated immediately.
+          // The claim of the check stays until it expires, so that the check is not repeated immediately.
           this.#ports.failed(error);
           return 'answered' as const;
         });
@@ -226,7 +226,7 @@ export class ProviderChecks {
       const now = clock.now();
       await lockPlace(tx, at.place);
       if (!(await deleteCheck(tx, check))) return;
-      // So that assertions that the provider issued before are refused.
+      // Because of this logout, assertions that the provider issued earlier are refused.
       const logout = { tokenId: `check_${randomUUID()}`, subject, issuedAt: now };
       await insertLogout(tx, at.place, { ...logout, expiresAt: now }, now);
       await endAccess(at, userId, 'lose-person', { db: tx, clock });
@@ -234,7 +234,7 @@ export class ProviderChecks {
     return 'answered';
   }
 
-  /** When a person has to be checked: after the shorter time with a session, after the longer one with an application. */
+  /** When a person must be checked: after `sessionCheckMinutes` with a session, after `grantCheckHours` with applications or tokens only. */
   async #laterAt(
     { checkedAt, attempts }: ProviderCheck,
     userId: string,

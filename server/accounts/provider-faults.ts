@@ -20,13 +20,13 @@ export type ProviderFaultCode =
   /** The ID token has a wrong signature or a wrong claim. */
   | 'token-invalid';
 
-/** Why the provider cannot be used; `detail` may quote it, and contains no secret. */
+/** Why the provider cannot be used; `detail` may quote the provider, and contains no secret. */
 export interface ProviderFault {
   readonly code: ProviderFaultCode;
   readonly detail: string;
 }
 
-/** What an error of `openid-client` or of a request to the provider means. */
+/** Classifies an error of `openid-client` or of a request to the provider. */
 export function providerFault(error: unknown): ProviderFault {
   if (error instanceof client.AuthorizationResponseError) {
     return { code: 'sign-in-refused', detail: quoted(error) };
@@ -61,7 +61,7 @@ export function providerFault(error: unknown): ProviderFault {
   }
 }
 
-/** Errors that are about something else than the token: the client, the request, the provider, or that the person has to act. */
+/** Errors that are about something other than the token: the client, the request, the provider, or the person, who has to act. */
 const otherErrors = new Set([
   // RFC 6749 §5.2, §4.1.2.1, RFC 8628 §3.5, RFC 8707 §2, RFC 9449 §8
   'invalid_client',
@@ -83,7 +83,7 @@ const otherErrors = new Set([
 
 /**
  * Whether a provider refused a refresh token without the error that RFC 6749 §5.2 has for it. Glewlwyd answers 400 without a body, others
- * `invalid_request` or a code of their own. Servers that do not work, and what stands in front of them, answer other statuses.
+ * `invalid_request` or a code of their own. Servers that do not work, and proxies in front of them, answer with other statuses.
  */
 export function isUnclearRefusal(error: unknown): boolean {
   if (error instanceof client.ResponseBodyError) {

@@ -12,7 +12,7 @@ import {
 import { transaction } from '#db/transaction';
 import type { AccountPorts } from './sessions.ts';
 
-/** A provider, with the name of the organization that owns it; `undefined` for that of the installation. */
+/** A provider, with the name of the organization that owns it; `undefined` for the provider of the installation. */
 export interface NamedPlace {
   readonly place: SignInPlace;
   readonly organization: string | undefined;
@@ -22,9 +22,9 @@ export interface NamedPlace {
 type EndedBecause = 'sign-out' | 'end-access' | 'lose-person';
 
 /**
- * Does what a provider announced with a verified logout token. If the token names a session there, the sessions that it opened here end;
- * otherwise all sessions of the person through the provider end, and applications lose their access for the person. Sessions and
- * applications at all nodes are affected, as each reads the database.
+ * Carries out a logout that a provider announced with a verified logout token. If the token names a session at the provider, the
+ * sessions that it opened here end; otherwise all sessions of the person through the provider end, and applications lose their access
+ * for the person. Sessions and applications at all nodes are affected, as each reads the database.
  *
  * OpenID Connect Back-Channel Logout 1.0 §2.7
  *
@@ -41,7 +41,7 @@ export async function endByProvider(
     if (!(await insertLogout(tx, place, logout, now))) return 'repeated';
     if (place.type === 'organization') await noteAnnouncement(tx, place.providerId, now);
     const userId = subject === undefined ? undefined : await findPersonAt(tx, place, subject);
-    // Neither a session of someone else, nor anything of an account that no one has linked.
+    // Ends neither a session of someone else, nor anything for an account that no one has linked.
     if (subject !== undefined && userId === undefined) return 'done';
     if (providerSession === undefined) {
       if (userId !== undefined) {
@@ -57,9 +57,9 @@ export async function endByProvider(
 }
 
 /**
- * Within a transaction: ends all sessions that a provider opened for a person, and the access of applications for them: in the
- * organization of the provider, or in all if it is that of the installation. The latter opens whole accounts, and so also ends what
- * such a session can create: personal tokens.
+ * Within a transaction, ends all sessions that a provider opened for a person, and the access of applications for the person in the
+ * organization of the provider. The provider of the installation opens whole accounts, so it ends that access in all organizations,
+ * and also personal tokens, which such a session can create.
  */
 export async function endAccess(
   { place, organization }: NamedPlace,

@@ -22,7 +22,7 @@ export type DomainCheck = 'found' | 'absent' | 'unreachable';
 /** Returns the TXT records of a name, each in parts, as `dns.resolveTxt` does. */
 export type ResolveTxt = (name: string) => Promise<readonly (readonly string[])[]>;
 
-/** Looks TXT records up as the system's configuration says, within a few seconds. */
+/** Looks up TXT records with the system's DNS configuration, within a few seconds. */
 export function systemTxt(): ResolveTxt {
   const resolver = new Resolver({ timeout: 2000, tries: 2 });
   return (name) => resolver.resolveTxt(name);
@@ -32,7 +32,7 @@ const limits = { timeoutMs: 10_000, maxBytes: 256 * 1024 };
 const mostClients = 200;
 const clientLifeSeconds = 3600;
 
-/** Where the record of a domain is, and what it contains. */
+/** The name and value of the DNS record that proves a domain. */
 export function domainRecord({
   domain,
   verificationToken,
@@ -68,7 +68,7 @@ export function providerSetup({
     logoutUriOf: (providerId: string) =>
       base === undefined ? undefined : `${base}${logoutPathOf(providerId)}`,
 
-    /** What is wrong with an issuer's URL, to follow the name of the field. `undefined` if providers there can be asked. */
+    /** The problem with an issuer's URL, worded to follow the name of the field; `undefined` if requests to it are allowed. */
     async problemOf(issuer: string): Promise<string | undefined> {
       const problem = issuerProblem(issuer, guard.allowedHosts);
       if (problem !== undefined) return problem;
@@ -125,10 +125,10 @@ export function providerSetup({
   };
 }
 
-/** What identity providers of organizations need in addition to the database. */
+/** The dependencies of organizations' identity providers besides the database. */
 export type ProviderSetup = ReturnType<typeof providerSetup>;
 
-/** The path at which a provider announces logouts; that of the installation without an id. */
+/** The path at which a provider announces logouts; without an id, the path of the installation's provider. */
 export function logoutPathOf(providerId?: string): string {
   return `/sign-in/provider/${providerId === undefined ? '' : `${providerId}/`}backchannel-logout`;
 }
@@ -137,7 +137,7 @@ function secretPurpose(providerId: string): string {
   return `identity provider ${providerId} client secret`;
 }
 
-/** What is wrong with the URL itself. A host that the operator named may use http. */
+/** The problem with the URL itself. A host that the operator allowed may use http. */
 function issuerProblem(text: string, allowedHosts: readonly string[]): string | undefined {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol !== 'https:' && url?.protocol !== 'http:') return 'is not an https URL';

@@ -117,7 +117,7 @@ async function proof(
   return (await spendRecoveryCode(db, totp.userId, hash)) ? 'recovery code' : undefined;
 }
 
-/** Counts a wrong factor instead of auditing each, because anyone can cause any number. Ignores unknown people. */
+/** Counts invalid challenges instead of auditing each, because anyone can send any number. Ignores unknown people. */
 async function noteUnproved(
   userId: string,
   { address, requestId }: Visit,

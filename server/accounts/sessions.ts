@@ -18,7 +18,7 @@ export interface Visit {
   readonly requestId: string;
 }
 
-/** Where the accounts are. */
+/** The database with the accounts, and the clock. */
 export interface AccountPorts {
   readonly db: Db;
   readonly clock: Clock;
@@ -43,7 +43,7 @@ export function randomToken(): string {
   return randomBytes(24).toString('base64url');
 }
 
-/** Whose session starts, and the sign-in at a provider that it comes from. */
+/** The owner of a new session, and the sign-in at a provider that the session comes from. */
 export interface NewSession extends Pick<Session, 'userId' | 'factors' | 'through'> {
   readonly from?: CheckedSignIn | undefined;
 }
@@ -55,7 +55,7 @@ export interface CheckedSignIn extends ProviderSignIn {
   readonly checkAfterSeconds: number;
 }
 
-/** The purpose that the refresh token for checking a person again at the provider is sealed for. */
+/** The purpose for sealing the refresh token with which a person is checked again at the provider. */
 export function checkPurpose(provider: string, subject: string): string {
   return `identity provider ${provider} refresh token of ${subject}`;
 }

@@ -11,12 +11,12 @@ import type { Sealing } from '#secrets/master-key';
 const purposes = ['sign-in', 'link', 'join', 'test', 'member', 'member-test'] as const;
 
 /**
- * Why a person is sent to a provider: to sign in, to link their account there, to accept an invitation, to find out what the
- * provider answers, or to enter the organization of the provider, or to find out whether they would.
+ * Why a person is sent to a provider: to sign in, to link their account there, to accept an invitation, to test what the
+ * provider answers, to enter the organization of the provider, or to test whether they could enter it.
  */
 export type UpstreamPurpose = (typeof purposes)[number];
 
-/** The longest path, and how long it may be in a `state`: a URL at the provider contains it. */
+/** The longest path in bytes, and its longest compressed form in a `state`, which becomes part of a URL at the provider. */
 const longestNext = 16_384;
 const longestTail = 2000;
 
@@ -28,8 +28,8 @@ export interface UpstreamSignInPorts {
 }
 
 /**
- * The URL at the provider to send the browser to. The state is `{purpose}.{challenge}.{next}`; the challenge holds for one
- * provider. Nonce and code verifier are derived from the state with a key of this server, so nothing is stored.
+ * The URL at the provider to send the browser to. The state is `{purpose}.{challenge}.{next}`; the challenge is valid for
+ * one provider. Nonce and code verifier are derived from the state with a key of this server, so nothing is stored.
  *
  * @throws {AccountRefusal} `provider_unreachable`
  */

@@ -68,7 +68,7 @@ function toRequestView(request: AccessRequest): AccessRequestView {
   return viewOf(requestViewSchema, { ...request, title });
 }
 
-/** A text over several lines, as one line. */
+/** A text field that joins several lines into one. */
 function oneLine(most: number) {
   return z
     .string()
@@ -222,7 +222,7 @@ async function ownRequest(organizationId: string, id: string, { db }: WithDb) {
   throw notFound('request');
 }
 
-/** What granting and declining have in common. */
+/** The parts that granting and declining share. */
 const decisive = {
   permission: 'people.manage',
   output: requestViewSchema,
@@ -334,7 +334,7 @@ async function tellPerson(
   await tell(organization, user ? [user.email] : [], { text, path: page }, ports);
 }
 
-/** Mails, where the organization has a mail server. A request or decision never fails because no mail can be sent. */
+/** Sends mails if the organization has a mail server. A request or decision never fails because no mail can be sent. */
 async function tell(
   organization: Organization,
   recipients: readonly string[],

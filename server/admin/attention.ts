@@ -30,12 +30,12 @@ import { fields } from './fields.ts';
 import { mayDo, organizationOperation, type Operation, type Permission } from './operation.ts';
 import { organizationArgument } from './positionals.ts';
 
-// What needs the attention of an administrator: on the overview, in the API and at the command line, and in notices. Each kind is one
-// entry of the table below, from which all of these derive.
+// Finds what needs the attention of an administrator, for the overview, the API, the command line and notices. Each kind is one entry
+// of the table below, from which all of these derive.
 
 /** One thing that needs attention. Its texts contain no secret. */
 interface Finding {
-  /** The id of what it is about, unique within the kind: a notice is sent once for it. */
+  /** Identifies what the finding is about, uniquely within the kind: one notice is sent for each subject. */
   readonly subject: string;
   /** A sentence without a period. */
   readonly text: string;
@@ -47,15 +47,15 @@ interface Finding {
 
 /** A kind of thing that needs attention. */
 interface AttentionKind {
-  /** What people choose notices by. */
+  /** The name by which people choose notices. */
   readonly label: string;
   /** A word or two about the state of such a thing. */
   readonly state: string;
   /** `bad` if something does not work, `care` if it soon may not, or if someone waits. */
   readonly tone: 'bad' | 'care';
-  /** Who sees it. */
+  /** The permission that a role needs to see it. */
   readonly needs: Permission;
-  /** How long it must last until a notice is sent; 0 unless given. */
+  /** How long it must last until a notice is sent. Default: 0. */
   readonly settleSeconds?: number;
   /** Whether notices of it are sent by e-mail; they are unless it is `false`. */
   readonly isMailed?: boolean;
@@ -166,7 +166,7 @@ export const attentionKinds = {
       const found = await listFailingWebhooks(db, { ...span, before });
       return found.map(({ id, url, since, isDisabled }) => ({
         subject: id,
-        // Its path may be a secret.
+        // The path of the URL may be a secret.
         text: `The webhook to ${new URL(url).host} ${isDisabled ? 'was disabled, because events could not be delivered' : 'gets no events, because its receiver fails'}`,
         at: since,
         action: { text: 'View webhook', path: `/settings/webhooks/${id}` },
@@ -346,8 +346,8 @@ export const attentionKindNames = Object.keys(attentionKinds) as readonly Attent
 const failedEnds = ['upstream_error', 'tool_error', 'protocol_error'] as const satisfies CallEnd[];
 
 /**
- * Whether Activity has failed calls of a server: the operator may want no record of calls. Also `true` if that is not known by `endMs`, a
- * time of `performance`.
+ * Whether Activity has failed calls of a server, which it lacks if the operator records no calls. Also `true` if the search has not ended
+ * by `endMs`, a time of `performance.now()`.
  */
 async function mayHaveRecordedFailure(
   db: Db,
@@ -392,7 +392,7 @@ export interface FoundAttention extends Finding {
 /** How many things of one kind are listed. */
 export const mostOfAKind = 20;
 
-/** What of these kinds needs attention in an organization now. */
+/** Finds what needs attention in an organization now, of these kinds. */
 export async function findAttention(
   db: Db,
   { id: organizationId }: Pick<Organization, 'id'>,

@@ -89,7 +89,7 @@ export const auditRead = organizationOperation({
   },
 });
 
-/** What no organization has in its log, because it concerns the whole installation, or nobody that is known. */
+/** Lists the events in no organization's log, because they concern the whole installation or an unknown actor. */
 const installationRead = personalOperation({
   name: 'audit.read',
   doc: 'List the audit events that belong to no organization, newest first',
@@ -196,7 +196,7 @@ function unknownFilter(
   return `--actor '${actor}' is neither an e-mail address nor an actor such as key:key_… or operator`;
 }
 
-/** Says that the actor who was named by address is no member, if so. Only their events as a member would be found. */
+/** A hint if the actor who was named by address is not a member: the log has only what they did as a member. */
 async function strangePerson(input: Input, stores: Stores): Promise<string | undefined> {
   const [name] = input.positionals;
   const who = input.text('actor') ?? '';

@@ -107,7 +107,7 @@ function timeOf(
 
 type CallView = z.output<typeof callViewSchema>;
 
-/** What `call list --json` prints of a call. */
+/** The fields of a call that `call list --json` prints. */
 function printedCall(call: CallView) {
   return {
     at: new Date(call.startedAtMs).toISOString(),
@@ -145,7 +145,7 @@ function tableRow(call: CallView) {
   };
 }
 
-/** The newest calls. A search that takes long says how far it is; a reader who has seen enough ends the command. */
+/** Finds the newest calls. A long search prints how far back it is; a reader who has seen enough stops the command. */
 async function firstCalls(
   filter: Awaited<ReturnType<typeof filterOf>>,
   limit: string,
@@ -215,7 +215,7 @@ const listCommand: Command = {
       for (const call of calls.toReversed()) out(JSON.stringify(printedCall(call)));
     };
     print(items);
-    // Ids sort by the time of recording, so every later call has a greater one. The list has left out the youngest calls.
+    // Ids sort by the time of recording, so every later call has a greater id. The list above left out the youngest calls.
     let newest = items[0]?.id ?? callIdAt(startMs);
     for (;;) {
       await pause(followEveryMs);
@@ -223,7 +223,7 @@ const listCommand: Command = {
         const more = { ...filter, newer: newest, limit: mostALimit };
         const found = await administer(callList, more, ports);
         print(found.items);
-        // A search that took too long continues where it stopped, also if it found nothing.
+        // A search that took too long continues where it stopped, even if it found nothing.
         newest = found.next ?? found.items[0]?.id ?? newest;
         hasMore = found.next !== null;
       }
@@ -285,7 +285,7 @@ const exportCommand: Command = {
         out(line);
         lines += 1;
       }
-      // SQLite answers within the same turn, in which the reader cannot be seen to disconnect.
+      // SQLite answers within the same turn of the event loop, during which we cannot notice that the reader disconnected.
       await afterOtherWork();
     }
     if (lines > (format === 'csv' ? 1 : 0)) return;

@@ -155,7 +155,7 @@ export const callContent = organizationOperation({
   target: ({ callId }) => `call:${callId}`,
   async run({ callId }, reading, { db, contentKey }) {
     const { organizationId, endpoint, target, id } = await findReadableCall(callId, reading, db);
-    // What was called through a collection may be stored by the member, by the collection, or by both.
+    // A call through a collection may be stored by the member, by the collection, or by both.
     const called = (await findServerById(db, endpoint.id))?.target ?? target;
     const places = [...new Set([target.id, called.id])].map((targetId) => {
       return { organizationId, targetId, id };

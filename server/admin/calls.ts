@@ -113,19 +113,19 @@ function toCallView(call: CallRecord): z.output<typeof callViewSchema> {
   });
 }
 
-/** Whose calls are read, and by whom. */
+/** The organization whose calls are read, and the reader. */
 interface Reading {
   readonly organization: Pick<Organization, 'id' | 'name'>;
   readonly role: Role;
   readonly actor: Actor;
 }
 
-/** The person whose calls are the only ones that a reader may see; `undefined` if these are all of the organization. */
+/** The person whose calls alone a reader may see; `undefined` if the reader may see all calls of the organization. */
 export function ownCallsOnly({ role, actor }: Pick<Reading, 'role' | 'actor'>): string | undefined {
   return mayDo(role, 'activity.read') || actor.type === 'operator' ? undefined : actor.userId;
 }
 
-/** The call with this id, as its reader sees it. @throws {AdministrationRefusal} `not_found` also for one that the reader may not see */
+/** The call with this id, as its reader sees it. @throws {AdministrationRefusal} `not_found`, also for a call that the reader may not see */
 export async function findReadableCall(
   id: string,
   { organization, ...reader }: Reading,
@@ -148,8 +148,8 @@ export async function selectedPerson(
 }
 
 /**
- * Selects the calls at an endpoint: of a server those that its tools got, also through collections; of a collection those that it got, with
- * the tool under the name that it shows. Without an endpoint, a tool is what any server calls it.
+ * Selects the calls at an endpoint: for a server, all calls of its tools, including those through collections; for a collection, the calls
+ * that it received, with `tool` as the name that it shows. Without an endpoint, `tool` is the name at any server.
  */
 export async function callsAt(
   {
@@ -161,7 +161,7 @@ export async function callsAt(
   const names = tool === undefined ? undefined : [tool];
   if (endpoint === undefined) return { endpoint, target: undefined, names };
   const found = await findServerById(db, endpoint);
-  // A deleted one. It may have been a collection.
+  // The endpoint was deleted. It may have been a collection.
   if (!found) return { endpoint, target: undefined, names };
   const { id, target } = found;
   if (target.upstream.kind !== 'collection')
@@ -169,14 +169,14 @@ export async function callsAt(
   const shown = tool === undefined ? [] : await listNames(db, id);
   const renamed = shown.find((one) => one.state === 'shown' && one.shown === tool);
   if (!renamed || renamed.name === tool) return { endpoint: id, target: undefined, names };
-  // Calls are recorded under the name that the member gives it.
+  // Calls are recorded under the name that the member gives the tool.
   const member = await findServerById(db, renamed.member);
   return { endpoint: id, target: member?.target.id, names: [renamed.name] };
 }
 
 /**
- * Whether a filter by this address can select anything: a member has it, or a recorded call does, as those of people who left.
- * `undefined` if finding out takes too long.
+ * Whether a filter by this address can select anything: a member has it, or a recorded call has it, such as a call of a person
+ * who left. `undefined` if the search takes too long.
  */
 export async function isKnownAddress(
   address: string,
@@ -194,7 +194,7 @@ export async function isKnownAddress(
 }
 
 /**
- * What a filter selects for this reader, with the ids of what it names.
+ * Converts the input to a filter for this reader, with ids instead of names.
  *
  * @throws {AdministrationRefusal} `forbidden` for the calls of another person, `not_found` for an unknown server
  */
@@ -222,7 +222,7 @@ async function selected(
   };
 }
 
-/** The calls that are missing in the time of a filter. */
+/** The gaps in the recorded calls within the time range of a filter. */
 const findMissing = (reading: Reading, filter: CallFilter, db: Db) =>
   missingCalls(db, reading.organization.id, filter, ownCallsOnly(reading) !== undefined);
 

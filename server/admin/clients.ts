@@ -86,7 +86,7 @@ export const createdClientSchema = clientViewSchema.extend({
 /** Times in seconds since 1970, `null` for what has not happened. */
 export type ClientView = z.output<typeof clientViewSchema>;
 
-/** Converts a stored client to its view, which contains neither secrets nor keys, and the names that are shown to its reader. */
+/** Converts a stored client to its view, which contains neither secrets nor keys, and of the chosen tools only those that are shown to its reader. */
 export function toClientView(client: ListedOAuthClient, isShown?: IsShown): ClientView {
   return viewOf(clientViewSchema, {
     ...client,
@@ -104,7 +104,7 @@ function serverNameOf(client: Pick<ListedOAuthClient, 'serverPath'>): string {
   return client.serverPath === undefined ? '' : partsOf(client.serverPath).server;
 }
 
-/** What is shown to a reader of the servers of these clients. */
+/** Finds which names at the servers of these clients are shown to a reader. */
 function shownOfClients(
   reader: NameReader,
   organization: string,
@@ -121,7 +121,7 @@ function authenticationOf({ jwks, trusts }: ListedOAuthClient): ClientView['auth
 }
 
 /**
- * Finds a client of an organization, with the hint of its newest secret.
+ * Finds a client of an organization, with its trust rule and the hint of its newest secret.
  *
  * @throws {AdministrationRefusal} `not_found`
  */
@@ -137,7 +137,7 @@ export async function ownClient(
   return { ...client, secretHint: newest?.hint, trusts };
 }
 
-/** The fields that a form has for a new client as for one that is changed. */
+/** The fields that the forms for creating and for changing a client share. */
 export const clientName = fields.name.clone().register(surfaces, {
   control: nameControl('People see it when the application asks for their consent.'),
 });
@@ -332,7 +332,7 @@ const registeredClientRevoke = personalOperation({
   output: z.object({ clientId: z.string(), revokedAt: fields.at }),
   target: ({ clientId }) => `client:${clientId}`,
   async run({ clientId }, { actor }, { db, clock }) {
-    // It may act for people of all organizations, so no single one may change or revoke it.
+    // The client may act for people of all organizations, so no single organization may change or revoke it.
     if (actor.type !== 'operator') throw forbidden('only the operator can do this');
     const client = await findClient(db, clientId);
     if (!client || client.organization !== undefined) throw notFound('client');
@@ -398,7 +398,7 @@ export const clientCommands: readonly Command[] = [
       'clientId',
       'clientSecret',
       'name',
-      // As they were typed.
+      // The scopes as they were typed.
       { scopes: ({ scopes }, { given }) => given['scopes'] ?? scopes, tools: selectionCell },
     ],
     secret: 'client_secret',
@@ -447,7 +447,7 @@ export const clientRevokeCommand: Command = {
   async run(input, ports) {
     const clientId = input.positionals[0] ?? '';
     const client = await findClient(ports.stores.db, clientId);
-    // All proxies share it, in all organizations, and it cannot be registered again under the same id.
+    // All proxies in all organizations share this client, and it cannot be registered again under the same id.
     if (client?.isLatchkeyProxy && client.revokedAt === undefined && !input.flag('yes')) {
       throw new CommandError(
         'nothing was revoked: this is the client of Latchkey’s own proxy, and revoking it ends every proxy in all organizations for good',

@@ -45,7 +45,7 @@ const words = (['title', 'description', 'instructions'] as const).map((name) => 
   doc: name === 'instructions' ? 'instructions for assistants' : `the ${name}`,
 }));
 
-/** `SERVER=TOOL,TOOL`, or `SERVER` for all of it. */
+/** Reads `SERVER=TOOL,TOOL`, or `SERVER` for everything of the server. */
 function memberIn(text: string): { server: string; selection: ToolSelection } {
   const [server = '', ...rest] = text.split('=');
   const tools = rest.length === 0 ? 'all' : rest.join('=');
@@ -75,7 +75,7 @@ async function requireServers(
     const { items } = await listServers(stores.db, { organizationId, ...firstNames });
     const eligible = items.filter(({ target }) => target.upstream.kind !== 'collection');
     const names = eligible.map(({ name }) => name);
-    // Other commands take the whole path of a server.
+    // Someone may have typed `ORG/SERVER`, as other commands take it.
     const [, typedAfterSlash = ''] = server.split('/');
     const found = names.includes(typedAfterSlash) ? typedAfterSlash : nearest(server, names);
     throw new CommandError(
@@ -91,7 +91,7 @@ function factsOf({ id, organization, name, endpoint, members }: CollectionView) 
   return { id, name: `${organization}/${name}`, servers, waiting, endpoint };
 }
 
-/** Prints a hint for each server that has not listed a tool that was chosen of it. */
+/** Prints a hint for each server with a chosen tool that the server has not listed. */
 async function printUnlisted(
   {
     organization,

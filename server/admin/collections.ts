@@ -84,7 +84,7 @@ const nameViewSchema = z
   })
   .meta({ id: 'CollectionName' });
 
-/** A collection with its members, in their order, and what becomes of each of their names. */
+/** A collection with its members, in their order, and the state of each of their names. */
 const collectionViewSchema = serverViewSchema
   .extend({ members: z.array(memberViewSchema), names: z.array(nameViewSchema) })
   .meta({ id: 'Collection' });
@@ -116,7 +116,7 @@ async function memberNamed(
   throw invalidField('server', `${name} is a collection, which cannot be a member of another one`);
 }
 
-/** A collection for a reader, with the names that they are shown of its members. */
+/** The view of a collection for a reader, with only those names of its members that are shown to the reader. */
 async function collectionView(at: At, reader: NameReader, ports: WithDb): Promise<CollectionView> {
   const collection = await ownCollection(at, ports);
   const [members, entries] = [

@@ -28,7 +28,7 @@ export interface CommandPorts extends Ports {
   /** Reads a new password, typed twice in a terminal or piped in once. */
   readonly readPassword: () => Promise<{ password: string; repeated: string }>;
   readonly hashing: Pick<PasswordHashing, 'hash'>;
-  /** Asks the MCP server at a URL of the operator once, for a few seconds. Returns why it did not pass, in a sentence. */
+  /** Asks the MCP server at a URL that the operator gave, once, for a few seconds. Returns why the check failed, as a sentence. */
   readonly tryUrl: (
     url: string,
     headers: Readonly<Record<string, string>>,
@@ -52,8 +52,8 @@ export interface Command extends CommandFacts {
 }
 
 /**
- * Performs an operation as the operator. It is audited like that of any other actor. `conflict` is what to do if the current
- * state does not allow it.
+ * Performs an operation as the operator. It is audited like an operation of any other actor. `conflict` returns a hint for
+ * when the current state does not allow the operation.
  *
  * @throws {UsageError} when the input is invalid
  * @throws {CommandError} when the operation is refused
@@ -80,7 +80,7 @@ export async function administer<Fields extends z.ZodObject, Output extends z.Zo
   }
 }
 
-/** What to do about a host that cannot be used, if that is why an input was refused. */
+/** The hint for an input that was refused because its host cannot be used. */
 function hostHint({ fields }: AdministrationRefusal, input: Given): string | undefined {
   const found = fields.find(({ problem }) => isHostFault(problem));
   const text = found && input[found.field];
@@ -148,12 +148,12 @@ export function command<
     ) => Awaitable<string | undefined>;
     /** What to do if the current state does not allow the operation, such as a name that is taken. */
     readonly conflict?: (given: Given, ports: Ports) => Awaitable<string | undefined>;
-    /** What would stop working, and how to go on: without `--yes`, the command only says that. `undefined` asks nothing. */
+    /** What would stop working, and how to go on: without `--yes`, the command only prints that. `undefined` if nothing needs confirmation. */
     readonly asks?: (
       given: Given,
       ports: Ports,
     ) => Awaitable<{ readonly stops: string; readonly hint: string } | undefined>;
-    /** Whether it is refused when none of its options with a value is given, because nothing would change. */
+    /** Whether the command is refused if none of its options with a value is given, because nothing would change. */
     readonly requiresOption?: boolean;
   },
 ): Command {

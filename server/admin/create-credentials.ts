@@ -29,7 +29,7 @@ export async function createClient(
   return { id, secret };
 }
 
-/** Creates an OAuth client that authenticates with its keys, or without any with a secret, which is available only in this result. */
+/** Creates an OAuth client that authenticates with its keys or, if it has none, with a secret, which is available only in this result. */
 export async function createProvedClient(
   { jwks, ...chosen }: Omit<ChosenClient, 'jwks'> & { readonly jwks: object | undefined },
   ports: { db: Db; clock: Clock },

@@ -199,7 +199,7 @@ export const deploymentPublish = organizationOperation({
   name: 'deployment.publish',
   doc: 'Publish a server: anyone can read its URL and these words in the MCP registry and in its server card, without signing in',
   route: { method: 'POST', path: `${serverPath}/publication` },
-  // It tells strangers that the server exists.
+  // Publishing tells strangers that the server exists.
   permission: 'organization.manage',
   input: z.strictObject({
     ...ofServer,

@@ -28,7 +28,7 @@ const deviceViewSchema = z
   })
   .meta({ id: 'Device' });
 
-/** What surfaces show of a device. */
+/** Converts a device to its view. */
 export function toDeviceView(device: Device): z.output<typeof deviceViewSchema> {
   const { id, name, system, since, lastUsedAt, grants } = device;
   return {

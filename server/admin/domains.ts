@@ -177,7 +177,7 @@ export const domainProve = organizationOperation({
   },
 });
 
-/** For closed networks, where this server cannot look DNS records of the internet up. Only a command offers it. */
+/** For closed networks, where this server cannot look up DNS records of the internet. Only a command offers it. */
 export const domainConfirm = organizationOperation({
   name: 'domain.confirm',
   doc: 'Confirm that a domain belongs to an organization, without a DNS record',

@@ -10,7 +10,7 @@ import { invalidField } from './refusal.ts';
 
 /** The command option of a field. It is required if the schema requires the field and there is no fallback. */
 export interface FieldOption extends Partial<Omit<Option, 'required'>> {
-  /** Converts the option's text, which is '' for a flag. Default: the text itself. `name` is the option's. @throws {UsageError} */
+  /** Converts the option's text, which is '' for a flag. Default: the text itself. `name` is the option's name. @throws {UsageError} */
   readonly read?: (text: string, name: string) => unknown;
   /** Whether the option takes a person's e-mail address and the field their id. */
   readonly isPerson?: boolean;
@@ -21,7 +21,7 @@ export interface FieldChoice {
   readonly value: string;
   readonly text: string;
   readonly help?: string;
-  /** Whether it omits the field, as an empty value does. */
+  /** Whether choosing it omits the field, as an empty value does. */
   readonly isOmitted?: boolean;
 }
 
@@ -35,19 +35,19 @@ export interface FormChoice {
 /** A field whose text is a list. */
 interface Entries {
   readonly between: 'lines' | 'spaces' | 'spaces and commas';
-  /** What an error about one entry begins with, before the entry itself; the subject of the field unless given. */
+  /** The subject of an error about one entry, before the entry itself. Default: the subject of the field. */
   readonly subject?: string;
 }
 
-/** What a person types. */
+/** A control that a person types into. */
 interface TypedControl {
   readonly attributes?: Readonly<Record<string, string>>;
   readonly entries?: Entries;
-  /** What the text stands for; itself unless given. */
+  /** Converts the text to a value. Default: the text itself. */
   readonly read?: (text: string) => unknown;
-  /** The text for a stored number; its digits unless given. */
+  /** The text for a stored number. Default: its digits. */
   readonly show?: (value: number) => string;
-  /** Instead of what the schema says of a wrong value, which the form has in another unit: `must be 1 to 4 kB`. */
+  /** Replaces the error of the schema, if the form takes the value in another unit: `must be 1 to 4 kB`. */
   readonly rule?: string;
 }
 
@@ -60,10 +60,10 @@ export type FieldControl = {
   readonly help?: string;
   /**
    * Whether the label says that it is optional. Default: as the schema says. `unmarked`: the label says nothing. `false`: the form requires
-   * what the operation does not.
+   * it although the operation does not.
    */
   readonly optional?: boolean | 'unmarked';
-  /** It is part of the input only while one of the values `is` is chosen; `for-{part}` is its class in the style sheet. */
+  /** The field is part of the input only while one of the values in `is` is chosen; `for-{part}` is its class in the style sheet. */
   readonly when?: {
     /** The name of the control, or a choice that is shown before the field. */
     readonly choice: string | FormChoice;
@@ -78,40 +78,40 @@ export type FieldControl = {
         readonly type?: 'text' | 'url' | 'date' | 'password';
       } & TypedControl)
     | ({ readonly kind: 'textarea'; readonly rows?: number } & TypedControl)
-    /** One of these, at first `chosen` or the first; an empty value omits the field. */
+    /** One of `choices`, initially `chosen` or the first; an empty value omits the field. */
     | {
         readonly kind: 'select' | 'radio';
         readonly chosen?: string;
         readonly choices: readonly FieldChoice[];
       }
-    /** Any of these. Left out of the form where there are none. */
+    /** Any of `choices`. The form leaves the field out if there are none. */
     | { readonly kind: 'checkboxes'; readonly choices: readonly FieldChoice[] }
-    /** Yes or no; fields of the same group that follow each other are one group. */
+    /** Yes or no; the form joins consecutive fields with the same `group`. */
     | {
         readonly kind: 'checkbox';
         readonly group: { readonly name: string; readonly label: string };
       }
     /** Scopes, each in words. */
     | { readonly kind: 'scopes'; readonly chosen: readonly Scope[] }
-    /** What may be used of a server: everything, only tools that read, or some by name. */
+    /** The parts of a server that may be used: everything, only tools that read, or some by name. */
     | { readonly kind: 'tools' }
   );
 
 /**
- * What commands and forms need to know about a field in addition to its schema. It is a registry of its own, because the OpenAPI
- * document contains everything that is stored with zod's `meta`.
+ * The facts about a field that commands and forms need in addition to its schema. The registry is a separate one, because the
+ * OpenAPI document contains everything that is stored with zod's `meta`.
  */
 export const surfaces = z.registry<{
   readonly option?: FieldOption;
   readonly control?: FieldControl;
 }>();
 
-/** The same field, with its option and control, where it may be omitted. */
+/** The same field, with its option and control, but optional. */
 export function optional<Field extends z.ZodType>(field: Field): z.ZodOptional<Field> {
   return withSurfacesOf(field, field.optional());
 }
 
-/** The same field, with its option and control, where this value is taken if it is omitted. */
+/** The same field, with its option and control, but with this value if it is omitted. */
 export function orDefault<Field extends z.ZodType>(
   field: Field,
   value: z.core.util.NoUndefined<z.output<Field>>,
@@ -125,12 +125,12 @@ function withSurfacesOf<Variant extends z.ZodType>(field: z.ZodType, variant: Va
   return variant;
 }
 
-/** The attributes of a control for a name or an id that is no text in a language. */
+/** The attributes of a control for a name or an id that is not text in a language. */
 export const identifier = { spellcheck: 'false', autocapitalize: 'none', autocomplete: 'off' };
-/** Those of a control for a slug. */
+/** The attributes of a control for a slug. */
 export const slugAttributes = { ...identifier, maxlength: '63' };
 
-/** The control for the name of a new thing. */
+/** The control for the name of a new resource. */
 export function nameControl(
   help: string,
   attributes: Readonly<Record<string, string>> = { autocomplete: 'off', maxlength: '200' },
@@ -213,13 +213,13 @@ export const fields = {
   maybeAt: z.int().nullable().describe('Seconds since 1970'),
 } as const;
 
-/** What forms offer as an expiry, by the number of days; `date` asks for `expiresOn`. */
+/** The expiries that forms offer, by the number of days; `date` asks for `expiresOn`. */
 export const expiryChoices: readonly FieldChoice[] = [
   ...['30', '90', '365'].map((days) => ({ value: days, text: `In ${days} days` })),
   { value: 'date', text: 'On a date', isOmitted: true },
 ];
 
-/** In how many days something expires, at most `most`; never if omitted. `shown`: its select in forms. */
+/** The field for the number of days until something expires, at most `most`; never if omitted. `shown` is its select in forms. */
 export function expiresInField(
   most: number,
   shown: {

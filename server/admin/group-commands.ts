@@ -43,8 +43,8 @@ function restrictedCell({ server, kind, name }: Restricted): string {
 }
 
 /**
- * The commands that lift the restriction of the first server and the first tool to a group. They keep the other groups that may
- * use it; if there are none, they open it to everyone, and the hint says so.
+ * A hint with the commands that lift the restriction of the first server and the first tool to a group. The commands keep the
+ * other groups that may use the server or tool; if there are none, they open it to everyone, and the hint says so.
  */
 async function opens(given: Given, ports: Ports): Promise<string | undefined> {
   const group = await administer(groupRead, given, ports);

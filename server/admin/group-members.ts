@@ -4,7 +4,7 @@ import { emailKey } from '#model/email';
 import { isRight, readAddress } from './invitation-list.ts';
 import type { WithDbAndClock } from './operation.ts';
 
-/** Someone who is to join a group, by the address that was typed. */
+/** Someone to add to a group, by the address that was typed. */
 export type Candidate =
   | { readonly typed: string; readonly status: 'ready'; readonly userId: string }
   | { readonly typed: string; readonly status: 'in-group' }
@@ -17,7 +17,7 @@ export interface Rejected {
   readonly why: string;
 }
 
-/** Finds out who can join a group, each person once, in the order of the addresses. Members whom only others put there can, too. */
+/** Finds out who can join a group, each person once, in the order of the addresses. Members whom only a directory put there can, too. */
 export async function findCandidates(
   addresses: readonly string[],
   { organizationId, groupId }: { readonly organizationId: string; readonly groupId: string },

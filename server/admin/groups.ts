@@ -47,7 +47,7 @@ export const groupIdsInQuery = z.preprocess(
   z.array(ofGroup.groupId).max(100).default([]),
 );
 
-/** How forms take groups. Pages offer those of the organization. */
+/** The control with which forms choose groups. Pages offer the groups of the organization. */
 export const groupsControl = {
   kind: 'checkboxes',
   name: 'group',
@@ -214,7 +214,7 @@ function inUse({ name, servers, restricted }: GroupView): string {
   return `${fewNames(all)} ${are} restricted to ${name}: first open ${them} to everyone, or choose other groups`;
 }
 
-/** Something of a server that only members of a group may use. */
+/** A part of a server that only members of a group may use. */
 export type Restricted = GroupView['restricted'][number];
 
 /** `get-env of everything`, `the prompt greet of everything`, `other tools of everything`. */
@@ -233,7 +233,7 @@ async function taken(
   return conflict(`the group ${twin?.name ?? name} already exists`);
 }
 
-/** What adding and removing a member have in common. */
+/** The parts that adding and removing a member share. */
 const ofMember = {
   permission: 'people.manage',
   input: z.strictObject({ ...ofGroup, userId: z.string().max(100) }),
@@ -250,7 +250,7 @@ export const groupAddMember = organizationOperation({
   ...ofMember,
   async run({ groupId, userId }, { organization }, ports) {
     const isAdded = await insertGroupMember(ports.db, organization.id, groupId, userId);
-    // Also says if it is the group that does not exist. Looking it up before, too, would make long lists of people slower.
+    // This also refuses a group that does not exist. Looking the group up before, too, would make long lists of people slower.
     const group = await ownGroup(organization.id, groupId, ports);
     if (!isAdded) throw notFound('person');
     return group;
@@ -287,7 +287,7 @@ async function notRemoved(
   return conflict(`${by} puts ${member.email} into the group ${name}: remove them there`);
 }
 
-/** What adding and removing a mapping have in common. */
+/** The parts that adding and removing a mapping share. */
 const ofMapping = {
   permission: 'people.manage',
   input: z.strictObject({

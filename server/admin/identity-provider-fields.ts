@@ -1,4 +1,4 @@
-// What people enter about an identity provider: schemas, options of commands and controls of forms.
+// The fields of an identity provider that people enter: schemas, options of commands and controls of forms.
 import { z } from 'zod';
 
 import { readRoleGroup } from '#accounts/organization-providers';

@@ -289,7 +289,7 @@ export const providerUpdate = organizationOperation({
       ...(joiningRole && { joiningRole: joiningRole === 'nobody' ? undefined : joiningRole }),
     };
     await updateProvider(ports.db, organization.id, id, change);
-    // Another client cannot use the refresh tokens of this one.
+    // A new client cannot use the refresh tokens of the previous one.
     const isUseless = change.clientId !== undefined || change.checkAgain === 'never';
     await (isUseless ? deleteChecks : renewChecks)(ports.db, id);
     return toProviderView(await ownProvider(organization, id, ports), ports);
@@ -297,8 +297,8 @@ export const providerUpdate = organizationOperation({
 });
 
 /**
- * A person who changes a provider decides who can sign in as whom, so an unattended browser must not do it. A personal token stands for a
- * recent sign-in if it was created with two factors.
+ * A person who changes a provider decides who can sign in as whom, so it must not be possible in an unattended browser. A personal token
+ * counts as a recent sign-in if it was created with two factors.
  *
  * @throws {AdministrationRefusal} `proof_old`
  */
@@ -307,7 +307,7 @@ export function checkDeliberate(actor: Actor, now: EpochSeconds): void {
   if (!isToken || actor.factors === 1) checkRecent(actor, now);
 }
 
-/** @throws {AdministrationRefusal} `invalid` for trust that the issuer cannot have, and for unknown groups */
+/** @throws {AdministrationRefusal} `invalid` if a shared issuer is to be trusted, or a group does not exist */
 async function checkTrust(
   issuer: string,
   {
@@ -414,7 +414,7 @@ export const providerRemove = organizationOperation({
   },
 });
 
-/** @throws {AdministrationRefusal} `conflict` if members can enter through this provider only */
+/** @throws {AdministrationRefusal} `conflict` if single sign-on is required and no other provider is usable */
 async function checkNotNeeded(
   id: string,
   organization: Organization,

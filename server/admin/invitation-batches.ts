@@ -162,7 +162,7 @@ function skippedOf(people: readonly ListedPerson[]): z.output<typeof skippedSche
   );
 }
 
-/** An entry for each invitation, so that each can be found by its id. */
+/** Adds an entry to the audit log for each invitation, so that each can be found by its id. */
 async function auditEach(
   invitations: readonly { readonly id: string }[],
   action: 'invitation.create' | 'invitation.renew',

@@ -64,7 +64,7 @@ const createCommand: Command = {
   },
 };
 
-/** What to do about a person who cannot be invited, because they are a member or were invited already. */
+/** The hint for a person who cannot be invited, because they are a member or were invited already. */
 async function insteadOfInviting(
   email: string | undefined,
   organization: string,
@@ -84,7 +84,7 @@ async function insteadOfInviting(
   );
 }
 
-/** Invites everyone in a file, or says what that would do. People who are skipped have no link. */
+/** Invites everyone in a file, or prints what that would do. People who are skipped have no link. */
 async function inviteListed(
   file: string,
   usual: { readonly organization: string },
@@ -124,7 +124,7 @@ async function inviteListed(
   }
 }
 
-/** Returns a function that names the groups of an invitation that still exist. */
+/** Returns a function that converts group ids to names, and leaves out groups that no longer exist. */
 async function groupNames(
   organization: string,
   ports: CommandPorts,
@@ -134,7 +134,7 @@ async function groupNames(
   return (ids) => ids.flatMap((id) => names.get(id) ?? []);
 }
 
-/** The same error, if it is about the list, with the name of the file and all faulty lines. */
+/** Converts an error about the list to one with the name of the file and all faulty lines; returns any other error as it is. */
 export function faultOfFile(error: unknown, file: string): unknown {
   const { cause } = error instanceof UsageError ? error : { cause: error };
   const fields = cause instanceof AdministrationRefusal ? cause.fields : [];

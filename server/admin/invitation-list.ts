@@ -11,7 +11,7 @@ import { AdministrationRefusal, conflict, type FieldError } from './refusal.ts';
  * A list of people to invite: addresses, separated by line breaks, commas or semicolons, or CSV with the columns email, role and groups.
  */
 
-/** The most people in one list, and the longest list. */
+/** The most people in one list, and the longest list in characters. */
 export const mostListed = 1000;
 export const longestList = 200_000;
 /** The most invitations that an organization can have, pending and lately expired. */
@@ -22,7 +22,7 @@ const longestQuote = 60;
 /** Why a person of a list is not invited. */
 export const skipReasons = ['member', 'invited', 'repeated'] as const;
 
-/** A person of a list, and what becomes of them. */
+/** A person of a list, and why they are skipped, if they are. */
 export interface ListedPerson {
   readonly line: number;
   readonly email: string;
@@ -33,7 +33,7 @@ export interface ListedPerson {
   readonly skipped: (typeof skipReasons)[number] | undefined;
 }
 
-/** What applies to people for whom the list says nothing. */
+/** The role and groups of people for whom the list names none. */
 interface ListDefaults {
   readonly role: Role;
   readonly groupIds: readonly string[];
@@ -75,7 +75,7 @@ export async function readInvitationList(
   return { people, ignored };
 }
 
-/** Returns a function that says, person by person in the order of the list, why one is not invited. */
+/** Returns a function to call for each person in the order of the list: it returns why that person is not invited. */
 export async function skipper(
   listed: readonly { readonly email: string }[],
   organizationId: string,
@@ -95,7 +95,7 @@ export async function skipper(
   };
 }
 
-/** @throws {AdministrationRefusal} `conflict` if `added` more invitations are too many */
+/** @throws {AdministrationRefusal} `conflict` if `added` more invitations would be too many */
 export async function checkRoom(
   db: AdministrationPorts['db'],
   organizationId: string,
@@ -129,7 +129,7 @@ export function isRight<Value>(value: Value | Wrong): value is Value {
 /**
  * The addresses of a list as they were typed. Roles and groups in it are ignored.
  *
- * @throws {AdministrationRefusal} `invalid`, with one problem for each line that is not as lists are
+ * @throws {AdministrationRefusal} `invalid`, with one problem for each malformed line
  */
 export function readAddressList(text: string): readonly string[] {
   const { entries, problems } = entriesOf(text);
@@ -137,7 +137,7 @@ export function readAddressList(text: string): readonly string[] {
   return entries.map(({ address }) => address);
 }
 
-/** The people of a list as they were typed, and what is wrong with its form. */
+/** The people of a list as they were typed, and the problems with its form. */
 function entriesOf(text: string): {
   readonly entries: readonly Entry[];
   readonly problems: LineProblem[];
@@ -219,7 +219,7 @@ export function readAddress(
   typed: string,
 ): { readonly email: string; readonly name: string } | Wrong {
   const [, written = '', inside] = /^(.*?)<([^<>]*)>$/s.exec(typed) ?? [];
-  // Signs at the end of a list or a sentence come with what is pasted.
+  // Pasted text may include the punctuation at the end of a list or a sentence.
   const email = (inside ?? typed).trim().replace(/[;,.]+$/, '');
   const name = written
     .replaceAll(/["\p{Cc}]/gu, ' ')
@@ -243,7 +243,7 @@ function readRole(typed: string, by: Role): Role | Wrong {
 
 type Named = { readonly id: string; readonly name: string };
 
-/** Reads the names of groups in a cell, separated by semicolons or bars; without any, by commas, unless one group is named so. */
+/** Reads the groups in a cell, separated by semicolons or bars, otherwise by commas. A cell that is the name of one group is not split. */
 function groupReader(groups: readonly Named[]): (typed: string) => readonly Named[] | Wrong {
   const byName = new Map(groups.map((group) => [group.name, group]));
   const byKey = new Map(groups.map((group) => [group.name.toLowerCase(), group]));

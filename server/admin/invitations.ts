@@ -108,7 +108,7 @@ export const invitationList = organizationOperation({
   },
 });
 
-/** Adds the last mail about each. */
+/** Adds to each invitation the last mail about it. */
 async function addMails(items: InvitationView[], db: AdministrationPorts['db']): Promise<void> {
   const mails = await findMailsAbout(
     db,
@@ -231,7 +231,7 @@ const whyNotInvited = {
   repeated: '',
 } as const;
 
-/** An address that a list import would skip. @throws {AdministrationRefusal} `conflict` */
+/** Refuses an address that a list import would skip. @throws {AdministrationRefusal} `conflict` */
 async function checkNew(
   { email }: { readonly email?: string | undefined },
   { id }: Pick<Organization, 'id'>,
@@ -243,7 +243,7 @@ async function checkNew(
   if (reason) throw conflict(`${email} ${whyNotInvited[reason]}`);
 }
 
-/** Lets the links of invitations wait to be sent to their addresses. @throws {AdministrationRefusal} `conflict` */
+/** Queues mails that send the links of invitations to their addresses. @throws {AdministrationRefusal} `conflict` */
 export async function sendInvitations(
   invitations: readonly Sendable[],
   kind: 'invitation' | 'reminder',
@@ -293,7 +293,7 @@ export function newInvitation(
   };
 }
 
-/** A new link, and what is stored of it. */
+/** A new link, and the hash of its token, which is stored. */
 export function newLink(): { readonly path: string; readonly tokenHash: string } {
   const linkToken = randomToken();
   return { path: `/invitation/${linkToken}`, tokenHash: hashSecret(linkToken) };

@@ -87,7 +87,7 @@ const listedKeySchema = keyViewSchema
   })
   .meta({ id: 'ListedKey' });
 
-/** Converts a stored key to its view at `now`, which contains only the hint of the key, and the names that are shown to its reader. */
+/** Converts a stored key to its view at `now`, which has only the hint of the key, and only the tool names that its reader is shown. */
 export function toKeyView(key: NamedApiKey, now: EpochSeconds, isShown?: IsShown): KeyView {
   const { expiresAt, revokedAt } = key;
   const isExpired = expiresAt !== undefined && expiresAt <= now;
@@ -115,7 +115,7 @@ async function keyView(
   return toKeyView(await ownKey(organization, keyId, ports), ports.clock.now());
 }
 
-/** The servers of these keys of which names were chosen. */
+/** The servers of those keys that are limited to chosen names. */
 function chosenServers(keys: readonly NamedApiKey[]): string[] {
   return keys.flatMap(({ tools, server }) =>
     tools.type === 'chosen' && server !== undefined ? [server] : [],
@@ -355,7 +355,7 @@ export const keyOperations: readonly Operation[] = [
   keyRevoke,
 ];
 
-/** Finds a key of any organization that is not revoked. @throws {CommandError} */
+/** Finds a key that is not revoked, in any organization. @throws {CommandError} */
 async function findActiveKey(keyId: string, { db }: Pick<Stores, 'db'>): Promise<NamedApiKey> {
   const key = await findKey(db, keyId);
   if (key && key.revokedAt === undefined) return key;
@@ -380,7 +380,7 @@ const activeServerKey: Positional = {
   },
 };
 
-/** The hint of a key that is limited to tools that its server has not listed. */
+/** The hint for a key that is limited to tools that its server has not listed. */
 function unlistedOf({ server, tools }: KeyView, given: Given, ports: Ports) {
   if (server === null || tools.type !== 'chosen') return undefined;
   return unlistedHint({ organization: organizationIn(given), server }, tools.tools, ports);
@@ -395,7 +395,7 @@ export const keyCommands: readonly Command[] = [
       'id',
       'name',
       'key',
-      // As they were typed.
+      // The scopes as they were typed.
       { scopes: ({ scopes }, { given }) => given['scopes'] ?? scopes, tools: selectionCell },
       'expiresAt',
     ],

@@ -85,7 +85,7 @@ function kindOf(id: string): (typeof kinds)[number] | undefined {
   return kinds.find((kind) => id.startsWith(`${kind}_`));
 }
 
-/** Only who may manage keys can answer for one. @throws {AdministrationRefusal} `not_found`, `conflict` */
+/** Only a member who may manage keys can own keys, clients and agents. @throws {AdministrationRefusal} `not_found`, `conflict` */
 export async function checkMayOwn(
   organizationId: string,
   userId: string,

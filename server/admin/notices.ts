@@ -57,7 +57,7 @@ export type NoticesView = z.output<typeof noticesViewSchema>;
 /** The kinds that are sent by e-mail, which people choose from. */
 const mailedKinds = attentionKindNames.filter((kind) => attentionKind(kind).isMailed !== false);
 
-/** People choose for themselves, so that no one is sent mail by another. @throws {AdministrationRefusal} */
+/** The member whose notices they are. People choose only for themselves, so that no one can cause mail to others. @throws {AdministrationRefusal} */
 async function readerOf(
   userId: string | undefined,
   actor: Actor,

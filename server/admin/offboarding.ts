@@ -150,7 +150,7 @@ async function leavingOf(
   return { owned, ends, suspends };
 }
 
-/** What becomes of something that the person answered for: someone takes it over, it is revoked, or it is left without an owner. */
+/** The fate of a resource that the person owned: someone takes it over, it is revoked, or it is left without an owner. */
 const fate = z.union([
   z.enum(['revoke', 'leave']),
   z.string().max(100).describe('The id of the owner or admin who takes it over'),
@@ -203,7 +203,7 @@ export const personOffboard = organizationOperation({
 
 type Fates = ReadonlyMap<string, string>;
 
-/** What becomes of each, by id. @throws {AdministrationRefusal} `conflict` if an exception names nothing of the person */
+/** The fate of each resource, by id. @throws {AdministrationRefusal} `conflict` if an exception names nothing that the person owns */
 function fatesOf(
   owned: readonly OwnedResource[],
   {
@@ -244,7 +244,7 @@ function tooMuch(): AdministrationRefusal {
   return conflict(why);
 }
 
-/** Hands over and revokes, with an entry in the audit log for each. An agent takes its keys along. */
+/** Hands over and revokes resources, with an entry in the audit log for each. An agent takes its keys along. */
 async function settleOwned(
   owned: readonly OwnedResource[],
   fates: Fates,
@@ -252,7 +252,7 @@ async function settleOwned(
   ports: WithDbAndClock,
 ): Promise<{ handedOver: number; revoked: number }> {
   const done = { handedOver: 0, revoked: 0 };
-  // Keys before their agents: an agent takes along those that no one has taken over by then.
+  // Keys before their agents: an agent takes along the keys that no one has taken over by then.
   const order = { key: 0, client: 1, agent: 2 };
   for (const { kind, id } of owned.toSorted((one, other) => order[one.kind] - order[other.kind])) {
     const to = fates.get(id) ?? 'leave';
@@ -274,7 +274,7 @@ async function settleOwned(
 
 const revokers = { key: revokeKey, client: revokeClient, agent: revokeAgent } as const;
 
-/** The members who can take over what someone answers for, by address. */
+/** The members who can take over what someone owns, sorted by address. */
 export function takersInsteadOf(
   userId: string,
   { id }: Pick<Organization, 'id'>,
@@ -367,7 +367,7 @@ export const offboardCommand: Command = {
   },
 };
 
-/** What has no new owner and is not revoked. A key of an agent goes with the agent. */
+/** The resources that have no new owner and are not revoked. A key of an agent goes with the agent. */
 function withoutFate(
   owned: readonly OwnedView[],
   except: readonly { readonly resourceId: string }[],

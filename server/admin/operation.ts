@@ -81,7 +81,7 @@ export interface PersonalOperation<
   Output extends z.ZodObject = z.ZodObject,
 > extends OperationFacts<Input, Output> {
   readonly within: 'person';
-  /** The person whose account it changes: each organization that they belonged to before has an entry in its audit log. */
+  /** The person whose account it changes: each organization that they belonged to before gets an entry in its audit log. */
   readonly changes?: (input: z.output<Input>) => string;
   run(
     input: z.output<Input>,
@@ -131,7 +131,7 @@ const leastRole = {
   'grants.manage': 'admin',
   'audit.read': 'admin',
   'webhook.manage': 'admin',
-  // Everyone who sees what needs attention.
+  // The roles that see what needs attention.
   'notice.manage': 'admin',
   'mail.read': 'admin',
   // The person who chooses the mail server can read every invitation, also those of owners.
@@ -143,7 +143,7 @@ const leastRole = {
   'activity.read': 'admin',
 } as const satisfies Partial<Record<AuditAction, Role>>;
 
-/** What an operation requires: `server.manage`. */
+/** A permission that an operation requires: `server.manage`. */
 export type Permission = keyof typeof leastRole;
 
 /** Whether a role has a permission. A role has all permissions of the roles below it. */
@@ -180,7 +180,7 @@ export function actorName(actor: Actor): string {
   return actor.type === 'operator' ? 'operator' : `user:${actor.userId}`;
 }
 
-/** The person who acts on what is their own. @throws {AdministrationRefusal} `forbidden` for the operator */
+/** The person who acts for themselves. @throws {AdministrationRefusal} `forbidden` for the operator */
 export function personOf(actor: Actor): string {
   if (actor.type === 'person') return actor.userId;
   throw forbidden('the operator has no account of their own here');
@@ -203,7 +203,7 @@ export async function tokenActor(
   return { type: 'person', userId, credential, provedAt: undefined, factors, ...from };
 }
 
-/** What operations need. */
+/** The dependencies of operations. */
 export interface AdministrationPorts {
   /** In `run` of an operation that changes something: its transaction, which must await nothing but its own queries. */
   readonly db: Db;
@@ -218,11 +218,11 @@ export interface AdministrationPorts {
   readonly clock: Clock;
   /** The public URL; absent where a command does not need it. */
   readonly base?: string | undefined;
-  /** Aborted when no one waits for the output any more. Only what reads for long has to look. */
+  /** Aborted when no one waits for the output any more. Only operations that read for long must check it. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What helpers of operations need most often. */
+/** The dependencies that helpers of operations need most often. */
 export type WithDb = Pick<AdministrationPorts, 'db'>;
 export type WithDbAndClock = Pick<AdministrationPorts, 'db' | 'clock'>;
 
@@ -291,7 +291,7 @@ export async function perform<Input extends z.ZodObject, Output extends z.ZodObj
 }
 
 /**
- * Within a transaction: the session or token of the actor, which was looked up before, must not have ended since.
+ * Checks within a transaction that the session or token of the actor has not ended since it was looked up.
  *
  * @throws {AdministrationRefusal} `signed_out`
  */
@@ -383,7 +383,7 @@ async function entitled(
 }
 
 /**
- * Checks that a person signed in as an organization requires it of its members.
+ * Checks that the sign-in of a person meets what an organization requires of its members.
  *
  * @throws {AdministrationRefusal} `forbidden`
  */
@@ -420,7 +420,7 @@ async function placeOf(name: string, actor: Actor, { db }: WithDb): Promise<Plac
     const organization = await findOrganization(db, name);
     return organization && { organization, role: 'owner' };
   }
-  // Before what depends on it is read.
+  // Locks the role before anything that depends on it is read.
   const locked = db.isTransaction ? await lockRole(db, actor.userId, name) : undefined;
   const open = await openMemberships(actor, { db });
   const membership = open.find(({ organization }) => organization === name);
@@ -430,8 +430,8 @@ async function placeOf(name: string, actor: Actor, { db }: WithDb): Promise<Plac
 }
 
 /**
- * The memberships that a session or token opens: of a session through the provider of an organization, only the one there; of a token, none
- * of an organization that its owner left since they created it. Whether it proves enough to enter is for `checkEntry` to say.
+ * The memberships that a session or token opens: for a session through the provider of an organization, only the one there; for a token,
+ * none in an organization that its owner left since they created it. `checkEntry` decides whether the proof is enough to enter.
  */
 export async function openMemberships(
   actor: Extract<Actor, { type: 'person' }>,

@@ -302,7 +302,7 @@ export const settingsUpdate = organizationOperation({
 });
 
 /**
- * Throws unless single sign-on can be required: members have a way in, and an owner another one in case it breaks.
+ * Throws unless single sign-on can be required: members have a way in, and an owner has another one in case single sign-on breaks.
  *
  * @throws {AdministrationRefusal} `conflict`
  */

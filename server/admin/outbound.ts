@@ -28,7 +28,7 @@ const path = '/outbound-hosts';
 const mostHosts = 200;
 
 /**
- * Each organization decides how its owners must sign in, and this concerns all.
+ * Admits the operator, and a person who owns every organization and is signed in as each of them requires.
  *
  * @throws {AdministrationRefusal} `not_found` for everyone else, who must not learn of the list; `forbidden`
  */

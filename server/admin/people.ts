@@ -108,7 +108,7 @@ async function checkWholeAccount(userId: string, actor: Actor, { db }: WithDb): 
   }
 }
 
-/** What a role allows, for people who choose one. */
+/** Descriptions of the roles, for people who choose one. */
 const roleWords: Readonly<Record<Role, string>> = {
   owner:
     'Can manage everything. Only owners change settings, owners and the organization itself. Reading stored arguments and results of calls also requires the Auditor right.',
@@ -120,7 +120,7 @@ const roleWords: Readonly<Record<Role, string>> = {
     'Views the dashboard and uses servers through applications. Cannot change anything in the dashboard.',
 };
 
-/** The roles to choose from: only owners can choose owner, but all see that a person is one. */
+/** The roles to choose from: only owners can choose owner, but everyone sees it if the person is one. */
 export function roleChoices(mayMakeOwners: boolean, present?: Role) {
   return roles
     .filter((role) => role !== 'owner' || mayMakeOwners || present === 'owner')
@@ -131,7 +131,7 @@ export function roleChoices(mayMakeOwners: boolean, present?: Role) {
     }));
 }
 
-/** How forms take a role. Pages offer the roles that their reader may give. */
+/** The control with which forms choose a role. Pages offer the roles that their reader may give. */
 export const roleControl = {
   kind: 'radio',
   label: 'Role',

@@ -8,7 +8,7 @@ import { memberArgument, personRemove } from './people.ts';
 import { organizationIn, personArgument, type Given, type Ports } from './positionals.ts';
 import { userRemove } from './users.ts';
 
-/** What ends if a person leaves an organization, as phrases. */
+/** Describes in phrases what ends if a person leaves an organization. */
 async function endingsIn(organization: string, userId: string, ports: Ports) {
   const at = { organization, userId };
   const { person, ends, owned, suspends } = await administer(personLeaving, at, ports);

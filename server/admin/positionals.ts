@@ -15,7 +15,7 @@ export interface Stores extends Omit<AdministrationPorts, 'clock' | 'refusals'> 
   readonly backUp: (file: string) => void;
 }
 
-/** The ports that performing operations from the command line needs. */
+/** The dependencies of operations at the command line. */
 export interface Ports {
   readonly stores: Stores;
   readonly clock: Clock;
@@ -122,10 +122,10 @@ export async function namedServer(path: string, stores: Stores): Promise<ServerR
   );
 }
 
-/** How many names are compared with one that does not exist. */
+/** The query for the names that are compared with a name that does not exist. */
 export const firstNames = { sort: 'name', descending: false, limit: 1000, offset: 0 } as const;
 
-/** A question about the name that may have been misspelt; `undefined` if none resembles it. */
+/** Asks whether an existing name that resembles the given one was meant; `undefined` if none resembles it. */
 export function askedFor(
   { organization, name }: { readonly organization: string; readonly name: string },
   existing: readonly { readonly name: string }[],

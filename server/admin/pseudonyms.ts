@@ -40,7 +40,7 @@ export const personPseudonymize = organizationOperation({
       organizationId: organization.id,
       personId,
       pseudonym: randomBytes(pseudonymBytes).toString('hex'),
-      // The clock counts seconds: calls of the current one are included.
+      // The clock counts seconds: calls of the current second are included.
       requestedAtMs: (clock.now() + 1) * 1000,
     });
     return { pseudonym, requestedAtMs };

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 
-/** What is wrong with one field of an input. */
+/** A problem with one field of an input. */
 export interface FieldError {
   /** The name of the field in the operation's input; `upstream.url` for a nested one, '' for the input as a whole. */
   readonly field: string;
@@ -10,7 +10,7 @@ export interface FieldError {
 
 /** Why an operation was refused. The admin API, pages and commands each map it to their own texts. */
 export type AdministrationRefusalCode =
-  /** It does not exist or belongs to another organization or person. Deliberately not distinguished. */
+  /** The resource does not exist or belongs to another organization or person. Deliberately not distinguished. */
   | 'not_found'
   /** The actor may see the resource but lacks the permission. */
   | 'forbidden'
@@ -50,7 +50,7 @@ export function notFound(what: string): AdministrationRefusal {
   return new AdministrationRefusal('not_found', `${what} not found`);
 }
 
-/** The refusal of what the current state does not allow. */
+/** The refusal of an operation that the current state does not allow. */
 export function conflict(why: string): AdministrationRefusal {
   return new AdministrationRefusal('conflict', why);
 }
@@ -65,7 +65,7 @@ export function isConflict(refusal: unknown): boolean {
   return refusal instanceof AdministrationRefusal && refusal.code === 'conflict';
 }
 
-/** What is wrong with a field: a predicate whose subject is the field. */
+/** The problem with a field: a predicate whose subject is the field. */
 export function problemOf(issue: z.core.$ZodIssue): string {
   switch (issue.code) {
     case 'invalid_type':

@@ -255,7 +255,7 @@ export const scimOperations: readonly Operation[] = [
   scimClearErrors,
 ];
 
-/** What the command `scim errors` lists. */
+/** The operation of the command `scim errors`. */
 const errorList = organizationOperation({
   name: 'scim.read',
   doc: scimRead.doc,

@@ -27,10 +27,10 @@ import { organizationArgument, textArgument } from './positionals.ts';
 
 // The search over everything that a person may see in an organization. Each kind is one entry of the table below.
 
-/** One thing that was found. */
+/** One search result. */
 interface Hit {
   readonly title: string;
-  /** What tells it from others of the same title; '' for nothing. */
+  /** Distinguishes it from others with the same title; '' if nothing does. */
   readonly note: string;
   /** Follows `/dashboard/{organization}`. */
   readonly path: string;
@@ -44,14 +44,14 @@ interface SearchAt extends SearchTerms {
 
 interface SearchKind {
   readonly label: string;
-  /** Who may see such things. */
+  /** The permission that a role needs to see the results. */
   readonly needs: Permission;
   readonly find: (db: Db, at: SearchAt) => Promise<readonly Hit[]>;
 }
 
 const mostUsable = 1000;
 
-/** The servers that a person who manages none may use; `undefined` for all. */
+/** The ids of the servers that a person may use; `undefined` for the operator and for people who manage servers, who see all. */
 async function usableServers(
   db: Db,
   { may, actor, organization }: SearchAt,
@@ -61,7 +61,7 @@ async function usableServers(
   return usable.map(({ id }) => id);
 }
 
-/** A page that is found by what it is about. */
+/** A page that is found by its title or by other words. */
 interface FoundPage {
   readonly title: string;
   readonly path: string;
@@ -250,7 +250,7 @@ export type SearchKindName = keyof typeof searchKinds;
 // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the keys of a constant
 const searchKindNames = Object.keys(searchKinds) as readonly SearchKindName[];
 
-/** How a kind is called on pages. */
+/** The name of a kind on pages. */
 export function searchLabel(kind: SearchKindName): string {
   return searchKinds[kind].label;
 }

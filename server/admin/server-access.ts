@@ -60,7 +60,7 @@ export const serverGroupsRead = organizationOperation({
   },
 });
 
-/** Who may use a server from now on. */
+/** The fields that choose who may use a server. */
 const choice = {
   ...ofServer,
   access: z
@@ -103,7 +103,7 @@ const accessRequestsField = z
     },
   });
 
-/** @throws {AdministrationRefusal} `invalid` when groups are given for everyone, or none for groups */
+/** @throws {AdministrationRefusal} `invalid` when groups are given with `everyone`, or none with `groups` */
 function checkChoice({ access, groupIds: ids }: AccessChoice): void {
   if (access === 'everyone' && ids.length > 0) {
     throw invalidField('groupIds', 'must be empty if everyone has access');

@@ -146,7 +146,7 @@ export const serverCreateCommand: Command = {
   },
 };
 
-/** Prints a hint if the MCP server at the URL that was given does not answer as one. */
+/** Prints a hint if the server at the given URL does not answer like an MCP server. */
 async function hintAtFailedTest(
   {
     server,
@@ -244,7 +244,7 @@ export const serverUpdateCommand: Command = {
       out('hint: the removed headers were for another origin; to set them again:');
       out(`      latchkey-server server set-header ${facts.name} ${names}`);
     }
-    // The values of headers that it keeps are encrypted, and without them the test could fail at a server that works.
+    // The values of headers that the server keeps are encrypted, and without them the test of a working server could fail.
     const { items } = await administer(headerList, at, ports);
     const isComplete = items.length === (headers.headers?.length ?? 0);
     const tried = { server: facts.name, url: input.text('http-url'), ...headers };
@@ -277,7 +277,7 @@ export const serverHideToolsCommand: Command = {
     if (!requiresOption || isJson) return;
     const released = before.hiddenTools.filter((name) => !hiddenTools.includes(name));
     const { unlisted: never, isListKnown } = await findUnlisted(at, released, ports);
-    // A name that the server has not listed was misspelt, and stood for nothing.
+    // A name that the server has never listed was misspelt, and hid nothing.
     const shown = isListKnown ? released.filter((name) => !never.includes(name)) : released;
     if (shown.length > 0) out(`hint: shown again: ${shown.join(', ')}`);
     const unlisted = await unlistedHint(at, hiddenTools, ports);
@@ -321,7 +321,7 @@ export const serverDeleteCommand: Command = {
   },
 };
 
-/** What stops working if a server is deleted. */
+/** Describes what stops working if a server is deleted. */
 async function lostWith(
   at: { readonly organization: string; readonly server: string },
   ports: Ports,

@@ -24,7 +24,7 @@ const limitDocs = {
   callSeconds: 'The longest that a request and its response may take',
 } as const satisfies Readonly<Record<keyof ServerLimits, string>>;
 
-/** One limit: a whole number within its bounds, or `null` for none. Forms have sizes in MB, or with another unit. */
+/** One limit: a whole number within its bounds, or `null` for none. Forms take sizes in MB, or with another unit. */
 function limit(name: keyof ServerLimits, label: string, help: string) {
   const [least, most] = limitBounds[name];
   const isSize = name === 'requestBytes' || name === 'answerBytes';
@@ -151,7 +151,7 @@ export const limitsViewSchema = z
   })
   .describe('null: the default limit applies');
 
-/** The view of limits, which contains all of them: `null` for none. */
+/** The view of limits, which contains all of them: `null` for a limit that is not set. */
 export function toLimitsView(limits: ServerLimits = {}): z.output<typeof limitsViewSchema> {
   return viewOf(limitsViewSchema, limits);
 }
@@ -195,8 +195,8 @@ export async function changeServer(
 }
 
 /**
- * @throws {AdministrationRefusal} `conflict` if the server is not at the revision that the caller read, if they name
- * one
+ * @throws {AdministrationRefusal} `conflict` if the caller names the revision that they read, and the server has
+ * another
  */
 export function checkRevision(now: ServerRecord, read: number | undefined): void {
   if (read === undefined || read === now.revision) return;
@@ -209,13 +209,13 @@ export interface SettingsCaller {
   readonly name: string;
   readonly address: string | undefined;
   readonly requestId: string | undefined;
-  /** Admits the caller again, in the transaction of the change, at its end. Rejects if it has lost access. */
+  /** Admits the caller again, at the end of the transaction of the change. Rejects if it has lost access. */
   readonly admit: (tx: Db) => Promise<unknown>;
 }
 
 /**
- * How a server presents itself, with a version that differs after each change. Its callers can see these settings and, with the right
- * scope, change them. Callers who do not manage it cannot learn the names of hidden tools, not even by comparing versions.
+ * The settings with which a server presents itself, and a version that differs after each change. Its callers can see these settings and, with the
+ * right scope, change them. Callers who do not manage it cannot learn the names of hidden tools, not even by comparing versions.
  */
 export function serverSettings(server: ServerRecord, isManager = true) {
   const { title = '', description = '', instructions = '' } = server;
@@ -229,8 +229,8 @@ export function serverSettings(server: ServerRecord, isManager = true) {
 const mostNamed = 5;
 
 /**
- * Which tools a credential has hidden then. It may hide any, and show again only what a credential hid: an administrator may
- * have hidden the others from it.
+ * The tools that credentials have hidden after the change. A credential may hide any tool, but show again only a tool that a
+ * credential hid: an administrator may have hidden the others from it.
  *
  * @throws {AdministrationRefusal} `forbidden`
  */
@@ -254,12 +254,12 @@ async function hiddenByCaller(
 }
 
 /**
- * Changes settings of a server, records it and admits the caller, in one transaction: a caller whose access was taken away changes
- * nothing. Absent settings keep their value. `isExpected` decides whether the current version may be changed; a concurrent
+ * Changes settings of a server, audits the change and admits the caller, in one transaction: a caller whose access was taken away
+ * changes nothing. Absent settings keep their value. `isExpected` decides whether the current version may be changed; a concurrent
  * change cannot replace that version in between.
  *
- * @returns `undefined` if it may not
- * @throws {AdministrationRefusal} `invalid` naming each field, `not_found`, and what `by.admit` rejects with
+ * @returns `undefined` if `isExpected` returns false
+ * @throws {AdministrationRefusal} `invalid` naming each field, `not_found`, `forbidden`, and the error with which `by.admit` rejects
  */
 export async function changeServerSettings(
   { organization, name }: ServerRecord,

@@ -96,7 +96,7 @@ export function toServerView(
   });
 }
 
-/** The view for a reader, who sees no names of what no caller can use unless they manage servers. */
+/** The view for a reader. Only a reader who manages servers sees the names of tools that no caller can use. */
 export function readableServer<View extends ServerView>(
   view: View,
   reader: Parameters<typeof seesAllNames>[0],
@@ -116,7 +116,7 @@ async function agentNamesOf(
 }
 
 /**
- * Converts the choice of an administrator into the settings of an upstream; `before` is the current one.
+ * Converts the choice of an administrator into the settings of an upstream; `before` is the current upstream.
  *
  * @throws {AdministrationRefusal} `invalid` when the organization has no such active agent, or calling the URL is forbidden
  */
@@ -147,7 +147,7 @@ const inOrganization = { organization: fields.organization };
 
 const { hiddenTools: hiddenToolsField, limits: limitsField, ...chosenWords } = serverSettingFields;
 
-/** What happens to definitions that no one has accepted. */
+/** The fields that choose what happens to definitions that no one has accepted. */
 const reviewFields = {
   changedTools: z
     .enum(['flag', 'withhold'])

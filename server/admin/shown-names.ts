@@ -5,8 +5,8 @@ import type { ServerRecord } from '#model/endpoints';
 import type { Role } from '#model/roles';
 import { type Actor, mayDo, type WithDb } from './operation.ts';
 
-// Names of tools, prompts and resources that a reader is shown. What people who do not manage servers may not use does not exist for
-// them: what is hidden, waits for review, or is open to the groups of others.
+// The names of tools, prompts and resources that a reader is shown. People who do not manage servers do not learn of names that they
+// may not use: names that are hidden, wait for review, or are open only to groups of others.
 
 export interface NameReader {
   readonly role: Role;
@@ -15,12 +15,12 @@ export interface NameReader {
 
 export type IsShown = (one: Primitive) => boolean;
 
-/** Whether a reader is shown all names, also of what no caller may use. */
+/** Whether a reader is shown all names, including names that no caller may use. */
 export function seesAllNames({ role }: Pick<NameReader, 'role'>): boolean {
   return mayDo(role, 'server.manage');
 }
 
-/** What of a server is shown to a reader. */
+/** Finds which names of a server are shown to a reader. */
 export async function namesShownTo(
   reader: NameReader,
   server: ServerRecord,
@@ -32,7 +32,7 @@ export async function namesShownTo(
   return mayUse ?? (() => false);
 }
 
-/** What is shown to a reader of each of these servers; nothing of others. */
+/** Finds which names of each of these servers are shown to a reader; of other servers, none. */
 export async function namesShownOf(
   reader: NameReader,
   organization: string,

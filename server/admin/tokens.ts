@@ -96,7 +96,7 @@ export const tokenCreate = personalOperation({
   async run({ userId, name, ...chosenExpiry }, { actor }, ports) {
     const owner = await ownerOf(userId, actor, ports);
     const createdAt = ports.clock.now();
-    // A token must not create one that outlives it, and an unattended browser must not create any.
+    // A token must not create another token that outlives it, and an unattended browser must not create any.
     const isProved =
       actor.type === 'operator' ||
       (actor.provedAt !== undefined && isRecentProof({ createdAt: actor.provedAt }, createdAt));

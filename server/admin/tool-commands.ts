@@ -52,7 +52,7 @@ function namesIn({ positionals }: Input): string[] {
   return [...new Set(positionals.slice(1))];
 }
 
-/** The groups that were given; none with `--everyone`. @throws {UsageError} unless one of both is given @throws {CommandError} */
+/** The groups that were given; none with `--everyone`. @throws {UsageError} unless `--group` or `--everyone` is given @throws {CommandError} */
 async function chosenGroups(input: Input, organization: string, ports: Ports): Promise<string[]> {
   const names = input.list('group');
   if (input.flag('everyone') === names.length > 0) {
@@ -260,13 +260,13 @@ interface Reviewed {
   readonly digest: string;
 }
 
-/** The statuses that `--all` is about: an offered definition can be accepted, so that its annotations count. */
+/** The statuses that `--all` selects: an offered definition can be accepted, so that its annotations count. */
 const statusesOfAll: Readonly<Record<'accept' | 'reject', readonly ToolView['status'][]>> = {
   accept: ['offered', 'new', 'changed'],
   reject: ['new', 'changed'],
 };
 
-/** What is to be decided about: the given names, or all with `--all`. @throws {UsageError} @throws {CommandError} */
+/** The definitions to decide about: those with the given names, or all with `--all`. @throws {UsageError} @throws {CommandError} */
 async function chosenDefinitions(
   verb: 'accept' | 'reject',
   input: Input,

@@ -45,7 +45,7 @@ export const toolsPath = `${serverPath}/tools`;
 /** The most names that one request can change. */
 const mostAtOnce = 1000;
 const mostGroups = 100;
-/** How many callers of each kind a preview names, and how many names for each of them. */
+/** How many callers of each kind a preview names, and how many tools and other items of each caller. */
 const shown = { callers: 50, items: 20 };
 
 const kindField = z
@@ -53,7 +53,7 @@ const kindField = z
   .default('tool')
   .describe('For a resource, `name` is its URI; for a template, the URI template');
 
-/** What a server offers, by its own name. */
+/** The fields that name a tool, prompt, resource or template of a server. */
 const primitiveFields = { kind: kindField, name: z.string() };
 
 /** Checks a name by the kind that it belongs to. */
@@ -97,7 +97,7 @@ const ruleView = z.object({
 });
 const rulesView = z.object({ items: z.array(ruleView) }).meta({ id: 'ToolRules' });
 
-/** Returns a function that shows audiences with the current names of groups. */
+/** Returns a function that converts audiences to views with the current names of groups. */
 export async function audienceViews(
   organizationId: string,
   { db }: WithDb,
@@ -116,7 +116,7 @@ interface Place {
   readonly actor: Actor;
 }
 
-/** Changes rules and returns those of the names that it is about. @throws {AdministrationRefusal} */
+/** Changes rules and returns the rules of the names in `change`. @throws {AdministrationRefusal} */
 async function changed(
   serverName: string,
   change: ToolRulesChange,
@@ -169,14 +169,14 @@ interface OfTools {
   readonly server: string;
 }
 
-/** What a server offers, or its instructions, and the groups that may use it. */
+/** A tool, prompt, resource or template, or the instructions, and the groups that may use it. */
 interface Audited {
   readonly kind: PrimitiveKind | 'instructions';
   readonly name: string;
   readonly groupIds?: readonly string[];
 }
 
-/** What an entry of the audit log is about: groups first, because a long target is cut off. */
+/** The target in the audit log: groups first, because a long target is cut off. */
 export function toolsTarget({ organization, server }: OfTools, of: readonly Audited[]): string {
   const groups = [...new Set(of.flatMap(({ groupIds = [] }) => groupIds))];
   const names = of.map(({ kind, name }) => (kind === 'tool' ? name : `${kind} ${name}`));
@@ -184,7 +184,7 @@ export function toolsTarget({ organization, server }: OfTools, of: readonly Audi
   return `${ofGroups}tool:${organization}/${server}/${names.join(',')}`;
 }
 
-/** Adds an entry for each of several names, because the entry of the operation contains only the first ones. */
+/** Adds an audit entry for each of several names, because the entry of the operation contains only the first ones. */
 export async function noteEach(
   action: AuditAction,
   server: string,
@@ -266,7 +266,7 @@ const accessFields = {
   groupIds: z.array(ofGroup.groupId).max(mostGroups).default([]),
 };
 
-/** @throws {AdministrationRefusal} `invalid` when groups are given for everyone, or none for groups */
+/** @throws {AdministrationRefusal} `invalid` when groups are given with `everyone`, or none with `groups` */
 function chosenAudience(
   { access, groupIds }: z.output<z.ZodObject<typeof accessFields>>,
   field: string,
@@ -358,7 +358,7 @@ function plannedChange(rules: z.output<typeof plannedRules>): ToolRulesChange {
   return { named: ofNames, others };
 }
 
-/** What the audit log says of one rule, as if it had been changed alone. */
+/** The audit entry for one rule, as if the rule had been changed alone. */
 function ruleEntry(
   { kind, name, access, groupIds }: z.output<typeof plannedRules>[number],
   at: OfTools,
@@ -475,7 +475,7 @@ export const defaultsView = z
   .object({ tool: audienceView, prompt: audienceView, resource: audienceView })
   .meta({ id: 'ToolDefaults' });
 
-/** Who can use what has no rule of its own. */
+/** The defaults: who can use names without a rule of their own. */
 export function defaultViews(
   { target: { rules = noToolRules } }: ServerRecord,
   view: (audience: Audience) => AudienceView,

@@ -31,7 +31,7 @@ const listOf = (name: z.ZodString) => z.array(name).max(mostNames).default([]);
 const words =
   'All that the scopes allow (`all`); of the tools, only those whose accepted annotation says that they only read (`read-only`); or what is listed (`chosen`)';
 
-/** What a key, a client or a grant is limited to, as views have it. */
+/** The selection that limits a key, a client or a grant, in views. */
 export const toolSelectionView = z
   .discriminatedUnion('type', [
     z.object({ type: z.literal('all') }),
@@ -69,7 +69,7 @@ const given = z
   .describe(words)
   .meta({ id: 'GivenToolSelection' });
 
-/** The placeholder of a selection in the help, and what it can be. */
+/** The placeholder of a selection in the help, and its description. */
 export const selectionValue = 'all|read-only|NAME,NAME';
 export const selectionDoc =
   'all, read-only (those that only read), or some by name; a comma after a single name says that it is a name';
@@ -86,12 +86,12 @@ const surface = {
 
 /** A selection as it is entered. */
 export const toolSelection = given.clone().register(surfaces, surface);
-/** A selection that can be omitted: all tools for a new credential, the same ones as before for another. */
+/** A selection that can be omitted: a new credential then has all tools, and an existing one keeps its selection. */
 export const maybeToolSelection = given.optional().register(surfaces, surface);
 
 /**
- * Reads a selection: a word, or names with commas. A single name that resembles a word is refused, because a credential
- * limited to a tool that does not exist can do nothing, and nobody notices.
+ * Reads a selection: a word, or names separated by commas. A single name that resembles a word is refused, because a
+ * credential limited to a tool that does not exist can do nothing, and nobody notices.
  *
  * @throws {UsageError}
  */
@@ -109,14 +109,14 @@ export function readSelection(text: string, option: string): ToolSelection {
   return { type: 'chosen', tools, prompts: [], resources: [] };
 }
 
-/** The word that `text` spells differently, as `readonly` and `ALL` do. Short names such as `call` are none of it. */
+/** The word that `text` spells differently, as `readonly` and `ALL` do. Short names such as `call` are not taken for one. */
 function meantWord(text: string): string | undefined {
   const lettersOf = (word: string) => word.toLowerCase().replaceAll(/[^a-z]/g, '');
   const same = ['all', 'read-only'].find((word) => lettersOf(word) === lettersOf(text));
   return same ?? nearest(text.toLowerCase(), ['read-only']);
 }
 
-/** A selection as its schema has it, with the names that are shown to its reader. */
+/** Converts a selection to its view, with only the names that are shown to its reader. */
 export function toSelectionView(
   selection: ToolSelection,
   isShown: IsShown = () => true,
@@ -133,7 +133,7 @@ export function toSelectionView(
   return { type, tools, prompts, resources, ...(others > 0 && { others }) };
 }
 
-/** A selection in a line or a column: `all`, `read-only`, or what was chosen. */
+/** A selection in a line or a column: `all`, `read-only`, or the chosen names. */
 export function selectionCell({
   tools,
 }: {

@@ -43,7 +43,7 @@ import { primitiveName } from './tool-selection.ts';
 const digest = z.string().max(100).describe('SHA-256 of the definition');
 const longestTemplate = 2000;
 
-/** Of the kinds, resources are not listed by name; only rules name them. */
+/** The kinds that views have. Resources are not listed by name: only rules name them. */
 const kinds = [...definitionKinds, 'resource'] as const;
 
 const hintsView = z
@@ -220,7 +220,7 @@ interface Shown {
   readonly explained?: ExplainedRights | undefined;
 }
 
-/** What is known of a server, and what its rules and hidden tools name. */
+/** The views of everything that is known of a server, or that its rules and hidden tools name. */
 async function toolViews(
   server: ServerRecord,
   { view, explained }: Shown,
@@ -353,7 +353,7 @@ function namesOf(all: readonly ReadDefinition[]) {
   return all.map(({ kind, name }) => ({ kind, name }));
 }
 
-/** Those of the definitions that were not decided about. */
+/** The names of the definitions that were not decided about. */
 function others(all: readonly ReadDefinition[], decided: readonly ReadDefinition[]) {
   const keys = new Set(decided.map(keyOf));
   return namesOf(all.filter((one) => !keys.has(keyOf(one))));
@@ -434,7 +434,7 @@ export const toolCorrect = organizationOperation({
     const server = await ownServer(organization.name, serverName, ports);
     const { id } = server.target;
     const decision = { by: actorName(actor), at: ports.clock.now() };
-    // Otherwise two people who correct different fields at once would remove each other's correction.
+    // Without this lock, two people who correct different fields at once would remove each other's correction.
     await lockTools(ports.db, id);
     const known = (await listDefinitions(ports.db, id)).find(
       (one) => one.kind === 'tool' && one.name === name,

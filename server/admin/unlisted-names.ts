@@ -8,7 +8,7 @@ interface Place {
   readonly server: string;
 }
 
-/** Which of these names a server has not listed so far, and whether it has listed anything of the kind. */
+/** Finds which of these names a server has not listed so far, and whether it has listed anything of the kind. */
 export async function findUnlisted(
   { organization, server }: Place,
   names: readonly string[],
@@ -22,8 +22,8 @@ export async function findUnlisted(
 }
 
 /**
- * The hint of commands that accept any name of a tool, because the server may list it later. `undefined` if it has listed all of
- * them, or nothing so far.
+ * The hint for commands that accept any name of a tool, because the server may list it later. `undefined` if the server has
+ * listed all of the names, or no tool so far.
  */
 export async function unlistedHint(
   at: Place,

@@ -1,4 +1,4 @@
-// What an administrator chose about the authentication of an upstream, and what follows from it: discovery, registration, the rule for keys.
+// Converts an administrator's choice of authentication to the settings of an upstream: discovery, registration, the rule for keys.
 
 import { isDeepStrictEqual } from 'node:util';
 
@@ -112,7 +112,7 @@ export async function answeredAhead(
   return {
     ...upstreamSetup,
     async discover(again) {
-      // Read again inside the transaction: the responses are valid only for the same requests.
+      // The request is built again inside the transaction: the responses are valid only for the same request.
       if (isDeepStrictEqual(again, request)) return found;
       throw conflict('the upstream was changed in the meantime: try again');
     },
@@ -123,7 +123,7 @@ export async function answeredAhead(
   };
 }
 
-/** What is chosen about each person's key. Omitted members keep their value. */
+/** A choice about each person's key. Omitted members keep their value. */
 interface KeyChoice {
   readonly keyHeader?: string | undefined;
   readonly keyTemplate?: string | undefined;
@@ -182,7 +182,7 @@ function authorizationIsFixed(): AdministrationRefusal {
   return conflict(words);
 }
 
-/** What must be discovered, and the hosts that the operator vouches for. @throws {AdministrationRefusal} `conflict` */
+/** The request for discovery, the hosts that the operator vouches for, and the current access. @throws {AdministrationRefusal} `conflict` */
 async function discoveryOf(
   { kind, issuer }: AccessChoice,
   { server, actor }: ChosenBy,
@@ -208,7 +208,7 @@ async function discoveryOf(
   return { request, vouchedHosts: [...new Set(vouchedHosts)], now };
 }
 
-/** @throws {AdministrationRefusal} `invalid`, with what could not be discovered */
+/** @throws {AdministrationRefusal} `invalid`, with the reason why discovery failed */
 async function findOut(
   request: DiscoveryRequest,
   vouchedHosts: readonly string[],

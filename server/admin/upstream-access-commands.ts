@@ -179,7 +179,7 @@ const kinds = [
 ] as const;
 const kindChoice = `choose one of ${kinds.map(([option]) => `--${option}`).join(', ')}`;
 
-/** @throws {UsageError} when more than one is given */
+/** @throws {UsageError} when several kinds are given, or neither a kind nor `--forward-caller` */
 function kindOf(input: Input): AccessView['kind'] | undefined {
   const [chosen, another] = kinds.filter(([option]) => input.flag(option));
   if (another) throw new UsageError(kindChoice);

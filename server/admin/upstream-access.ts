@@ -29,7 +29,7 @@ import {
 } from './upstream-access-choice.ts';
 import { conflict } from './refusal.ts';
 
-/** What calls to an upstream contain: nothing, one token for all callers, or a token or a key of each person. */
+/** The credentials in calls to an upstream: none, one token for all callers, or a token or a key of each person. */
 const accessKinds = ['none', 'client_credentials', 'authorization_code', 'person_key'] as const;
 
 /** The view of an upstream's access: on pages, in the API and in commands. */
@@ -112,21 +112,21 @@ const scope = z
   .max(200)
   .regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, 'must not contain spaces or quotes');
 
-/** Fields about our OAuth client there, which the form has only for these kinds. */
+/** For the fields about our OAuth client at the authorization server, which the form has only for these kinds. */
 const withToken: NonNullable<FieldControl['when']> = {
   choice: 'kind',
   is: ['client_credentials', 'authorization_code'],
   part: 'access',
 };
 
-/** The fields about each person's key. */
+/** For the fields about each person's key. */
 const withKey: NonNullable<FieldControl['when']> = {
   choice: 'kind',
   is: ['person_key'],
   part: 'key',
 };
 
-/** What is offered as the authentication of an upstream. */
+/** The kinds of authentication that forms offer for an upstream. */
 export const accessKindChoices: readonly FieldChoice[] = [
   {
     value: 'none',

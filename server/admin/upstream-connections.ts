@@ -68,7 +68,7 @@ export const connectionList = organizationOperation({
     const access = await accessOf(organization.name, server, ports);
     const items = access ? await listUpstreamConnections(ports.db, access.id) : [];
     return {
-      // Of an account, only failures are stored.
+      // For an account, only failures are stored.
       items: items.map((one) =>
         viewOf(connectionViewSchema, {
           ...one,

@@ -203,7 +203,7 @@ function noHeadersThere(): AdministrationRefusal {
   return conflict(words);
 }
 
-/** Changes the headers of a server that has one of this name. @throws {AdministrationRefusal} `not_found` */
+/** Changes the headers of a server that has a header with this name. @throws {AdministrationRefusal} `not_found` */
 function changeHeader(
   at: HeadersPlace,
   name: string,

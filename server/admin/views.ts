@@ -7,7 +7,7 @@ type Stored<Value> = Value extends null
     ? readonly Item[]
     : Value;
 
-/** What `viewOf` takes: each field of the view. A field that can be null may also be undefined. */
+/** The input of `viewOf`: each field of the view. A field that can be null may also be undefined. */
 type Viewed<View> = {
   readonly [Field in keyof View as null extends View[Field] ? never : Field]: Stored<View[Field]>;
 } & {

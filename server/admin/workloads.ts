@@ -360,7 +360,7 @@ async function checkUrls(
   if (keysUrl !== undefined && jwks) {
     throw invalidField('jwks', 'cannot be given beside a URL of keys');
   }
-  // Where keys are given, nothing is read from the issuer, which may be a name in a private network.
+  // If keys are given, nothing is read from the issuer, which may be a name in a private network.
   if (keysUrl === undefined && jwks) {
     if (!URL.canParse(issuer)) throw invalidField('issuer', 'is not a URL');
     return;
@@ -370,7 +370,7 @@ async function checkUrls(
     throw invalidField(keysUrl === undefined ? 'issuer' : 'keysUrl', problem);
 }
 
-/** @throws {AdministrationRefusal} `invalid` for the issuer of an identity provider: it says who people are, not workloads */
+/** @throws {AdministrationRefusal} `invalid` for the issuer of an identity provider, which vouches for people, not for workloads */
 async function checkIssuer(issuer: string, organizationId: string, { db }: WithDb): Promise<void> {
   if (!(await isProviderIssuer(db, organizationId, issuer))) return;
   throw invalidField('issuer', 'is the issuer of an identity provider of this organization');

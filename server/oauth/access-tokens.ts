@@ -20,7 +20,7 @@ export interface AccessTokenClaims {
    * the client acts on its own behalf.
    */
   readonly grantId?: string | undefined;
-  /** Exactly one MCP endpoint URL, or that of the list of servers. */
+  /** Exactly one MCP endpoint URL, or the URL of the list of servers. */
   readonly audience: string;
   readonly scopes: readonly Scope[];
   /**
@@ -129,7 +129,7 @@ export function accessTokens(
 
 /**
  * A part of a JWS. This module signs tokens itself, because `node:crypto` signs synchronously and in half the time of WebCrypto,
- * which `jose` uses. Tokens of others are verified by `jose`. RFC 7515 §3.1, RFC 8037 §3.1
+ * which `jose` uses. Verifying is left to `jose`. RFC 7515 §3.1, RFC 8037 §3.1
  */
 function encoded(part: object): string {
   return Buffer.from(JSON.stringify(part)).toString('base64url');

@@ -24,7 +24,7 @@ const skewSeconds = 30;
 
 const name = z.string().min(1).max(500);
 
-/** What every assertion must claim. `aud` is one audience. RFC 7523 §3 */
+/** The claims that every assertion must have. `aud` is one audience. RFC 7523 §3 */
 const claimsSchema = z.looseObject({
   iss: name,
   sub: name,
@@ -36,7 +36,7 @@ const claimsSchema = z.looseObject({
 
 export type AssertionClaims = z.output<typeof claimsSchema>;
 
-/** An assertion as it was sent, of which nothing is verified. */
+/** An assertion as it was sent, not verified. */
 export interface UnverifiedAssertion {
   readonly text: string;
   /** In lower case, without `application/`. RFC 7515 §4.1.9 */
@@ -139,15 +139,15 @@ async function verifyByJose(
 /** How long an assertion is remembered after it has expired, because time passes between verifying it and recording its use. */
 const marginSeconds = 300;
 
-/** An assertion that is used. */
+/** An assertion to record as used. */
 export interface SpentAssertion {
   readonly issuer: string;
-  /** The organization where it is used. Another one that trusts keys of its own for this issuer must not use up its ids. */
+  /** The organization where it is used. Another organization that trusts its own keys for this issuer must not use up the ids here. */
   readonly organizationId: string;
   /** `jti`, or something else that no other assertion of the issuer has. */
   readonly id: string;
   readonly exp: number;
-  /** The keys that verified it, if it does not say itself in which organization it counts: it is then used up wherever they count. */
+  /** The keys that verified it, if it does not name its organization: it is then used up in every organization that trusts them. */
   readonly source?: KeySource;
 }
 
@@ -161,7 +161,7 @@ export async function spendAssertion(
   return marked.every((isFirst) => isFirst);
 }
 
-/** Not by the keys alone: an assertion that was used stays used when its issuer gets others. */
+/** Always has a record without the keys: an assertion that was used stays used when its issuer gets other keys. */
 function recordsOf({ issuer, organizationId, source, id, exp }: SpentAssertion) {
   const expiresAt = Math.ceil(exp) + skewSeconds + marginSeconds;
   const names = [[issuer, organizationId, id], ...(source ? [[issuer, source, id]] : [])];
@@ -181,8 +181,8 @@ interface Waiting {
 }
 
 /**
- * Records used assertions that need no other change. One transaction records those of many requests: all that were verified by the time
- * when no further signature is being verified.
+ * Records used assertions that need no other change. One transaction records the assertions of many requests: all that are verified by
+ * the time that no other signature is being verified.
  */
 export class AssertionLedger {
   readonly #ports: { readonly db: Db; readonly clock: Clock };

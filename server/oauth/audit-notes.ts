@@ -5,7 +5,7 @@ import { transaction, type Db } from '#db/transaction';
 import type { Clock } from '#model/clock';
 import { partsOf } from '#model/slug';
 
-/** What writing to the audit log needs. */
+/** The dependencies of writing to the audit log. */
 export interface NotePorts {
   readonly db: Db;
   readonly clock: Clock;

@@ -64,7 +64,7 @@ export async function authorizationCodeGrant(
   if (await beginGrant(db, code.hash, grant, first)) {
     return grantedToken(grant, { scopes, refreshToken }, ports);
   }
-  // What the person allowed has just ended, and the code with it. That is no sign of a thief.
+  // The access has just ended, and the code was deleted with it. That is no sign of a thief.
   if (!(await isAuthorizationCodeStored(db, code.hash))) throw refused('access ended meanwhile');
   throw await reused(code, client, ports);
 }

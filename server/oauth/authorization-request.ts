@@ -18,7 +18,7 @@ import { withoutOpenIdScopes, withoutUnobtainableScopes } from '#model/scopes';
 const s256Challenge = /^[\w-]{43}$/;
 
 export type AuthorizationOutcome =
-  /** Neither client nor redirect URI can be trusted, so the error is shown on a page of this server. */
+  /** The client or the redirect URI is not trusted, so the error is shown on a page of this server. */
   | { readonly outcome: 'page'; readonly refusal: OAuthError }
   /** The client registered or described itself, and nothing more is done for it until a person has signed in. */
   | { readonly outcome: 'sign-in' }
@@ -151,8 +151,8 @@ const longestSystem = 40;
 const deviceId = /^[A-Za-z0-9_-]{22}$/;
 
 /**
- * `device_id`, `device_name` and `device_system`: the computer that our proxy runs on. Parameters of our own, as `assistant` is, also of
- * token requests with an assertion; what is malformed or too long is ignored.
+ * `device_id`, `device_name` and `device_system`: the computer that our proxy runs on. Like `assistant`, they are parameters of our own;
+ * token requests with an assertion can have them, too. Malformed or too long values are ignored.
  */
 export function claimedDevice(
   parameters: AuthorizationQuery['parameters'],

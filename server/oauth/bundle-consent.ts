@@ -54,7 +54,7 @@ export interface BundleChoice {
   readonly terms: ConsentTerms;
   /** What the server is for; may be empty. */
   readonly description: string;
-  /** What calls need of the person at its upstream, which they have not connected or entered. */
+  /** The account or key that calls need at its upstream, if the person has not connected or entered it. */
   readonly missing: PersonalCredential | undefined;
   readonly isTicked: boolean;
   /** Whether the person has limited the application to reading there. */
@@ -67,7 +67,7 @@ export interface BundleRefusal {
   readonly why: Exclude<ConsentTermsOutcome['outcome'], 'terms'>;
 }
 
-/** What the consent page shows. */
+/** The content of the consent page. */
 export interface BundleQuestion {
   /** Returned with the decision. Valid once. */
   readonly requestId: string;
@@ -78,7 +78,7 @@ export interface BundleQuestion {
   readonly isCut: boolean;
   readonly place: RedirectPlace;
   readonly until: EpochSeconds;
-  /** What was wrong with the last answer. */
+  /** The problem with the last answer. */
   readonly problem?: BundleProblem | undefined;
 }
 
@@ -168,7 +168,7 @@ async function choicesOf(
   return { choices, refused, isCut: all.length > paths.length };
 }
 
-/** For a computer that names no servers yet: those that the person uses on the device that they used last. */
+/** For a device that names no servers yet: the servers that the person uses on the device that they used last. */
 async function lastServers(
   { device, serverPaths }: BundleRequest,
   { userId }: AskedPerson,
@@ -180,8 +180,8 @@ async function lastServers(
 }
 
 /**
- * What is ticked at first: the servers that the client named. If it named none, a program that anyone can write gets none; our own
- * proxy, which the person has just started for this, gets all that it can carry.
+ * The servers that are ticked at first: those that the client named. If it named none, a self-registered program, which anyone can
+ * write, gets none; our own proxy, which the person has just started for this, gets all, unless there are too many for it.
  */
 function firstTicked(
   { serverPaths, isSelfRegistered }: BundleRequest,
@@ -204,12 +204,12 @@ async function usableServers(
   return all;
 }
 
-/** The request for one of the servers, as a client would make it that wants nothing else. */
+/** The request that a client would make for one of the servers alone. */
 function singleRequest(request: BundleRequest, serverPath: string): AuthorizationRequest {
   return { ...request, serverPath };
 }
 
-/** What is ticked on the consent page, by the ids of servers. */
+/** The choices on the consent page, by the ids of servers. */
 export interface ChosenServers {
   readonly chosen: ReadonlySet<string>;
   /** Where the application is limited to reading. A server that is not chosen may be among them. */
@@ -230,7 +230,7 @@ export type BundleDecisionOutcome =
   | { readonly outcome: 'redirect'; readonly location: string }
   /** The choice was impossible, and the page is shown again. */
   | BundleConsentOutcome
-  /** The person agreed but cannot grant one of them any more, so nothing is granted; `location` tells the client. */
+  /** The person agreed but cannot grant one of the servers any more, so nothing is granted; `location` tells the client. */
   | {
       readonly outcome: 'changed';
       readonly why: RightsChange;
@@ -286,7 +286,7 @@ export async function decideBundle(
   });
 }
 
-/** The first server of which the person can no longer grant what the page displayed. */
+/** The first server at which the person can no longer grant what the page displayed. */
 async function changeAmong(
   wanted: readonly ShownServer[],
   request: BundleRequest,

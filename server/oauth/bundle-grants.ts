@@ -37,11 +37,11 @@ import {
 /*
  * Tokens for several servers that a person allowed at once. Each access token is for one of them, which the token request names with
  * `resource`. If access to one server has ended, the error is `invalid_target`, so that the client keeps the refresh token for the others:
- * after `invalid_grant` it would delete it.
+ * after `invalid_grant`, the client would delete it.
  */
 
 /**
- * Exchanges the code of a bundle for a grant at each server, and for the first tokens. The caller has found no other code.
+ * Exchanges the code of a bundle for a grant at each server, and for the first tokens. The caller has found no code of a single grant.
  *
  * RFC 6749 §4.1.3, RFC 8707 §2.2
  *
@@ -115,8 +115,8 @@ async function permittedGrants(
 }
 
 /**
- * Exchanges a refresh token of a bundle for its successor and an access token for one server. The caller has found no other refresh
- * token. A replayed one revokes the grants at all servers.
+ * Exchanges a refresh token of a bundle for its successor and an access token for one server. The caller has found no refresh token
+ * of a single grant. A replayed one revokes the grants at all servers.
  *
  * RFC 6749 §6, RFC 8707 §2.2, RFC 9700 §4.14.2
  *
@@ -149,8 +149,8 @@ export async function bundleRefresh(
 }
 
 /**
- * The scopes at one server: those that the request names, limited to what was granted there. It may name any that was granted at
- * some server, so that a client can send one list for all.
+ * The scopes at one server: those that the request names, limited to what was granted there. The request may name any scope that
+ * was granted at some server, so that a client can send one list for all servers.
  */
 async function narrowedScopes(
   grant: BundledGrant,
@@ -175,14 +175,14 @@ async function narrowedScopes(
 }
 
 function wordsOf({ outcome }: Exclude<Permitted, { outcome: 'permitted' }>): string {
-  // These are valid again when the setting is changed back.
+  // These grants are valid again when the setting is changed back.
   if (outcome === 'closed') return suspended('self_registered');
   if (outcome === 'proxy-closed') return suspended('latchkey_proxy');
   return notPermittedWords[outcome];
 }
 
 /**
- * What the access token is for: one of the servers, or `undefined` for the list of servers.
+ * The part of the bundle that the access token is for; `undefined` for the list of servers.
  *
  * RFC 8707 §2.2
  *

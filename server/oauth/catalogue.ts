@@ -20,7 +20,7 @@ export interface CataloguedServer extends UsableServer {
   readonly path: string;
   /** The active grants of the person there, newest first: which assistant uses it, and on which device. */
   readonly grants: readonly NamedGrant[];
-  /** What calls need of the person at the upstream, which they have not connected or entered. */
+  /** The account or key that calls need at the upstream, if the person has not connected or entered it. */
   readonly missing: PersonalCredential | undefined;
 }
 
@@ -30,7 +30,7 @@ export interface AskableServer extends RequestableServer {
   readonly request: AccessRequest | undefined;
 }
 
-/** What an organization has for a person. Pages, programs and commands all show this. */
+/** The servers of an organization, as a person sees them. Pages, programs and commands all show this. */
 export interface Catalogue {
   readonly servers: readonly CataloguedServer[];
   readonly askable: readonly AskableServer[];

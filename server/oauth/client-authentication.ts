@@ -99,7 +99,7 @@ export function authenticateClient(
   const checked =
     isWellFormedSecret('secret_', secret) &&
     checkClientSecret(db, clientId, hashSecret(secret), clock.now());
-  // Both are asked before either is waited for: on PostgreSQL they share one query.
+  // Both lookups start before either is awaited: on PostgreSQL they share one query.
   const found = findCallingClient(db, clientId);
   const isWaitedFor = checked instanceof Promise || found instanceof Promise;
   const both: Awaitable<[boolean, OAuthClient | undefined]> = isWaitedFor

@@ -76,7 +76,7 @@ interface Failure {
  */
 export class ClientDocuments {
   readonly #ports: ClientDocumentPorts;
-  /** What is known without fetching it: the document of our own proxy, and those of the operator. */
+  /** The clients that are known without a fetch: our own proxy, and those whose documents the operator provided. */
   readonly #provided: ReadonlyMap<string, DocumentedClient>;
   readonly #reading = new Map<string, Promise<void>>();
   readonly #failures = new LimitedMap<string, Failure>(maxFailures);
@@ -158,7 +158,7 @@ export class ClientDocuments {
   }
 }
 
-/** Whether a stored client is what a document says. */
+/** Whether a stored client is as a document describes it. */
 function describes(document: DocumentedClient, client: OAuthClient): boolean {
   const { name, redirectUris, jwks, isLatchkeyProxy = false } = document;
   const uris = JSON.stringify(redirectUris) === JSON.stringify(client.redirectUris);
@@ -217,7 +217,7 @@ async function fetched(url: string, fetchDocument: (url: string) => Promise<stri
   }
 }
 
-/** All these get one answer, so that it does not reveal which names exist in the private network. */
+/** All these errors get the same answer, so that it does not reveal which names exist in the private network. */
 const unreached: ReadonlySet<OutboundError['code']> = new Set([
   'forbidden',
   'not_public',
@@ -260,8 +260,8 @@ export function readClientDocument(url: string, text: string): DocumentedClient 
 }
 
 /**
- * `/oauth/clients/latchkey.json`: describes the proxy as a client of any server that reads such documents. It listens on
- * any free loopback port.
+ * `/oauth/clients/latchkey.json`: describes the proxy as a client of any server that reads such documents. The proxy
+ * listens on any free loopback port.
  *
  * draft-ietf-oauth-client-id-metadata-document §4
  */

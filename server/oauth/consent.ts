@@ -35,7 +35,7 @@ import { grantLifeSeconds } from '#model/lifetimes';
 /** How long a consent page may be answered. */
 export const pendingLifeSeconds = 1800;
 
-/** What requesting consent and deciding about it need. */
+/** The dependencies of requesting consent and deciding about it. */
 export interface ConsentContext extends ClientContext, NotePorts {
   readonly resolveClient: ResolveClient;
 }
@@ -49,7 +49,7 @@ export interface AskedPerson {
   readonly through: SessionThrough | undefined;
 }
 
-/** What the consent page shows. */
+/** The content of the consent page. */
 export interface ConsentQuestion {
   /** Returned with the decision. Valid once. */
   readonly requestId: string;
@@ -71,8 +71,8 @@ export type ConsentOutcome =
 
 /**
  * Asks a person to consent to an authorization request. The question is skipped if they consented before to at least
- * these scopes, at this server, for the same web site. Redirect URIs with a private scheme or on loopback may belong
- * to a different program each time, so those always ask.
+ * these scopes, at this server, for the same web site. Redirect URIs with a private scheme or on loopback may belong to
+ * a different program each time, so for these the person is always asked.
  *
  * RFC 6749 §10.2, RFC 8252 §8.6
  *
@@ -126,11 +126,11 @@ export async function askConsent(
 export interface Decision {
   readonly requestId: string | undefined;
   readonly allow: boolean;
-  /** What the application may use of the server, besides what the scopes allow; default: all. */
+  /** The selection to which the application is limited, within what the scopes allow. Default: all. */
   readonly tools?: ToolSelection | undefined;
 }
 
-/** What changed between page and answer, so that the person can no longer grant what the page showed. */
+/** The change between page and answer because of which the person can no longer grant what the page showed. */
 export type RightsChange =
   | Exclude<ConsentTermsOutcome['outcome'], 'terms'>
   /** The person's role, or the client, now has fewer scopes. */
@@ -152,7 +152,7 @@ export type DecisionOutcome =
   /** The session has just ended. */
   | { readonly outcome: 'signed-out' }
   | { readonly outcome: 'redirect'; readonly location: string }
-  /** The person agreed but cannot grant it, and a page explains why; `location` tells the client. */
+  /** The person agreed but cannot grant the access, and a page explains why; `location` tells the client. */
   | {
       readonly outcome: 'changed';
       readonly why: RightsChange;
@@ -161,9 +161,9 @@ export type DecisionOutcome =
     };
 
 /**
- * Carries out a person's decision. The request id is valid once and only in the session that was shown the page,
- * which another site that makes the browser post lacks. Only what the page displayed is granted: scopes that the person
- * gained since then are not added, and if they lost one, nothing is granted.
+ * Carries out a person's decision. The request id is valid once and only in the session that was shown the page;
+ * another site that makes the browser post does not know it. Only what the page displayed is granted: scopes that the
+ * person gained since then are not added, and if they lost one, nothing is granted.
  *
  * RFC 6749 §10.12, RFC 9700 §4.7
  *
@@ -237,7 +237,7 @@ export function aboutRequest(
   return { actor: `user:${userId}`, organization, target: `${clientId} ${serverPath}` };
 }
 
-/** The result of `check`. If it finds that the client was removed or changed meanwhile, the audit log has an entry for each server. */
+/** Runs `check`. If that throws because the client was removed or changed meanwhile, the audit log gets an entry for each server. */
 export async function checkedClient<Result>(
   decided: readonly DecidedAbout[],
   check: () => Promise<Result>,
@@ -325,7 +325,7 @@ type CodeRequest = Pick<
   'clientId' | 'redirectUri' | 'codeChallenge' | 'assistant' | 'device'
 >;
 
-/** A code, and what is stored of it whatever it is for. */
+/** A code, and what is stored of every code, for one server or for several. */
 export async function newCode(
   { clientId, redirectUri, codeChallenge, assistant, device }: CodeRequest,
   userId: string,
@@ -339,7 +339,7 @@ export async function newCode(
   return { code, stored: { ...proof, userId, clientId, assistant, deviceId } };
 }
 
-/** A device under an id that only we know. It may already be known under another one. */
+/** A device under an id that only we know. The device may already be known under another id. */
 export function namedDevice({ id: claimed, name, system }: ClaimedDevice): NamedDevice {
   return { id: `device_${randomBase62(16)}`, claimHash: hashSecret(claimed), name, system };
 }
@@ -353,7 +353,7 @@ export interface ConsentTerms {
   readonly scopes: readonly Scope[];
   /** Requested, but beyond the person's role. */
   readonly withheld: readonly Scope[];
-  /** What the server stores of the arguments and results of calls. */
+  /** The settings for storing the arguments and results of calls at the server. */
   readonly contents: ContentSettings | undefined;
 }
 
@@ -361,13 +361,13 @@ export type ConsentTermsOutcome =
   | { readonly outcome: 'terms'; readonly terms: ConsentTerms }
   /** Not a member, not in a group with access, or the server is missing or disabled. Deliberately not distinguished. */
   | { readonly outcome: 'stranger' }
-  /** The person is a member. */
+  /** The person is a member, but may not grant this. */
   | Extract<Permitted, { outcome: 'closed' | 'proxy-closed' | 'nothing' }>
-  /** The person is a member but has to sign in in the way that the organization requires. */
+  /** The person is a member, but must first sign in as the organization requires. */
   | { readonly outcome: 'second-factor' | 'single-sign-on' };
 
 /**
- * What this person may grant now. Checked when the page is shown and again when it is answered.
+ * The terms that this person may grant now. Checked when the page is shown and again when it is answered.
  *
  * @throws {OAuthError} `invalid_client` when the client was removed or revoked, `invalid_request` when the redirect
  * URI is no longer registered

@@ -11,7 +11,7 @@ export interface ListedDevice {
   /** What the proxy there calls itself. */
   readonly name: string;
   readonly system: string;
-  /** Whether the request came from there. */
+  /** Whether the request came from this device. */
   readonly current: boolean;
   readonly applications: readonly { readonly assistant?: string; readonly server: string }[];
   readonly signed_in_at: number;
@@ -44,8 +44,8 @@ export async function deviceList(
 }
 
 /**
- * `DELETE /api/my/devices/{id}`. Returns whether the person had such a device; `undefined` unless a token for the list of servers
- * was sent.
+ * `DELETE /api/my/devices/{id}`. Returns whether the person had such a device; `undefined` unless our proxy sent a token for the
+ * list of servers.
  */
 export async function signOutListed(
   authorization: string | undefined,
@@ -56,7 +56,7 @@ export async function signOutListed(
   return reader && signOutOwnDevice(deviceId, reach(reader), ports);
 }
 
-/** Other applications may list servers, but a person did not let them see or sign out devices. */
+/** `undefined` for other applications: a person let them list servers, but not see or sign out devices. */
 async function deviceReader(
   authorization: string | undefined,
   ports: ServerListPorts,

@@ -6,7 +6,7 @@ import { OAuthError } from './oauth-error.ts';
 const maxFailures = 20;
 const window = { seconds: 300, maxNames: 10_000 };
 
-/** What a failed attempt is counted against: its network address and the client that it claimed to be. */
+/** The subjects that a failed attempt is counted against: its network address and the client that it claimed to be. */
 export interface Attempt {
   readonly address: string;
   readonly clientId: string | undefined;
@@ -23,7 +23,7 @@ export class FailedAttempts {
   readonly #failures: SlidingWindow;
   readonly #tell: (subject: string) => void;
 
-  /** `tell` tells the other nodes of a failed attempt, where there are any. */
+  /** `tell` reports a failed attempt to the other nodes, if there are any. */
   constructor(clock: Clock, tell: (subject: string) => void = () => {}) {
     this.#failures = new SlidingWindow(clock, window);
     this.#tell = tell;

@@ -17,7 +17,7 @@ import { refreshTokenGrant } from './refresh-token-grant.ts';
 import type { GrantContext, Issued, TokenRequest } from './token-response.ts';
 
 interface Grant {
-  /** Whose clients may use it: those of servers, of whole organizations, and those that registered or described themselves. */
+  /** The kinds of clients that may use it: of a server, of a whole organization, and those that registered or described themselves. */
   readonly clients: readonly ClientKind[];
 }
 
@@ -33,7 +33,7 @@ interface GrantOfClient extends Grant {
   ) => Awaitable<Issued>;
 }
 
-/** A grant that finds out itself who the client is. */
+/** A grant that identifies the client itself. */
 interface GrantOfAssertion extends Grant {
   readonly redeem: (
     request: TokenRequest,
@@ -41,7 +41,7 @@ interface GrantOfAssertion extends Grant {
   ) => Awaitable<Issued & { readonly client: OAuthClient }>;
 }
 
-/** Once it is loaded. */
+/** The grant for assertions, once it is loaded. */
 let assertions: { readonly jwtBearerGrant: typeof jwtBearerGrant } | undefined;
 
 /**
@@ -66,7 +66,7 @@ const grants = {
   },
   'urn:ietf:params:oauth:grant-type:jwt-bearer': {
     clients: ['server', 'organization', 'self-registered'],
-    // Few servers need what it loads.
+    // Loaded at the first request, because few servers need it.
     redeem: (request, context) =>
       assertions
         ? assertions.jwtBearerGrant(request, context)

@@ -66,12 +66,12 @@ import {
 /** The type of an identity assertion. draft-ietf-oauth-identity-assertion-authz-grant-04 §3.1 */
 export const identityAssertionType = 'oauth-id-jag+jwt';
 
-/** How clients find out that this server takes identity assertions. draft-ietf-oauth-identity-assertion-authz-grant-04 §6 */
+/** The profile that tells clients that this server accepts identity assertions. draft-ietf-oauth-identity-assertion-authz-grant-04 §6 */
 export const identityAssertionProfile = 'urn:ietf:params:oauth:grant-profile:id-jag';
 
 type RepeatedRefusal = Omit<AuditEvent, 'at' | 'outcome' | 'times'>;
 
-/** What assertions need in addition to what other grants need. */
+/** The dependencies of assertions in addition to those of other grants. */
 export interface AssertionPorts {
   readonly issuerKeys: IssuerKeys;
   readonly ledger: Pick<AssertionLedger, 'spend'>;
@@ -115,7 +115,7 @@ export function identityAssertionGrant(
   return whenReady(named, (found) =>
     whenReady(identifyAssertingClient(request, found, ports), (from) => {
       const { client } = from;
-      // A client that redeems a code proves with PKCE that it asked for it; here, only authentication proves anything.
+      // A client that redeems a code proves with PKCE that it asked for the code; here, only authentication proves anything.
       if (client.organization !== undefined) provedClient(from);
       if (client.isSuspended) throw new OAuthError('invalid_grant', suspended('owner_left'));
       if (!claimed.success) {
@@ -137,7 +137,7 @@ export function identityAssertionGrant(
   );
 }
 
-/** The provider, if its assertions count for this client. @throws {OAuthError} `unauthorized_client`, `invalid_grant` */
+/** The provider, if its assertions are accepted from this client. @throws {OAuthError} `unauthorized_client`, `invalid_grant` */
 function vouchingFor(
   client: OAuthClient,
   provider: VouchingProvider | undefined,
@@ -190,7 +190,7 @@ interface Place {
   readonly isOfSeveral: boolean;
 }
 
-/** The server that the tokens are for: the one of the assertion, or one of several that the request names. RFC 8707 §2 */
+/** The server that the tokens are for: the only one in the assertion, or the one of several that the request names. RFC 8707 §2 */
 function requestedPlace(
   form: Form,
   { resource: allowed }: Pick<IdentityClaims, 'resource'>,
@@ -207,7 +207,7 @@ function requestedPlace(
   return { ...place, isOfSeveral: organizations.size > 1 };
 }
 
-/** A client whose id is the URL of its document is read again, or for the first time, only if the organization allows it here. */
+/** Identifies the client. The document of a client is read, again or for the first time, only if the organization allows that client here. */
 function identifyAssertingClient(
   { form, headers }: TokenRequest,
   provider: OwnedProvider | undefined,
@@ -240,8 +240,8 @@ const grantPrecisionSeconds = 86_400;
 const linkPrecisionSeconds = 60;
 
 /**
- * The grant of an earlier assertion about the same person, client and server, if this one changes nothing but that it is used: what most
- * requests are. Whatever ends the grant meanwhile ends its tokens, too. `undefined` if anything has to be decided or written.
+ * Marks the assertion as used and returns the grant of an earlier assertion about the same person, client and server, if that is all there is to do,
+ * as for most requests. Whatever ends the grant meanwhile ends its tokens, too. `undefined` if anything else has to be decided or written.
  *
  * @throws {OAuthError} `invalid_grant` for an assertion that was used before
  */
@@ -328,7 +328,7 @@ async function vouchedPerson(
   throw new OAuthError('invalid_grant', notPermittedWords[permitted.outcome]);
 }
 
-/** Those of `scopes` that both the request and the assertion name, if they name any. */
+/** Narrows `scopes` to those that the request and the assertion both name. If one of these names none, it does not narrow them. */
 function narrowed(scopes: readonly Scope[], form: Form, claims: IdentityClaims): readonly Scope[] {
   const named = [form.get('scope'), claims.scope].filter((words) => words !== undefined);
   const wanted = named.map((words) => new Set(scopeWords(words).filter(isScope)));
@@ -354,7 +354,7 @@ async function grantOf(
   const expiresAt = now + grantLifeSeconds;
   const link = { providerId: provider.id, subject };
   return transaction(db, async (tx) => {
-    // First, as a logout locks in this order, too.
+    // This comes first, because a logout locks in this order, too.
     if (await isLoggedOutSince(tx, link, Math.floor(claims.iat))) {
       throw assertionRefused('was issued before the person was logged out');
     }
@@ -389,17 +389,17 @@ async function grantOf(
 
 const refusals = {
   withdrawn: 'access of this client was withdrawn: allow it again',
-  // Our proxy knows how this begins, and lets the person sign in at the provider again.
+  // Our proxy recognizes the beginning of this text, and lets the person sign in at the provider again.
   'signed-out': 'signed out: this device was signed out after the person signed in',
 };
 
-/** Where an assertion is used up: in the organization, and with the keys that verified it if it counts in others, too. */
+/** Where an assertion is used up: in the organization and, if it is also for others, wherever the keys that verified it are trusted. */
 function ledgerOf(provider: OwnedProvider, { isOfSeveral }: Place) {
   const { issuer, organizationId } = provider;
   return { issuer, organizationId, ...(isOfSeveral && { source: keySource(provider) }) };
 }
 
-/** Refuses a person whom the provider vouches for, and tells the organization why, as a refused sign-in does. */
+/** Refuses a person whom the provider vouches for, and records the reason for the organization, like that of a refused sign-in. */
 function notLinked(
   why: NoEntry,
   { id, organization }: OwnedProvider,
@@ -420,7 +420,7 @@ function noEntry(why: NoEntry): OAuthError {
     case 'other-account':
     case 'address-taken':
     case 'deactivated':
-      // Only the log says which.
+      // Only the log contains the reason.
       return assertionRefused('is about no member of the organization', why);
   }
 }

@@ -95,7 +95,7 @@ async function refreshToken(
   };
 }
 
-/** A refresh token for several servers: `aud` has those that it is still for, `scope` what is permitted at any of them. */
+/** A refresh token for several servers: `aud` lists those that it is still for, `scope` the scopes that are permitted at any of them. */
 async function bundleToken(
   token: string,
   client: OAuthClient,
@@ -133,14 +133,14 @@ export type UserinfoEndpointPorts = Omit<IntrospectionEndpointPorts, 'clock'>;
 export interface Userinfo {
   readonly sub: string;
   readonly email?: string;
-  /** A member of ours: where the proxy of this person signs in once for several servers. */
+  /** A member of our own: the provider at which the proxy of this person signs in once for several servers. */
   readonly identity_provider?: NamedProvider;
 }
 
 interface NamedProvider {
   readonly issuer: string;
   readonly client_id: string;
-  /** The URLs where its assertions are accepted, or above which they are. */
+  /** The URLs of the servers where its assertions are accepted, or the URL below which all accept them. */
   readonly servers: readonly string[];
 }
 
@@ -181,7 +181,7 @@ export async function userinfoEndpoint(
 const mostUsable = 1000;
 const mostServers = 20;
 
-/** The provider that vouches for this person to this client at this server, and at which others that the person may use. */
+/** The provider that vouches for this person to this client at this server, and the servers of the person where it does so. */
 async function namedProvider(
   user: { readonly id: string; readonly email: string },
   client: OAuthClient,

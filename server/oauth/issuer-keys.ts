@@ -8,7 +8,7 @@ import { fetchText } from '#outbound/guarded-fetch';
 
 /** Where the keys of an issuer are. */
 export type KeySource =
-  /** Its configuration says so. OpenID Connect Discovery §4, RFC 8414 §3 */
+  /** At the URL that the configuration of the issuer names. OpenID Connect Discovery §4, RFC 8414 §3 */
   | { readonly type: 'issuer'; readonly issuer: string }
   | { readonly type: 'url'; readonly url: string }
   /** A JWK set, as JSON text. */
@@ -16,7 +16,7 @@ export type KeySource =
 
 type RemoteSource = Exclude<KeySource, { type: 'inline' }>;
 
-/** The keys of an issuer that an organization configured. */
+/** The source of the keys of an issuer, as an organization configured it. */
 export function keySource({
   issuer,
   keysUrl,
@@ -33,7 +33,7 @@ export function keySource({
 const limits = { timeoutMs: 5000, maxBytes: 256 * 1024 };
 const mostSources = 1000;
 const mostKeys = 100;
-/** A key that its issuer removed is accepted for this long at most. */
+/** A key that its issuer removed is accepted for this long at most, if the keys can be read again. */
 const keyLifeSeconds = 600;
 /** If the keys cannot be read again, the cached ones are used for this long. */
 const staleLifeSeconds = 3600;
@@ -103,9 +103,7 @@ export function issuerKeys({
   const ageOf = ({ readAt }: ReadKeys) => clock.now() - readAt;
 
   return {
-    /**
-     * An object that identifies the cached keys, from which `keyOf` returns one without waiting. `undefined` if it has to read them first.
-     */
+    /** An object that identifies the cached keys, with which `keyOf` needs no request. `undefined` if `keyOf` has to read keys first. */
     current(source: KeySource): object | undefined {
       const keys = sources.get(JSON.stringify(source))?.keys;
       return keys && ageOf(keys) < keyLifeSeconds ? keys : undefined;
@@ -153,7 +151,7 @@ const keySetSchema = z.object({
   keys: z.array(z.looseObject({ kty: z.string() })).max(mostKeys),
 });
 
-/** Keys of other kinds than for asymmetric signatures are ignored. */
+/** Keys that are not for asymmetric signatures are ignored. */
 function keySet(document: unknown): JWTVerifyGetKey {
   const { success, data } = keySetSchema.safeParse(document);
   if (!success) throw new OutboundError('refused', 'the keys are not a JWK set');

@@ -8,7 +8,7 @@ import type { Awaitable } from '#model/awaitable';
 import { LimitedMap } from '#model/limited-map';
 
 /*
- * Signatures of assertions whose header is known. `jose` decides what a header means: which key, which algorithm, and whether it is
+ * Verifies signatures of assertions whose header is known. `jose` decides what a header means: which key, which algorithm, and whether it is
  * allowed. Once it has verified an assertion, others with the same header and keys differ only in what is signed, and `node:crypto` verifies
  * them in half the time, without waiting.
  */
@@ -41,7 +41,7 @@ const ecdsa = (bits: number, length: number): Algorithm => ({
 });
 const eddsa: Algorithm = { hash: null, isSlow: true, length: 64 };
 
-/** Asymmetric ones only: no one but the issuer must be able to sign. RFC 7518 §3.1, RFC 8037 §3.1 */
+/** Asymmetric algorithms only: no one but the issuer must be able to sign. RFC 7518 §3.1, RFC 8037 §3.1 */
 const algorithms: ReadonlyMap<string, Algorithm> = new Map([
   ['EdDSA', eddsa],
   ['Ed25519', eddsa],
@@ -59,13 +59,13 @@ const algorithms: ReadonlyMap<string, Algorithm> = new Map([
 /** The algorithms that assertions may be signed with. */
 export const assertionAlgorithms = [...algorithms.keys()];
 
-/** Of each source of keys. */
+/** How many headers are remembered for each set of keys. */
 const mostHeaders = 100;
 const longestHeader = 1000;
 
 const signers = new WeakMap<object, Map<string, Signer>>();
 
-/** Remembers a header of which `jose` has verified an assertion, with the key of it that was found among `keys`. */
+/** Remembers the header of an assertion that `jose` has verified, with the key that verified it, which is one of `keys`. */
 export function rememberSigner(keys: object, text: string, alg: string, key: CryptoKey): void {
   const algorithm = algorithms.get(alg);
   const header = headerOf(text);
@@ -96,7 +96,7 @@ export function isSignedAsBefore(keys: object, text: string): Awaitable<boolean>
 const verifyLater = promisify(verify);
 let running = 0;
 
-/** How many signatures are being verified, whose assertions will be used right after. */
+/** How many signatures are being verified on other threads; their assertions are used right afterwards. */
 export function runningVerifications(): number {
   return running;
 }

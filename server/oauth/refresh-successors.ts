@@ -10,7 +10,7 @@ import type { GrantContext } from './token-response.ts';
 const graceSeconds = 30;
 
 /**
- * Exchanges a refresh token, which exists, for its successor. Within `graceSeconds` of the first use, it is the same successor again.
+ * Exchanges an existing refresh token for its successor. Within `graceSeconds` of the first use, the same successor is returned again.
  *
  * @returns `undefined` if a later use shows that the token was stolen
  * @throws {OAuthError} `invalid_grant` if the successor was used, too

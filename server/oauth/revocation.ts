@@ -89,8 +89,8 @@ function revokedBy({ id }: IdentifiedClient['client']) {
 }
 
 /**
- * One of a bundle takes the grant at its server with it, as RFC 7009 §2.1 permits: nothing else would end access there alone, because
- * the refresh token is also for other servers.
+ * Revokes an access token. For one of a bundle, this also revokes the grant at its server, as RFC 7009 §2.1 permits: nothing else
+ * would end access there alone, because the refresh token is also for other servers.
  */
 async function revokeJwt(
   token: string,

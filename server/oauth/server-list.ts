@@ -40,15 +40,15 @@ export interface ListedServer {
   readonly description: string;
   /** Whether the person chose it: the refresh token gets access tokens for it. */
   readonly granted: boolean;
-  /** What an access token for it may do now; absent if it was not chosen. */
+  /** The scopes that an access token for it has now; absent if it was not chosen. */
   readonly scope?: string;
   /** Whether calls need an account or a key of the person there, which they have not connected or entered. */
   readonly needs_account: boolean;
-  /** Which of the two. */
+  /** Whether that is an account or a key. */
   readonly account_kind?: PersonalCredential;
   /** The page on which they connect or enter it. */
   readonly account_url?: string;
-  /** What uses it for the person now, on all their devices. */
+  /** The applications that use it for the person now, on all their devices. */
   readonly uses: readonly ListedUse[];
 }
 
@@ -56,7 +56,7 @@ export interface ListedServer {
 interface ListedUse {
   readonly application: string;
   readonly assistant?: string;
-  /** `current`: the request came from there. */
+  /** `current`: the request came from this device. */
   readonly device?: { readonly name: string; readonly system: string; readonly current: boolean };
 }
 
@@ -81,9 +81,9 @@ export interface ServerList {
   readonly servers: readonly ListedServer[];
   readonly askable: readonly ListedAskable[];
   /**
-   * Those of the URLs that the request named which are withdrawn: the person has no access any more, or there is no such server, which
-   * are not distinguished. A server that is only disabled is not among them, nor one of an organization in which the person never chose any:
-   * their sign-in may not open that one.
+   * The URLs in the request whose server is withdrawn: the person has no access any more, or there is no such server, which is deliberately
+   * not distinguished. Not listed are servers that are only disabled, and those of an organization in which the person never chose any,
+   * because their sign-in may not open that organization.
    */
   readonly withdrawn: readonly string[];
 }
@@ -104,7 +104,7 @@ export async function isListAdmitted(
   return (await listBundledGrants(db, grantId)).length > 0;
 }
 
-/** A proxy that presented a token for the list, and the grants that its person gave together. */
+/** A client that presented a token for the list, and the grants that the person gave it together. */
 export interface ListReader {
   readonly bundleId: string;
   readonly userId: string;
@@ -131,8 +131,8 @@ export async function listReader(
 /**
  * `GET /api/my/servers`: the servers that the person may use, in the organizations in which they chose at least one. Other organizations
  * are left out, because they may require another way of signing in than the person used. `undefined` unless a token for this list was sent.
- * `known` are URLs of servers that the program knows: the answer says which of them are withdrawn. A server that is not in the list may
- * not be.
+ * `known` are URLs of servers that the program knows: the answer says which of them are withdrawn. A server that is not in the list is not
+ * necessarily withdrawn.
  */
 export async function serverList(
   authorization: string | undefined,
@@ -172,7 +172,7 @@ async function withdrawnOf(
     if (!url.startsWith(endpoints)) continue;
     const path = url.slice(endpoints.length);
     const place = parseServerPath(path);
-    // Other paths on this origin are no servers, about which nothing is said.
+    // URLs that name no server, and servers of other organizations, are left out.
     if (!place || !chosenIn.has(place.organization)) continue;
     if (!(await mayUseServer(db, userId, path))) withdrawn.push(url);
   }
@@ -193,7 +193,7 @@ async function listIn(
   const at = { organization, organization_title: found.title ?? '' };
   const catalogue = await catalogueOf(userId, found, { db, clock });
   const device = grants[0]?.device?.id;
-  // Other applications are not told which ones the person uses besides.
+  // Other applications do not learn what else the person uses.
   const isOurs = client.id === ownClientDocument(base).client_id;
   const servers: ListedServer[] = [];
   for (const server of catalogue.servers) {
@@ -233,7 +233,7 @@ function requestOf({ request }: AskableServer): Pick<ListedAskable, 'request'> {
   return { request: { status, asked_at: createdAt, answer } };
 }
 
-/** Each application once for each device. */
+/** Lists each application once for each device. */
 function usesOf({ grants }: CataloguedServer, current: string | undefined): readonly ListedUse[] {
   const uses = grants.map(({ clientName: application, assistant, device }) => ({
     application,

@@ -59,7 +59,7 @@ export async function readSigningKeys(
   };
 }
 
-/** The keys that sign, or may have signed valid tokens. */
+/** The keys that sign, or may have signed tokens that are still valid. */
 function keysInUse(keys: readonly StoredSigningKey[], now: EpochSeconds) {
   return keys.filter(
     ({ retiredAt }) => retiredAt === undefined || retiredAt > now - overlapSeconds,
@@ -176,7 +176,7 @@ export class KeyRing implements SigningKeys {
     await this.#reading;
     const pauseMs = this.#readAtMs + leastPauseMs - performance.now();
     if (pauseMs > 0) await setTimeout(pauseMs);
-    // Callers from here on wait for a later read.
+    // Later callers wait for a later read.
     this.#next = undefined;
     await this.#read();
   }
@@ -210,7 +210,7 @@ export class KeyRing implements SigningKeys {
 
 /**
  * Creates a key that signs as soon as every node has read it, some seconds from now, and returns its id. The previous key
- * still verifies what it signed until that has expired; then its private half is removed.
+ * still verifies the tokens that it signed until they have expired; the next rotation after that deletes it.
  *
  * @throws {Error} when the present keys were encrypted with another master key
  */

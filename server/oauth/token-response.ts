@@ -29,7 +29,7 @@ export interface TokenResponse {
   readonly token_type: 'Bearer' | 'DPoP' | 'N_A';
   /** In seconds. */
   readonly expires_in: number;
-  /** Absent for the list of servers, which needs none. */
+  /** Absent for the list of servers, which needs no scope. */
   readonly scope?: string;
   readonly refresh_token?: string;
   /** What the token is, if it was exchanged for another. */
@@ -42,7 +42,7 @@ export interface Issued {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** What the grants need. */
+/** The dependencies of the grants. */
 export interface GrantContext extends ClientContext, NotePorts {
   readonly tokens: AccessTokens;
   /** The URL of the MCP endpoint at `{organization}/{server}`. */
@@ -80,7 +80,7 @@ export function grantOf(
   return { ...to, ...by, createdAt, expiresAt: createdAt + grantLifeSeconds };
 }
 
-/** The tokens of a grant: an access token and, if there is one, the refresh token for the next one. */
+/** The tokens of a grant: an access token and, if there is one, a refresh token for the next access token. */
 export function grantedToken(
   grant: Granted,
   of: { readonly scopes: readonly Scope[]; readonly refreshToken?: string },
@@ -89,7 +89,7 @@ export function grantedToken(
   return issuedFor(grant, { ...of, audience: ports.endpointUrl(grant.serverPath) }, ports);
 }
 
-/** The same for any audience, by a grant or by several under one refresh token. Without `scopes` where none are needed. */
+/** The tokens for any audience, of one grant or of several under one refresh token. `scopes` is absent if none are needed. */
 export function issuedFor(
   grant: Omit<Granted, 'serverPath' | 'id'> & { readonly id: string | undefined },
   {

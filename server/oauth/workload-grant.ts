@@ -96,14 +96,14 @@ export function matchesSubject(pattern: string, subject: string): boolean {
   return subject.startsWith(start) && subject.length > start.length;
 }
 
-/** Names and numbers are compared as text. */
+/** Texts, numbers and booleans are compared as text. */
 function textOf(claim: unknown): string | undefined {
   return typeof claim === 'string' || typeof claim === 'number' || typeof claim === 'boolean'
     ? String(claim)
     : undefined;
 }
 
-/** Identifies a token without `jti` by what is signed: its signature may have several forms. */
+/** Identifies a token without `jti` by its signed part: its signature may have several forms. */
 function digestOf({ text }: UnverifiedAssertion): string {
   return createHash('sha256')
     .update(text.slice(0, text.lastIndexOf('.')))
