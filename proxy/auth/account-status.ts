@@ -14,7 +14,7 @@ export type AccountStatus = {
   state: 'ready' | 'signed_out' | 'assistant';
   /** The title of that assistant. */
   assistant?: string;
-  /** That the MCP server behind a Latchkey server needs an account or a key of the person, from a check in the last hour. */
+  /** Set if a check in the last hour found that the MCP server behind a Latchkey server needs an account or a key of the person. */
   missingAccount?: MissingAccount;
   as: 'api_key' | 'client' | 'person';
   issuer?: string;
@@ -62,7 +62,7 @@ export async function accountStatus(
   };
 }
 
-/** Whether requests need no person. `isGranted`: whether the sign-in of a list, if the connection shares it, includes its server. */
+/** Whether requests need no person. `isGranted`: whether the list that the connection shares its sign-in with, if any, includes its server. */
 export async function needsNoPerson(account: Account, isGranted: boolean): Promise<boolean> {
   const { connection, vault, clock } = account;
   if (!isGranted && (await vault.access())?.renewedBy !== undefined) return false;

@@ -55,7 +55,7 @@ export function ownGrant(
 }
 
 /**
- * The grant for a person: by the company sign-in if there is one that the server accepts, otherwise by the server's refresh
+ * The grant for a person: with the company sign-in if there is one that the server accepts, otherwise with the server's refresh
  * token. A person who signed in to the server before their company had a provider keeps that sign-in until it ends.
  */
 function personalGrant(

@@ -4,9 +4,9 @@ import type { Redirect, RedirectListener } from './redirect-listener.ts';
 
 /** The page on which a person signs in. */
 export type AuthorizationPage = {
-  /** The page itself: only for this user, and for a browser on another computer. */
+  /** The page itself. Show it only to this user, who can open it in a browser on another computer. */
   url: URL;
-  /** Creates a one-time address on this host that redirects to the page, as {@link RedirectListener} does. */
+  /** Creates an address on this host that redirects one browser to the page: `linkTo` of the {@link RedirectListener}. */
   link: () => URL;
 };
 

@@ -137,7 +137,7 @@ export function readRedirect(
   return code;
 }
 
-/** Why a Latchkey server sends a person back without a code, in its words. */
+/** The exact words with which a Latchkey server explains why it sends a person back without a code. */
 const ownReasons = {
   declined: 'the person denied access',
   stranger: 'this server does not exist, or you have no access to it',

@@ -27,7 +27,7 @@ export type ConfiguredClientPorts = {
   readPrivateKey: (path: string) => ReturnType<ReadPrivateKey>;
 };
 
-/** A client, and the issuer that its stored secret was first sent to. */
+/** A client, and the issuer that its stored secret is bound to. */
 export type ConfiguredClient = OAuthClient & { boundIssuer?: string };
 
 /**
@@ -56,7 +56,7 @@ export async function configuredClient(
   );
 }
 
-/** Binds a stored secret to the issuer that it was sent to. Afterwards, the secret is never sent to another issuer. */
+/** Binds a stored secret to the issuer that it was sent to. Afterwards, only the user can allow another issuer. */
 export async function bindSecret(
   url: string,
   { clientId, clientSecret, boundIssuer }: ConfiguredClient,

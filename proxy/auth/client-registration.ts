@@ -99,7 +99,7 @@ export type ClientMetadataDocument = {
   redirectPath: string;
 };
 
-/** Where a Latchkey server publishes the metadata document about this program. */
+/** The URL at which a Latchkey server publishes the metadata document about this program. */
 export function ownDocumentUrl(issuer: string): string {
   return `${issuer.replace(/\/$/, '')}/oauth/clients/latchkey.json`;
 }

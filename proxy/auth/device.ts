@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { SecretStore } from '#keychain/secret-store';
 
-/** This computer, as it names itself to a Latchkey server. A claim: it groups sign-ins and opens nothing. */
+/** How this computer identifies itself to a Latchkey server, which uses it to group sign-ins and never to grant access. */
 export type Device = {
   /** 22 characters of base64url, the same for all connections of this user. */
   id: string;
@@ -41,6 +41,6 @@ async function deviceId(store: SecretStore): Promise<string> {
   const known = await store.get(deviceAccount);
   if (known !== undefined && wellFormed.test(known)) return known;
   await store.set(deviceAccount, randomBytes(16).toString('base64url'));
-  // Another process may have stored one at the same time: the last one counts for both.
+  // Another process may have stored an id at the same time. Both processes then use the id that was written last.
   return (await store.get(deviceAccount)) ?? '';
 }

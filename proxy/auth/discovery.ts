@@ -6,9 +6,9 @@ import { isWithin, webUrl } from '#transport/web-url';
 import { OAuthError } from './errors.ts';
 import { fetchJson, refusedUrl } from './fetch-json.ts';
 
-/** What a token request needs to know about a server. */
+/** The facts about a server that a token request needs. */
 export type Discovery = AuthorizationServer & {
-  /** Parameters of authorization and token requests: `resource` of RFC 8707, and what is configured. */
+  /** Parameters of authorization and token requests: `resource` of RFC 8707, and the configured parameters. */
   parameters: Readonly<Record<string, string>>;
   /** The scopes in the challenge of the resource. RFC 6750 §3 */
   challengedScopes?: string[];
@@ -127,7 +127,7 @@ export const ping = {
   body: Buffer.from('{"jsonrpc":"2.0","id":"latchkey","method":"ping"}'),
 };
 
-/** Sends a ping without a credential, to which a protected resource responds with a challenge. */
+/** Sends a ping without a credential. A protected resource responds with a challenge. */
 async function requestChallenge(url: URL, http: HttpClient): Promise<Challenge> {
   const { status, headers } = await fetchJson(http, { url, ...ping });
   return status === 401 ? parseChallenge(headers['www-authenticate']) : {};
@@ -220,7 +220,7 @@ async function metadataAt(
 function readResourceMetadata(document: JsonObject, url: URL, from: URL): ProtectedResource {
   const endpoint = from.href;
   const { resource, authorization_servers: servers, scopes_supported: scopes } = document;
-  // It may be a prefix of the URL, if several paths share their metadata.
+  // `resource` may be a prefix of the URL, if several paths share their metadata.
   if (typeof resource !== 'string' || !isWithin(url.href, resource))
     throw new OAuthError('metadata', `${endpoint} describes ${String(resource)}, not ${url.href}`, {
       endpoint,
@@ -257,9 +257,9 @@ export type AuthorizationServer = {
   grantTypes?: string[];
   /** The profiles of grants that it announces. draft-ietf-oauth-identity-assertion-authz-grant §7 */
   grantProfiles?: string[];
-  /** The resources that it names for everyone. RFC 9728 §4 */
+  /** The protected resources that its public metadata lists. RFC 9728 §4 */
   protectedResources?: string[];
-  /** URLs in its metadata must not lead further into a private network than this. */
+  /** No URL in its metadata may lead further into a private network than this. */
   within: Network;
 };
 
@@ -268,7 +268,7 @@ export type IssuerInput = {
   issuer: string;
   /** The network of the resource that names the authorization server. */
   network: Network;
-  /** Whether the user configured it. If so, it may be in any network. */
+  /** Whether the user, and not a server, named it. If so, it may be in any network. */
   chosen: boolean;
 };
 

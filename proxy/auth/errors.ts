@@ -6,18 +6,18 @@ export type OAuthErrorDetails = {
   /** `error` and `error_description` of RFC 6749 §5.2, without secrets. */
   error?: string;
   errorDescription?: string;
-  /** What to do about it, if there is more specific advice than for the code. */
+  /** Advice on what to do, if there is any that is more specific than the advice for the code. */
   remedy?: string;
 };
 
 /**
  * The error of OAuth requests.
  *
- * `unreachable`: no response, or a fault of the server, so a retry may help. `refused`: the authorization server refused the
- * request. `suspended`: the sign-in is valid, but an administrator's setting refuses it for now. `metadata`: a discovery
- * document is incomplete or contradictory. `issuer`: the authorization server is not the expected one. `client`: there is no
- * client id that it accepts, or no key for it. `redirect`: the redirect does not answer our request. `declined`: the person
- * refused consent. `no_access`: a Latchkey server has nothing that the person may use. `denied`: the server refused consent.
+ * `unreachable`: no usable response, so a retry may help. `refused`: the server refused the request. `suspended`: the sign-in is
+ * valid, but an administrator's setting blocks it for now. `metadata`: the server's metadata or response is missing or invalid, or
+ * lacks a required feature. `issuer`: the authorization server is not the expected one. `client`: the client's id, secret, key or
+ * assertion is missing or unusable. `redirect`: the redirect does not answer our request. `declined`: the person refused consent.
+ * `no_access`: a Latchkey server has nothing that the person may use. `denied`: the server refused the sign-in for another reason.
  */
 export class OAuthError extends Error {
   override readonly name = 'OAuthError';
@@ -47,9 +47,9 @@ export class OAuthError extends Error {
 }
 
 /**
- * The redirect did not arrive. `port`: another program uses the port. `timeout`: the person did not finish in the browser.
- * `aborted`: cancelled by us. `pasted`: the pasted text is not the redirect. `other_browser`: a second browser took part, which
- * may be another user's.
+ * A sign-in ended without a redirect. `port`: another program uses the port. `timeout`: the person did not finish in the browser.
+ * `aborted`: cancelled on this computer. `pasted`: the input ended before the person pasted the redirect. `other_browser`: a second
+ * browser, which may be another user's, took part.
  */
 export class LoopbackError extends Error {
   override readonly name = 'LoopbackError';
@@ -62,7 +62,7 @@ export class LoopbackError extends Error {
 }
 
 /**
- * `rejected`: the server issued the rejected token again. `busy`: another process holds the lock. `no_lock`: the lock cannot be
+ * `rejected`: the server issued a rejected token again. `busy`: another process holds the lock. `no_lock`: the lock cannot be
  * created. `signed_out`: a person has to sign in. `signing_in`: a sign-in is open in the browser. `narrow`: a person is signed
  * in, and has to sign in again for more scopes. `not_chosen`: the person signed in for several servers, but not for this one.
  * `withdrawn`: the server said that the person has no access any more.

@@ -26,8 +26,8 @@ import type { Granted, TokenRecord, TokenVault } from './token-vault.ts';
 export type ClientGrantPorts = ConfiguredClientPorts & { http: HttpClient; clock: Clock };
 
 /**
- * Fetches a token for the client itself. A secret in the keychain is sent only to the issuer that it was first sent to; with
- * `rebind`, the user allows another one.
+ * Fetches a token for the client itself. A secret in the keychain is sent only to the issuer that it is bound to, unless
+ * the user configured an issuer or allows another one with `rebind`.
  *
  * @throws {OAuthError}
  */
@@ -53,7 +53,7 @@ export async function clientGrant(
   return token;
 }
 
-/** What is known before a client asks for a token. */
+/** The facts that are known before a client requests a token. */
 type ClientKnown = {
   challenge?: string | undefined;
   previous?: Pick<FetchedToken, 'issuer' | 'published' | 'scope'> | undefined;
@@ -114,7 +114,7 @@ function refuseOtherIssuer(
   throw new OAuthError('issuer', message, { endpoint: url });
 }
 
-/** The configured scopes; if the challenge requires more, those too and the ones of the previous token. */
+/** The configured scopes; with `wider`, also the scopes of the previous token and of the challenge. */
 function clientScopes(
   { scopes }: OAuthSettings,
   { previous, wider }: { previous?: Pick<FetchedToken, 'scope'> | undefined; wider: boolean },
@@ -185,7 +185,7 @@ export async function personGrant(
 
 /**
  * Gets a token with the refresh token that the connections to several servers share. One process at a time uses and replaces it; the
- * caller also holds the lock of the connection itself. If only the access to this server has ended, the others go on.
+ * caller also holds the lock of the connection itself. If only the access to this server has ended, the other connections stay signed in.
  *
  * RFC 8707 §2.2
  */
@@ -218,7 +218,7 @@ async function sharedGrant(
           const message = `${issuer} ended the access to ${url}`;
           throw new TokenError('signed_out', message, { cause: error });
         }
-        // A process that does not use our lock may have replaced it first.
+        // A process that does not use our lock may have replaced the refresh token first.
         if (error.details.error !== 'invalid_grant') throw error;
         tried = refreshToken;
       }

@@ -31,7 +31,7 @@ const idJagProfile = 'urn:ietf:params:oauth:grant-profile:id-jag';
 const idJagType = 'urn:ietf:params:oauth:token-type:id-jag';
 const idTokenType = 'urn:ietf:params:oauth:token-type:id_token';
 
-/** `unsupported`: why the person has to sign in to the server itself. A refusal is that only if no one configured the provider. */
+/** `unsupported`: why the person has to sign in to the server itself. If only the server named the provider, a refusal counts as well. */
 export type ManagedOutcome = { granted: Granted } | { unsupported: string };
 
 export type ManagedInput = {
@@ -45,7 +45,7 @@ export type ManagedInput = {
 export type ManagedPorts = ProviderPorts & ConfiguredClientPorts & Partial<Pick<Account, 'device'>>;
 
 /**
- * Fetches a token by the company sign-in, without a page.
+ * Fetches a token with the company sign-in, without opening a page.
  *
  * io.modelcontextprotocol/enterprise-managed-authorization §4–5, RFC 8693, RFC 7523
  *
@@ -73,7 +73,7 @@ export async function managedGrant(
   const before = wider ? [previous?.scope, ...(discovery.challengedScopes ?? [])] : [];
   const more = before.flatMap((scope) => scope?.split(' ') ?? []).filter(Boolean);
   const wanted = wantedScopes(credentials.scopes, discovery, more);
-  // For a refresh token, which this grant does not give.
+  // `offline_access` requests a refresh token, which this grant does not issue.
   const scopes = wanted?.filter((scope) => scope !== 'offline_access');
   const asked = { url, provider, scopes };
   // Only a Latchkey server publishes a document about this program.
@@ -97,26 +97,26 @@ export async function managedGrant(
     };
   } catch (error) {
     if (!(error instanceof OAuthError && error.code === 'refused')) throw error;
-    // A provider that only the server named is no rule of the company: the person can still sign in to the server itself.
+    // If only the server named the provider, the company does not require it: the person can still sign in to the server itself.
     const isNamedByServer = provider.namedBy !== undefined;
     if (!isNamedByServer && !unsupported.has(error.details.error ?? '')) throw error;
     return { unsupported: error.message };
   }
 }
 
-/** A Latchkey server lets this computer in again once the person has signed in at the provider again. */
+/** Whether a Latchkey server signed this computer out. It accepts the computer again after a new sign-in at the provider. */
 function isSignedOut(error: unknown): boolean {
   return (
     error instanceof OAuthError && (error.details.errorDescription ?? '').startsWith('signed out: ')
   );
 }
 
-/** What a server says that does not have this grant at all. Every other refusal is about this person or client. */
+/** The error codes of a server that does not support this grant at all. Every other refusal is about this person or client. */
 const unsupported = new Set(['unsupported_grant_type', 'unsupported_token_type']);
 
 /**
- * Whether an authorization server takes assertions of a provider about people. The grant type alone says that only where the connection
- * itself names its provider: other servers list it for workloads or service accounts.
+ * Whether an authorization server accepts a provider's assertions about people. The grant type alone proves that only if the connection
+ * itself names its provider, because some servers list the type for workloads or service accounts.
  */
 export function offersIdJag(
   { grantProfiles, grantTypes = [] }: Pick<Discovery, 'grantProfiles' | 'grantTypes'>,
@@ -126,7 +126,7 @@ export function offersIdJag(
   return grantProfiles?.includes(idJagProfile) ?? byType;
 }
 
-/** The client at the server: the configured one, the one of last time, or a metadata document. None is registered: no one asked. */
+/** The client at the server: the configured one, the previous one, or a metadata document. Registers none, because no person asked for it. */
 async function clientFor(
   url: string,
   credentials: PersonCredentials,
@@ -148,16 +148,16 @@ async function clientFor(
 type Asked = { url: string; provider: IdentityProvider; scopes: readonly string[] | undefined };
 type Exchanged = { assertion: string; signedInAs?: string | undefined };
 
-/** What a provider answers if it does not accept the ID token any more. RFC 8693 §2.2.2 has the second code for that. */
+/** The error codes of a provider that no longer accepts the ID token. RFC 8693 §2.2.2 specifies `invalid_request`. */
 const aboutSubject = new Set(['invalid_grant', 'invalid_request', 'invalid_token']);
-/** The provider requires the person. RFC 9470 §3, OpenID Connect Core 1.0 §3.1.2.6 */
+/** The error codes of a provider that requires the person to sign in again. RFC 9470 §3, OpenID Connect Core 1.0 §3.1.2.6 */
 const aboutPerson = new Set([
   'insufficient_user_authentication',
   'interaction_required',
   'login_required',
 ]);
 
-/** The provider's assertion about the person, for one server. An ID token that it does not accept is renewed once. */
+/** The provider's assertion about the person, for one server. An ID token that the provider does not accept is renewed once, unless it is new. */
 async function exchanged(
   asked: Asked,
   discovery: Discovery,
@@ -189,7 +189,7 @@ function isAbout(codes: ReadonlySet<string>, error: unknown): boolean {
   );
 }
 
-/** So young that the provider refuses something else than its age. */
+/** If a provider refuses a sign-in that is younger than this, its age is not the reason. */
 const newSeconds = 60;
 
 function isNew({ obtainedAt }: ProviderSignIn, { clock }: ManagedPorts): boolean {
@@ -211,14 +211,14 @@ async function exchange(
     ...(scopes.length > 0 && { scope: scopes.join(' ') }),
     ...parameters,
   };
-  // No access token of anyone: RFC 8693 §2.2.1 calls such a token N_A.
+  // An ID-JAG is not an access token, so RFC 8693 §2.2.1 requires the token type `N_A`.
   const granted = await tokenRequest(provider, server, form, ports, 'N_A');
   if (granted.issuedTokenType === idJagType) return { assertion: granted.accessToken, signedInAs };
   const endpoint = server.tokenEndpoint;
   throw new OAuthError('metadata', `${endpoint} issued another token than an ID-JAG`, { endpoint });
 }
 
-/** A refusal in words that say who gives no access, and who can. Any other error stays as it is. */
+/** Rewords a refusal to say who refuses access and who can grant it. Returns any other error unchanged. */
 function accessRefusal(error: unknown, who: string, url: string): unknown {
   if (!(error instanceof OAuthError) || error.code !== 'refused') return error;
   if (unsupported.has(error.details.error ?? '')) return error;
@@ -243,8 +243,8 @@ export type ManagedSignInOptions = {
 };
 
 /**
- * Signs in to a connection by the company sign-in. Only the first connection of a provider opens a page. `undefined` if the person
- * has to sign in to the server itself.
+ * Signs in to a connection with the company sign-in. Only the first connection of a provider opens a page. Returns `undefined` if the
+ * person has to sign in to the server itself.
  */
 export async function managedSignIn(
   account: Account,
@@ -256,13 +256,13 @@ export async function managedSignIn(
   if (credentials.kind !== 'authorization_code') return undefined;
   const attempt = async () => managedGrant({ url, credentials, provider, rebind }, known, account);
   const withPage = async ({ cause }: TokenError): Promise<ManagedOutcome> => {
-    // The provider refused the sign-in that it still has. Only a new one helps, not another look at its session.
+    // The provider or the server refused the current sign-in. Only a new one helps, so the provider must not reuse its session.
     const again = cause instanceof OAuthError;
     await showProviderPage(account, provider, { again, next, show, signal });
     return orElse(attempt, async (why) => {
       if (!isSignedOut(why.cause)) throw why;
       if (!again) return withPage(why);
-      // Their consent lets the computer in again, whatever the provider says.
+      // The person's consent at the server lets the computer in again, whatever the provider says.
       return { unsupported: `${why.message}, and the provider does not say when you signed in` };
     });
   };
@@ -281,7 +281,7 @@ export async function managedSignIn(
   return keep(outcome.granted, account);
 }
 
-/** Lets the person sign in at the provider with the browser, at the address where the redirects of a connection arrive. */
+/** Lets the person sign in at the provider with the browser. The redirect uses the connection's address, with the provider's port if it has one. */
 export async function showProviderPage(
   account: Account,
   provider: IdentityProvider,
@@ -300,8 +300,8 @@ async function keep(granted: Granted, { vault, lock, marks }: Account): Promise<
 }
 
 /**
- * Signs in to another connection of a provider, where the person has just signed in. Returns whether that was necessary and the server
- * offers it.
+ * Signs in to another connection of a provider at which the person has just signed in. Returns `false` if that is not necessary or the
+ * server does not support it.
  */
 export async function joinSignIn(account: Account, provider: IdentityProvider): Promise<boolean> {
   const { connection, vault, clock } = account;
@@ -315,7 +315,7 @@ export async function joinSignIn(account: Account, provider: IdentityProvider): 
   return 'granted' in outcome;
 }
 
-/** Without the person, or `then` with them. */
+/** Tries `silently`, and `then` if that requires the person. */
 async function orElse<T>(
   silently: () => Promise<T>,
   then: (why: TokenError) => Promise<T>,
@@ -328,7 +328,7 @@ async function orElse<T>(
   }
 }
 
-/** Why a connection is signed in to as if there were no company sign-in. */
+/** The message for a connection that cannot use the company sign-in. */
 export function unsupportedSentence(
   { name }: Pick<OAuthConnection, 'name'>,
   { issuer }: IdentityProvider,

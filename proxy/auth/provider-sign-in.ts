@@ -35,7 +35,7 @@ export type ProviderSignIn = {
   signedInAs?: string;
 };
 
-/** Why there is no sign-in, if it has ended. */
+/** A sign-in that has ended, with the reason. */
 export type EndedSignIn = { ended: string; endedAt: EpochSeconds };
 
 export type ProviderPorts = OAuthPorts & { store: SecretStore; lock: RefreshLock };
@@ -109,7 +109,7 @@ export function isCurrent({ expiresAt, obtainedAt }: ProviderSignIn, now: EpochS
  *
  * OpenID Connect Core 1.0 §12
  *
- * @throws {TokenError} `signed_out` if the person has to sign in there again
+ * @throws {TokenError} `signed_out` if the person has to sign in at the provider again
  * @throws {OAuthError}
  */
 export async function currentSignIn(
@@ -140,7 +140,7 @@ export async function currentSignIn(
         return await renew(provider, stored, refreshToken, ports);
       } catch (error) {
         if (!(error instanceof OAuthError && error.details.error === 'invalid_grant')) throw error;
-        // A process that does not use our lock may have renewed it first.
+        // A process that does not use our lock may have renewed the sign-in first.
         tried = refreshToken;
       }
     }
@@ -193,7 +193,7 @@ async function keep(
   await store.set(providerAccount(provider), JSON.stringify(record));
 }
 
-/** Stores that the sign-in has ended, and returns the error that says so. */
+/** Stores that the sign-in has ended, and returns the error to throw. */
 async function endSignIn(
   provider: IdentityProvider,
   { signedInAs }: ProviderSignIn,
@@ -231,8 +231,8 @@ function signedOut({ issuer }: IdentityProvider, reason: string | undefined): To
 }
 
 /**
- * Makes the provider ask for the password again. `max_age` makes it state the time of that in the ID token (`auth_time`), which some
- * providers omit otherwise.
+ * Makes the provider ask for the password again. `max_age` makes it add the time of the sign-in to the ID token (`auth_time`), which
+ * some providers omit otherwise.
  *
  * OpenID Connect Core 1.0 §3.1.2.1
  */
@@ -244,11 +244,11 @@ export type ProviderPagePorts = ProviderPorts & {
 };
 
 export type ProviderPageOptions = {
-  /** Where the redirect arrives, if the provider knows a fixed address. */
+  /** The address for the redirect, as far as the provider requires a fixed one. */
   address: RedirectListenerOptions;
   /** Whether the person has to enter their password even if their browser is still signed in at the provider. */
   again: boolean;
-  /** What the page says once the person is signed in. */
+  /** The text of the page once the person is signed in. */
   next?: string | undefined;
   timeoutMs: number;
   signal: AbortSignal;
@@ -285,7 +285,7 @@ export async function signInAtProvider(
   const { listen, show, store, lock, clock } = ports;
   const { issuer, clientId } = provider;
   const server = await providerServer(provider, ports);
-  // Microsoft Entra ID supports PKCE with S256, and does not announce it.
+  // Microsoft Entra ID supports PKCE with S256, but does not announce it.
   const discovery: Discovery = { ...server, takesS256: true, parameters: {}, published: true };
   const offline = server.serverScopesSupported?.includes('offline_access') ?? true;
   const scopes = ['openid', 'email', ...(offline ? ['offline_access'] : [])];
@@ -337,12 +337,12 @@ export async function signInAtProvider(
 }
 
 /**
- * What an ID token says about the person. Its signature is not checked, because it comes from its issuer's token endpoint over TLS, and
- * the provider checks it when it is exchanged.
+ * The claims of an ID token about the person. The signature is not checked, because the token comes from its issuer's token endpoint over
+ * TLS, and the provider checks the signature when the token is exchanged.
  *
  * OpenID Connect Core 1.0 §3.1.3.7
  *
- * @throws {OAuthError} `metadata` if it is not for us
+ * @throws {OAuthError} `metadata` if the token is not for us, or lacks the subject or expiry
  */
 export function readIdToken(
   idToken: string,

@@ -24,8 +24,8 @@ export type RedirectListenerOptions = {
 const portRetryMs = 300;
 const handoverMs = 2_000;
 /**
- * How long the redirect is held back after the first visit, if the user of the browser is unknown: if another user's browser was
- * faster than the one that we opened, ours visits the same link within this time.
+ * How long the redirect is held back after the first visit, if the user of the browser is unknown. If another user's browser was
+ * faster than the one that we opened, ours visits the same link within this time, which stops the sign-in.
  */
 const secondVisitMs = 3_000;
 const linkSeconds = 600;
@@ -279,7 +279,7 @@ const headers: OutgoingHttpHeaders = {
   connection: 'close',
 };
 
-/** A page for the browser of a sign-in: its outcome, and where to continue. */
+/** The page that shows the outcome of a sign-in, and where to continue. */
 function redirectPage({ title, text }: RedirectPage): {
   headers: OutgoingHttpHeaders;
   body: string;
@@ -304,7 +304,7 @@ export type LocalConnection = {
   localPort?: number | undefined;
 };
 
-/** Whether this user's program is at the other end. */
+/** Whether the program at the other end belongs to this user. */
 export type PeerUser = 'same' | 'other' | 'unknown';
 
 /** A program can also connect to an IPv4 address with an IPv6 socket. */

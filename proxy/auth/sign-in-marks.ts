@@ -84,7 +84,7 @@ export function fileMarks(
       const { rm } = await files();
       await rm(at('account'), { force: true });
     },
-    /** What `noteMissingAccount` stored, for an hour, because the person may connect the account in the meantime. */
+    /** The message that `noteMissingAccount` stored, for one hour, because the person may connect the account in the meantime. */
     async missingAccount(): Promise<MissingAccount | undefined> {
       const [, seconds, message] = /^(\d+) (.+)$/s.exec(await read(at('account'))) ?? [];
       const notedAt = Number(seconds);
@@ -94,7 +94,7 @@ export function fileMarks(
   };
 }
 
-/** What all processes of this host remember about the sign-ins of a connection. Contains no secrets. */
+/** The marks that all processes of this host share about the sign-ins of a connection. Contains no secrets. */
 export type SignInMarks = ReturnType<typeof fileMarks>;
 
 /**

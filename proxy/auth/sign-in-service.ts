@@ -11,7 +11,7 @@ import { isExpired, type TokenRecord } from './token-vault.ts';
 export type SignInPage = {
   /** Creates an address of the page, valid for one browser. */
   link: () => URL;
-  /** Whether a browser was opened at such an address; otherwise the person has to open one. */
+  /** Whether a browser was opened at such an address; otherwise the person has to open the address. */
   opened: boolean;
   /** Resolves to whether the person signed in; never rejects. */
   done: Promise<boolean>;
@@ -44,7 +44,7 @@ type Opening = 'unrequested' | 'requested' | 'none';
 
 /** After this long, a sign-in of another process is assumed to wait for the person. */
 const pageMs = 10_000;
-/** A process that signs in notifies all proxies that it can reach. This is for the others. */
+/** How often to look for a sign-in by another process, which notifies only the proxies that it can reach. */
 const lookEveryMs = 2_000;
 
 /** Signs a person in to one connection: one page at a time, across all processes of this host. */
@@ -57,7 +57,7 @@ export class SignInService {
   readonly #policy: SignIn;
   readonly #onPage = new Set<() => void>();
   #attempt: Attempt | undefined;
-  /** The access token that was stored when a sign-in became necessary, and when that was. */
+  /** The access token that was stored when a sign-in became necessary, and the time of the last call of `signIn`. */
   #lost: string | undefined;
   #lostAt = Number.POSITIVE_INFINITY;
   #starting: Promise<SignInPage | undefined> | undefined;
@@ -109,7 +109,7 @@ export class SignInService {
   async begin(handed: boolean): Promise<SignInPage | undefined> {
     const page = this.page();
     if (page) return page;
-    // Concurrent callers share the one opening of the day.
+    // Concurrent callers share one attempt, because the browser may open only once a day.
     this.#starting ??= this.#start(handed).finally(() => {
       this.#starting = undefined;
     });

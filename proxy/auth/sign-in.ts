@@ -46,7 +46,7 @@ export type SignInInput = {
   organization?: string | undefined;
   /** The next step, which the page names, if there is one. */
   next?: string | undefined;
-  /** Whether the user allows that a stored secret is sent to another issuer than before. */
+  /** Whether the user allows another issuer than before for the client ID and a stored secret. */
   rebind?: boolean;
   timeoutMs: number;
   signal: AbortSignal;
@@ -70,7 +70,7 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
     throw new OAuthError('metadata', `${issuer} does not support PKCE with S256`, {
       endpoint: issuer,
     });
-  // A configured client is valid at the issuer that registered it, unless the user says otherwise.
+  // A configured client is valid only at the issuer that registered it, unless the user allows another issuer.
   if (credentials.clientId !== undefined && configuredIssuer === undefined && !input.rebind)
     refuseForeign(previous?.issuer, issuer);
   const before = input.wider
@@ -220,7 +220,7 @@ export async function signInAccount(
   );
 }
 
-/** What a sign-in for several servers needs. */
+/** The options of a sign-in for several servers. */
 export type SharedSignInOptions = Pick<
   SignInAccountOptions,
   'show' | 'signal' | 'assistant' | 'next'
@@ -228,8 +228,8 @@ export type SharedSignInOptions = Pick<
   Pick<SignInInput, 'organization'>;
 
 /**
- * Signs in to a list of servers, with those that share its sign-in ticked on the page, and stores the tokens of the list. The sign-in
- * before it ends: what it allowed, and the person no longer does, ends with it.
+ * Signs in to a list of servers, and stores the tokens of the list. On the page, the servers that share its sign-in are ticked. The
+ * previous sign-in ends, and with it all access that the person no longer allows.
  */
 export async function signInToList(
   account: Account,
@@ -269,7 +269,7 @@ export async function signInToList(
   return record;
 }
 
-/** Ends a sign-in that another one has replaced. It is no longer stored, so it is over here even if the server cannot be reached. */
+/** Revokes a sign-in that a new one has replaced. Ignores failures, because the old sign-in is no longer stored on this computer. */
 async function endSignIn(
   account: Account,
   { refreshToken, clientId }: RefreshRecord,
@@ -367,7 +367,7 @@ export type SignedIn = {
   provider?: string;
   /** Why the company sign-in that is configured was not used. */
   note?: string;
-  /** Other connections that this signed in to, because they name the same provider. */
+  /** Other connections that are now signed in, because they name the same provider. */
   also?: readonly string[];
 };
 

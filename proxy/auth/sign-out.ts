@@ -101,8 +101,8 @@ async function revoke(
 }
 
 /**
- * Ends the access to one server that shares its refresh token with others: the server ends it with an access token that is still valid.
- * The refresh token goes on for the others.
+ * Ends the access to one server of several that share a refresh token, by revoking a valid access token. The refresh token stays valid
+ * for the other servers.
  *
  * RFC 7009 §2.1
  */
@@ -123,14 +123,14 @@ async function revokeShared(
     const revoked = { client, token: current.accessToken, hint: 'access_token' as const };
     await revokeToken(revoked, discovery, ports);
   } catch (error) {
-    // It had ended before.
+    // The access had already ended.
     if (!(error instanceof TokenError && error.code === 'signed_out')) throw error;
   }
   return undefined;
 }
 
 /**
- * Signs out, and deletes the tokens and the cached answers for this account. With `atProvider`, the sign-in of the company's provider ends,
+ * Signs out, and deletes the tokens and the cached answers for this account. With `atProvider`, the sign-in at the company's provider ends,
  * too, because the next request would use it.
  */
 export async function signOutConnection(

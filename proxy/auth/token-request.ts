@@ -21,7 +21,7 @@ export type GrantedToken = {
   issuedTokenType?: string;
 };
 
-/** What a token request needs to know about an authorization server. */
+/** The facts about an authorization server that a token request needs. */
 export type TokenServer = Pick<
   AuthorizationServer,
   'issuer' | 'tokenEndpoint' | 'tokenEndpointAuthMethods' | 'within'
@@ -35,7 +35,7 @@ export type OAuthPorts = { http: HttpClient; clock: Clock };
 const secretParameters = ['code', 'code_verifier', 'refresh_token', 'subject_token', 'assertion'];
 
 /**
- * Sends a request to a token endpoint, authenticated as `client`. Without one, the grant itself says who asks.
+ * Sends a request to a token endpoint, authenticated as `client`. Without a client, the grant itself identifies the caller.
  *
  * RFC 6749 §3.2, §5
  *
@@ -132,7 +132,7 @@ export function refusal(
   const errorDescription = plainText(json?.['error_description'], secrets);
   const reason = [error, errorDescription].filter(Boolean).join(': ') || 'no reason given';
   const later = status >= 500 || status === 429;
-  // `invalid_target`: for one of several servers.
+  // `invalid_target`: only one of the servers that share a sign-in is suspended.
   const mayBeSuspended = error === 'invalid_grant' || error === 'invalid_target';
   const isSuspended = mayBeSuspended && errorDescription?.startsWith('suspended: ');
   return new OAuthError(
@@ -219,8 +219,8 @@ export async function refreshTokenGrant(
 }
 
 /**
- * Exchanges an assertion of another issuer for an access token: of a company's provider, about a person, or of a platform, about
- * a workload. Without `client`, the assertion itself names who asks.
+ * Exchanges another issuer's assertion for an access token: the assertion of a company's provider about a person, or of a platform
+ * about a workload. Without `client`, the assertion itself identifies the caller.
  *
  * RFC 7523 §2.1, RFC 8707 §2
  *
@@ -298,7 +298,7 @@ export type FetchedToken = Pick<
   'accessToken' | 'obtainedAt' | 'expiresAt' | 'issuer' | 'published' | 'scope' | 'signedInAs'
 >;
 
-/** `known`: the scopes that were requested, where the server does not repeat them, and who signed in. */
+/** `known`: who signed in, and the requested scopes, which are used if the server returns none. */
 export function tokenOf(
   { accessToken, expiresInSeconds, scope: granted }: GrantedToken,
   { issuer, published }: Discovery,

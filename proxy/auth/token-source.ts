@@ -11,7 +11,7 @@ import {
   type TokenVault,
 } from './token-vault.ts';
 
-/** Why a token is requested, and the previous one. */
+/** Why a token is requested, and the previous token. */
 export type Known = {
   challenge?: string;
   previous?: TokenRecord;
@@ -149,7 +149,7 @@ export class StoredTokenSource implements TokenSource {
     }
   }
 
-  /** Marks a rejected token as expired: other processes and `latchkey status` cannot tell otherwise that it is rejected. */
+  /** Marks a rejected token as expired, because other processes and `latchkey status` cannot know that it was rejected. */
   async #endIfRejected({ accessToken }: TokenRecord): Promise<void> {
     const { vault, clock } = this.#options;
     if (this.#rejected.has(accessToken)) await vault.endAccess(accessToken, clock.now());

@@ -16,10 +16,10 @@ export type TokenRecord = {
   scope?: string;
   /** The account that a person signed in with, if the authorization server names it. */
   signedInAs?: string;
-  /** By the company sign-in: the issuer of the provider, and the client that the token was issued to. */
+  /** For a token from the company sign-in: the issuer of the provider, and the client that the token was issued to. */
   provider?: string;
   clientId?: string;
-  /** The URL of the list of servers whose refresh token renews it. Absent if the connection has one of its own. */
+  /** The URL of the server list whose refresh token renews this token. Absent if the connection has its own refresh token. */
   renewedBy?: string;
 };
 

@@ -12,7 +12,7 @@ export type WorkloadPorts = OAuthPorts & {
   refused: RefusedAssertions;
 };
 
-/** The assertions that an authorization server refused, as hashes. One is not sent again. */
+/** The assertions that an authorization server refused, as hashes. They are not sent again. */
 export type RefusedAssertions = Map<string, OAuthError>;
 
 /**

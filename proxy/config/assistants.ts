@@ -149,7 +149,7 @@ function inFolder(folder: string, { platform }: UserHost, ...names: string[]): s
   return pathsOf(platform).join(folder, ...names);
 }
 
-/** The files with this user's own servers of an assistant. */
+/** The files in which an assistant stores this user's own servers. */
 export function filesOf({ file, secondFile }: Assistant, host: UserHost): string[] {
   const files = [file(host), secondFile?.(host)];
   return [...new Set(files.filter((path) => path !== undefined))];

@@ -10,9 +10,9 @@ export type Connection = {
   url: string;
   /** Where it is configured: a file, or the command line. */
   source: string;
-  /** The file to name with `--config` so that it is found again. */
+  /** The file to name with `--config` so that the connection is found again. */
   configFile?: string;
-  /** Distinguishes several sign-ins to one URL. It is part of the key of every stored secret. */
+  /** Distinguishes several sign-ins to one URL. It is part of the keychain accounts of keys, headers and tokens. */
   account?: string;
   credentials: Credentials;
   /** Sent with every request to the server. Names are in lower case. */
@@ -21,7 +21,7 @@ export type Connection = {
   transport?: Transport;
 } & ToolSettings;
 
-/** The command that stores the secret of a connection again. The URL may contain what a shell acts on. */
+/** The command that stores the secret of a connection again. The URL may contain characters that a shell interprets. */
 export function replaceCommand({ name, url }: Pick<Connection, 'name' | 'url'>): string {
   return `latchkey add ${plainWord(name)} ${plainWord(url)} --replace`;
 }
@@ -55,8 +55,8 @@ export type Credentials =
   | PersonCredentials;
 
 /**
- * The configuration of `connection`, as `readConnection` reads it, with `"keychain"` in place of each secret, which is
- * stored there. The headers named by `secretHeaders` are secrets.
+ * The configuration of `connection`, as `readConnection` reads it, with `"keychain"` in place of each secret, which
+ * the keychain stores. The headers named by `secretHeaders` are secrets.
  */
 export function connectionEntry(
   connection: Connection,

@@ -6,7 +6,7 @@ function isToml(source: string): boolean {
 }
 
 /**
- * Changes some members of a file's text, and nothing else. `undefined` is a file that does not exist yet.
+ * Changes some members of a file's text, and nothing else. `bytes` is `undefined` for a file that does not exist yet.
  *
  * @throws {ConfigurationError} with line and column if the text is invalid
  */

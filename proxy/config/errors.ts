@@ -17,11 +17,11 @@ export type Problem = {
   source: string;
   key: string;
   problem: string;
-  /** What to do about it, if that is not in `problem`. */
+  /** The remedy, if `problem` does not contain it. */
   hint?: string;
   /**
-   * `other_program`: the entry is not ours, because it starts another program. `no_file`: no program of this user can read it.
-   * `unknown_name`: no file has an entry of the name that a command was given.
+   * `other_program`: the entry is not ours, because it starts another program. `no_file`: no program of this user can read the
+   * file. `unknown_name`: no file has an entry with the name that a command was given.
    */
   code?: 'other_program' | 'no_file' | 'unknown_name';
 };
@@ -45,12 +45,12 @@ export class ConfigurationError extends Error {
     return this.problems[0]?.code === 'other_program';
   }
 
-  /** What to do about the first problem; empty if the problems say it. */
+  /** The remedy for the first problem; empty if `problem` contains it. */
   get hint(): string {
     return this.problems[0]?.hint ?? '';
   }
 
-  /** Whether the name that a command was given means no connection, which is wrong usage. */
+  /** Whether no connection has the name that a command was given, which is a usage error. */
   get isUnknownName(): boolean {
     return this.problems[0]?.code === 'unknown_name';
   }

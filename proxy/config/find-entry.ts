@@ -6,7 +6,7 @@ import type { Connection } from './connection.ts';
 import { ConfigurationError, notValid, type Problem } from './errors.ts';
 import { entriesIn, launchWords, startsLatchkey } from './launch-entry.ts';
 
-/** What to do about a name that no connection has. */
+/** The hint for a name that no connection has. */
 export const connectionsHint = 'latchkey status lists the connections, latchkey setup URL adds one';
 
 /**
@@ -185,7 +185,7 @@ export type Entry = {
   /** Not validated. */
   headers?: unknown;
   transport?: unknown;
-  /** The arguments of an entry that starts this program, if it has more than the URL. */
+  /** The command and arguments of an entry that starts this program, if they contain a flag or a port besides the URL. */
   words?: readonly string[];
   /** The environment that the assistant passes to the program. */
   env: Record<string, string>;
@@ -220,7 +220,7 @@ export function readEntry(
       });
       return undefined;
     }
-    // The arguments before it belong to npx, which runs our package from a URL.
+    // The arguments before the program belong to npx, which runs our package from a URL.
     const own = words.slice(program + 1);
     const url = own.find((word) => /^https?:\/\//i.test(word));
     if (url === undefined) return undefined;

@@ -6,15 +6,15 @@ import { webUrl } from '#transport/web-url';
 export type IdentityProvider = {
   issuer: string;
   clientId: string;
-  /** In a configuration: where it is, as {@link isReference} accepts it. */
+  /** In a configuration, a reference to the secret, as {@link isReference} accepts it. */
   clientSecret?: string;
   /** The port of the redirect URI, if the client was registered with a fixed one. */
   redirectPort?: number;
-  /** The URL of the server that named it, if the company itself did not. It must not lead further into a private network than that. */
+  /** The URL of the server that named it, if the company did not. The provider must not be further inside a private network than that. */
   namedBy?: string;
 };
 
-/** Whether a text says where a secret is, and is not the secret itself: `file:` with an absolute path, or `env:` with a name. */
+/** Whether a text refers to a secret, and is not the secret itself: `file:` with an absolute path, or `env:` with a name. */
 export function isReference(text: string): boolean {
   return /^env:[A-Za-z_]\w*$/.test(text) || (text.startsWith('file:') && isAbsolute(text.slice(5)));
 }

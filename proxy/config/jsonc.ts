@@ -18,14 +18,14 @@ export function parseJsonc(text: string): unknown {
   return JSON.parse(bare);
 }
 
-/** A member to set, or with `undefined` to remove. */
+/** A member to set, or to remove if `value` is `undefined`. */
 export type JsonChange = { path: readonly string[]; value: unknown };
 
 const byteOrderMark = '\u{FEFF}';
 
 /**
  * Changes some members of a file's text, and nothing else: comments, order, indentation, line ends and a byte order mark stay.
- * `undefined` is a file that does not exist yet.
+ * `bytes` is `undefined` for a file that does not exist yet.
  *
  * @throws {ConfigurationError} with line and column if the text is invalid
  */
@@ -155,7 +155,7 @@ function withMember(
   const lastEnd = last.offset + last.length;
   const comma = commaAfter(text, lastEnd, jsonc);
   const end = comma === undefined ? lastEnd : comma + 1;
-  // After a comment that follows the last member.
+  // Insert after a comment that follows the last member.
   const at = end + text.slice(end, close).trimEnd().length;
   const before = `${text.slice(0, lastEnd)}${comma === undefined ? ',' : ''}${text.slice(lastEnd, at)}`;
   const separator = flat ? ' ' : eol + indent;
@@ -227,13 +227,13 @@ export async function memberAt(
   return value;
 }
 
-// The library declares it as a const enum, whose values are not available if files are compiled one by one.
+// The library declares `SyntaxKind` as a const enum, whose values are not available if files are compiled one by one.
 const stringLiteral: SyntaxKind = 10;
 const endOfFile: SyntaxKind = 17;
 
 /**
- * Changes every string and comment of a file's text with `mask`, and nothing else. Text that is not valid JSON is scanned all
- * the same, because strings can be recognized anywhere.
+ * Changes every string and comment of a file's text with `mask`, and nothing else. Text that is not valid JSON is masked
+ * too, because strings can be recognized anywhere.
  */
 export async function maskedStrings(
   bytes: Buffer,

@@ -29,7 +29,7 @@ export function shapedEntry(
   return { type: 'local', command: [command, ...args], ...(environment && { environment }) };
 }
 
-/** Only main.ts may read the `process` of this program. This text reads that of the Node that is started. */
+/** The `process` of the Node that an assistant starts. Only main.ts may read the `process` of this program. */
 const processVariable = 'process';
 
 /**
@@ -103,7 +103,7 @@ export function entriesIn(
 }
 
 /**
- * Whether this is `latchkey`, npx with the URL of our package, Node with the path of our launcher, or the single executable.
+ * Whether a command starts `latchkey`, npx with the URL of our package, Node with the path of our launcher, or the single executable.
  */
 export function startsLatchkey(words: readonly string[]): boolean {
   return words.some((word) =>
@@ -146,8 +146,8 @@ export function stableProgram(program: string): string {
 }
 
 /**
- * How an assistant starts `program`, our single executable, in any package. An AppImage mounts its contents at another path at
- * each start. There the entry starts the AppImage itself, which passes arguments on to the executable in it
+ * How an assistant starts `program`, our single executable, in any package. An AppImage mounts its contents at a different path
+ * at each start, so the entry starts the AppImage itself, which passes arguments on to the executable in it
  * (`tray-app/build/AppRun`).
  *
  * AppImage, "Environment variables": APPIMAGE, APPDIR
@@ -157,19 +157,19 @@ export function packagedLauncher(
   env: Readonly<Record<string, string | undefined>>,
 ): Launcher {
   const { APPIMAGE: image, APPDIR: mounted } = env;
-  // A program that was started by another AppImage inherits the variables of that one.
+  // A program that was started by another AppImage inherits the variables of that AppImage.
   const within = mounted !== undefined && program.startsWith(`${posix.resolve(mounted)}/`);
   return { program: image !== undefined && image !== '' && within ? image : program };
 }
 
-/** Whether the URL of a proxy contains a user or password, which belongs in no file. */
+/** Whether the URL of a proxy contains a user or password, which must not be written to a file. */
 export function containsUser(proxy: string): boolean {
   return proxy.includes('@');
 }
 
 /**
- * The environment that the proxy requires when an assistant starts it: the given options, and what the shell sets here, because
- * assistants do not pass these variables on: the folders of XDG variables, and the network settings of Latchkey, without
+ * The environment that the proxy requires when an assistant starts it: the given options, and those settings of this shell that
+ * assistants do not pass on: the folders of XDG variables, and the secret store and network settings of Latchkey, without
  * passwords. Usually empty.
  */
 export function launchEnvironment(

@@ -7,9 +7,9 @@ import type { GivenEntry } from './read-connection.ts';
 
 /**
  * Reads the connection from the arguments of an entry that starts Latchkey with flags of mcp-remote, so that `latchkey NAME`
- * means the same as what the assistant starts.
+ * uses the same connection as the assistant.
  *
- * @throws {UsageError} never with a value
+ * @throws {UsageError} whose message never contains a value
  */
 export function typedEntry(words: readonly string[], ports: ReadArgumentsPorts): GivenEntry {
   const found = remoteWords(words, (word) => startsLatchkey([word]));
@@ -56,7 +56,7 @@ function isMcpRemote(word: string): boolean {
   );
 }
 
-/** The values of each flag as typed; an empty one for a switch. */
+/** The URL, the port, and the values of each flag as typed; an empty string for a switch. */
 type RemoteWords = {
   url: string;
   /** The port of the redirect URI, which is the argument after the URL. */
@@ -64,7 +64,7 @@ type RemoteWords = {
   flags: ReadonlyMap<string, readonly string[]>;
 };
 
-/** The same as members of a configuration entry, not validated. */
+/** The arguments as members of a configuration entry, not validated. */
 type RemoteArguments = {
   oauth?: Record<string, unknown>;
   headers?: Record<string, string>;
@@ -89,7 +89,7 @@ const secretName = /authorization|cookie|token|secret|password|key/i;
 /**
  * Translates mcp-remote's arguments. `${NAME}` stands for a variable of the environment.
  *
- * @throws {UsageError} never with a value
+ * @throws {UsageError} whose message never contains a value
  */
 export function readArguments(words: RemoteWords, ports: ReadArgumentsPorts): RemoteArguments {
   const { url, port, flags } = words;
@@ -161,7 +161,7 @@ export function readArguments(words: RemoteWords, ports: ReadArgumentsPorts): Re
   };
 }
 
-/** The redirect URI that the client was registered with; ours if none was registered. */
+/** The redirect URI that the client was registered with; empty, which means our own URI, if no client was registered. */
 function redirectOf(
   { port, flags }: RemoteWords,
   registered: boolean,
@@ -249,7 +249,7 @@ function refuse(what: string, expected: string): never {
   throw new UsageError(`${what} is not ${expected}`);
 }
 
-/** What distinguishes connections in mcp-remote. */
+/** The values that distinguish connections in mcp-remote. */
 type RemoteIdentity = {
   url: string;
   resource?: string | undefined;
@@ -275,7 +275,7 @@ export function serverHash(identity: RemoteIdentity): string {
   return createHash('md5').update(parts.join('|')).digest('hex');
 }
 
-/** The port of its redirect URI if none was given. */
+/** The port of mcp-remote's redirect URI if none was given. */
 export function derivedPort(hash: string): number {
   return 3335 + (Number.parseInt(hash.slice(0, 4), 16) % 45_816);
 }

@@ -12,7 +12,7 @@ type FieldFlag = {
   value?: string;
   repeated?: boolean;
   doc: string;
-  /** Converts the texts that were given to a value for `read`; the first text by default. */
+  /** Returns the value for `read` from the given texts; by default, the first text. */
   of?: (texts: readonly string[]) => unknown;
 };
 
@@ -27,7 +27,7 @@ type OAuthField<Value> = {
   flag?: FieldFlag;
   /** The environment variable that overrides it. */
   env?: string;
-  /** Whether tokens, and so the keychain account, depend on the value; and what the account has if it is absent. */
+  /** Set if tokens, and so the keychain account, depend on the value. Tells how an absent value appears in the account: empty or not at all. */
   identity?: 'or empty' | 'or omitted';
   /** Sent under its name in authorization and token requests; not sent if empty. */
   isParameter?: true;
@@ -165,7 +165,7 @@ export const oauthFieldList = fieldNames.map((name): [OAuthFieldName, OAuthField
   oauthFields[name],
 ]);
 
-/** Reads the fields of `values`, in the order of the table. Calls `complain` for what is invalid. */
+/** Reads the fields of `values`, in the order of the table. Calls `complain` for each invalid value. */
 export function readOAuthFields(
   values: JsonObject,
   complain: (name: string, problem: string) => void,

@@ -113,7 +113,7 @@ export type OptionTexts = Partial<Record<OptionName, string>>;
 export type Options = {
   config?: string;
   secretStore: 'os' | 'file' | 'memory';
-  /** `--secret-store os` was given: without a keychain, nothing is kept in memory instead. */
+  /** `os` was set explicitly as the secret store: without a keychain, tokens are not kept in memory instead. */
   requiresKeychain?: boolean;
   secretStoreKeyFile?: string;
   stateDir?: string;

@@ -1,4 +1,4 @@
-// The files that name identity providers for the servers of a company: that of the computer's administrators, and what servers told us.
+// The files that name identity providers for the servers of a company: one by the computer's administrators, and one with what servers told us.
 import { mkdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { isObject, parseObject, type JsonObject } from 'latchkey-mcp/json-value';
@@ -18,14 +18,14 @@ export function managedFile({ platform, env }: Pick<UserHost, 'platform' | 'env'
     : '/etc/latchkey/managed.json';
 }
 
-/** The providers that servers named, in the folder of the state. */
+/** The file with the providers that servers named, in the state directory. */
 export function learnedFile(stateDirectory: string): string {
   return join(stateDirectory, 'identity-providers.json');
 }
 
 /**
  * The identity provider that a file names for the server at `url`: the first of its `identityProviders` whose `servers`, if it has any,
- * contain a URL that `url` is or is below. `undefined` without such a file.
+ * contain `url` or a URL above it. `undefined` if the file does not exist or names none.
  *
  * @throws {ConfigurationError} if the file is invalid
  */
@@ -47,7 +47,7 @@ export async function providerIn(
   return undefined;
 }
 
-/** The URLs of `servers` for which a file names identity providers. */
+/** The URLs of all servers for which a file names identity providers. */
 export async function serversNamedIn(source: string): Promise<string[]> {
   const all = (await entriesOf(source)).flatMap(({ servers }) => servers);
   return all.flatMap((one) => (typeof one === 'string' ? [one] : []));
@@ -86,8 +86,8 @@ export type NamedProvider = { provider: IdentityProvider; servers: readonly stri
 const maxLearned = 100;
 
 /**
- * Stores the provider that the server at `url` named to a person who has just signed in there, in place of an earlier one. Only servers of
- * its own origin count, and the one that the person signed in to must be among them.
+ * Stores the provider that the server at `url` named to a person who has just signed in there, in place of an earlier one. Ignores servers
+ * of other origins, and stores nothing if the remaining ones do not include the server at `url`.
  */
 export async function learnProvider(
   source: string,

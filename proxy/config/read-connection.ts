@@ -121,7 +121,7 @@ function parse(text: string, { source }: Entry, problems: Problem[]): unknown {
 
 type Extras = Pick<Connection, 'headers' | 'transport'>;
 
-/** RFC 9110 §5.1, and of §5.5 only the characters that every server accepts. */
+/** RFC 9110 §5.1 for names. For values, the characters of §5.5 that every server accepts. */
 const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/;
 
@@ -131,7 +131,7 @@ const ownHeaders =
 
 /**
  * The settings of an entry besides URL and credential. `${NAME}` in the value of a header is replaced by a variable of the
- * environment, and stays if there is none. Everything invalid is added to `problems`, never with the value itself.
+ * environment, and stays if that is not set. Everything invalid is added to `problems`, never with the value itself.
  */
 function readExtras(
   { source, key, headers, transport }: Entry,
@@ -165,7 +165,7 @@ function expanded(text: string, setting: (name: string) => string | undefined): 
 export const changedToolModes = ['flag', 'withhold'] as const;
 
 /**
- * The tools that an assistant may see. Each list in the environment (`LATCHKEY_ALLOW_TOOLS`, `LATCHKEY_DENY_TOOLS`,
+ * The tools that an assistant may see. Each setting in the environment (`LATCHKEY_ALLOW_TOOLS`, `LATCHKEY_DENY_TOOLS`,
  * `LATCHKEY_CHANGED_TOOLS`) takes precedence over that of the entry.
  */
 function readToolSettings(

@@ -4,7 +4,7 @@ import type { Credentials } from './connection.ts';
 import { readOAuthFields } from './oauth-fields.ts';
 import { readSecret } from './secret.ts';
 
-/** Values that are not validated, and where each comes from. */
+/** The settings for a credential, not validated. */
 export type CredentialTexts = {
   oauth?: unknown;
   /** Where `oauth` was read, for messages. */

@@ -32,7 +32,7 @@ const newFileMode = 0o600;
 /**
  * Reads a file that is about to be changed.
  *
- * @throws {ConfigurationError} if this user may not replace it
+ * @throws {ConfigurationError} if it cannot be read, or must not be replaced
  */
 export async function fileSnapshot(path: string): Promise<FileSnapshot> {
   const refuse = (problem: string) => new ConfigurationError([{ source: path, key: '', problem }]);

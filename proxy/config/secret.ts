@@ -1,7 +1,7 @@
 /** The word in a configuration file in place of a secret that is in the keychain. */
 export const keychainWord = 'keychain';
 
-/** A secret in the keychain, which is found by the URL and the account of its connection. */
+/** A secret in the keychain, which is found by the URL and the account or client ID of its connection. */
 export type InKeychain = { readonly in: typeof keychainWord };
 export const inKeychain: InKeychain = { in: keychainWord };
 

@@ -1,5 +1,5 @@
-// Which servers were chosen from which list: a file of our state, without secrets. The keychain cannot say it, and the next sign-in asks
-// for the same servers.
+// The servers that were chosen from each list, in a file of the state directory, without secrets. The next sign-in requests the same
+// servers, and the keychain does not store them.
 import { mkdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { isObject, parseObject } from 'latchkey-mcp/json-value';
@@ -8,7 +8,7 @@ import { writeAtomically } from '#atomic-file';
 /** A list of servers, and the URLs of those that were chosen from it. */
 export type ServerList = { list: string; servers: readonly string[] };
 
-/** The most servers of one sign-in. */
+/** The maximum number of servers in one sign-in. */
 const maxServers = 50;
 const maxLists = 20;
 

@@ -13,7 +13,7 @@ import {
 } from './toml.ts';
 
 /**
- * Sets or removes some tables of a file's text, and changes nothing else. `undefined` is a file that does not exist yet.
+ * Sets or removes some tables of a file's text, and changes nothing else. `bytes` is `undefined` for a file that does not exist yet.
  *
  * @throws {ConfigurationError} with line and column if the text is invalid
  */

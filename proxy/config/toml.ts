@@ -33,13 +33,13 @@ export type Statement = {
   end: number;
 };
 
-/** A string or a comment, with the value of a string. */
+/** A string or a comment. Only a string has a `value`. */
 export type Token = { start: number; end: number; value?: string };
 
 export type TomlDocument = { root: Table; statements: Statement[]; tokens: Token[] };
 
 /**
- * Parses TOML to a value as of JSON, except for numbers and times, which can only be written again.
+ * Parses TOML to a value of the types that JSON has. Numbers and times are {@link Literal}s, which can only be written again.
  *
  * @throws {TomlError}
  */

@@ -1,4 +1,4 @@
-// How a person starts this program in a terminal. Texts name it `latchkey`; who started it with npx has no such command.
+// How a person starts this program in a terminal. Texts call it `latchkey`, but a person who started it with npx has no such command.
 import { posix, win32 } from 'node:path';
 import { memberOf, parseObject } from 'latchkey-mcp/json-value';
 import type { Host, Launcher } from '#host';
@@ -11,8 +11,8 @@ const npxFolder = /^(.*[\\/]_npx[\\/][^\\/]+[\\/])node_modules[\\/]/;
 const unknown = 'install Latchkey from the file or URL that you started it from';
 
 /**
- * What to do if npx runs this program, whose folder npm may delete at any time; `undefined` if it is installed. The package
- * came from the URL of a server, and is installed from the same one.
+ * The hint for a program that npx runs, because npm may delete its folder at any time; `undefined` if the program is installed. The
+ * package came from the URL of a server, and the hint installs it from that URL.
  */
 export function npxHint(launcher: Launcher, { readText }: Texts): string | undefined {
   const folder = npxFolderOf(launcher);
@@ -42,22 +42,22 @@ export function typedProgram(
 }
 
 /**
- * Where a text names a command. Anything else after the name, such as in the name `latchkey wiki` of a connection, is data. What
- * follows `npx --no` is typed already.
+ * Matches `latchkey` where it begins a command. Elsewhere it is data, as in `latchkey wiki`, the name of a connection. After
+ * `npx --no`, the command is complete already.
  */
 const suggested =
   /(?<!^latchkey: )(?<!npx --no (?:-- )?)(?<![\w/.@-])latchkey(?= (?:--|(?:setup|connect|add|remove|rename|rotate|import|install|uninstall|login|logout|servers|devices|status|tools|doctor|agent|completion|help)(?![\w.-])))/g;
 
 /**
- * A text for people whose commands begin with `program`. The name at the beginning of an error message, and of what it says about a
- * command, stays. A text that is typed already stays as it is.
+ * Rewrites a text for people whose commands begin with `program`. An error message keeps the name at its beginning, and a command
+ * directly after that name. Commands that already begin with `program` stay as they are.
  */
 export function asTyped(text: string, program: string): string {
   if (program === 'latchkey') return text;
   // The path of a package may contain what looks like a command.
   const parts = text.split(program).map((part) =>
     part.replaceAll(suggested, (_, at: number) =>
-      // npx reads what follows, up to the first word.
+      // Without `--`, npx would read the options that follow.
       part.startsWith('latchkey --', at) ? program.replace(/^npx --no /, 'npx --no -- ') : program,
     ),
   );
@@ -68,7 +68,7 @@ function npxFolderOf(launcher: Launcher): string | undefined {
   return 'script' in launcher ? npxFolder.exec(launcher.script)?.[1] : undefined;
 }
 
-/** How npx is made to run the package in its folder again: by URL or file, or by the name of one that it has fetched from a registry. */
+/** The command that makes npx run the package in its folder again: by URL or file, or by name if it came from a registry. */
 function npxCommand(text: string | undefined, folder: string, platform: NodeJS.Platform): string {
   const path = platform === 'win32' ? win32 : posix;
   const { latchkey: found, given } = manifestOf(text);
@@ -81,13 +81,13 @@ function npxCommand(text: string | undefined, folder: string, platform: NodeJS.P
 /** The URL of the package, which messages and logs repeat; `undefined` if it contains a user or a password. */
 function urlIn(text: string | undefined): string | undefined {
   const { latchkey: source } = manifestOf(text);
-  // In quotes, a shell would act on the characters that are left out.
+  // Even in quotes, a shell interprets the characters that this pattern excludes.
   if (!/^https?:\/\/[#%-[\]-_a-~]+$/.test(source)) return undefined;
   const { username, password } = URL.parse(source) ?? {};
   return username === '' && password === '' ? source : undefined;
 }
 
-/** What a package.json of npx says: where our package is from, and the name that npx was given for it. */
+/** The facts in a package.json of npx: where our package came from, and the name that npx was given for it. */
 function manifestOf(text: string | undefined): { latchkey: string; given: string } {
   const { dependencies, _npx: npx } = parseObject(text) ?? {};
   const latchkey = memberOf(dependencies, 'latchkey');

@@ -3,9 +3,9 @@ import type { UserHost } from '#host';
 import { assistants, applicationsFolder, hasOwnFormat } from './assistants.ts';
 
 /**
- * The files in which connections are looked up: our own, then those with this user's own servers of the assistants. Files in
+ * The files in which connections are looked up: our own, then the assistants' files with this user's own servers. Files in
  * projects are excluded, because the author of a repository must not decide where our credentials are sent. So are files in a
- * format of their own, because no entry there can leave a secret to us.
+ * format that only one assistant reads, because no entry there can leave a secret to us.
  */
 export function userFiles(host: UserHost): string[] {
   const known = Object.values(assistants).filter((assistant) => !hasOwnFormat(assistant));

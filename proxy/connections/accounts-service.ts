@@ -35,11 +35,11 @@ export type ConnectionView = {
   startedBy: readonly string[];
   /** The key or client secret, if it is in the keychain. */
   secret?: SecretView;
-  /** The sign-in at the provider of the company, if the connection gets its tokens by it. */
+  /** The sign-in at the provider of the company, if the connection gets its tokens with it. */
   company?: CompanyView;
 };
 
-/** A sign-in that all connections share that name the same client of the same provider. */
+/** A sign-in that is shared by all connections that name the same client of the same provider. */
 export type CompanyView = {
   issuer: string;
   clientId: string;
@@ -54,19 +54,19 @@ export type CompanyView = {
   renewable: boolean;
 };
 
-/** What came of a sign-in at the provider of a company. */
+/** The result of a sign-in at the provider of a company. */
 export type CompanySignedIn = {
   issuer: string;
   signedInAs?: string;
-  /** The connections that are signed in by it. */
+  /** The connections that are now signed in. */
   connections: readonly string[];
-  /** Those whose server does not offer it. */
+  /** The connections whose server does not support it. */
   unsupported: readonly string[];
-  /** Those that get no access, and why. */
+  /** The connections that get no access, and why. */
   refused: readonly { name: string; problem: string }[];
 };
 
-/** `connections`: those that were signed out. `notRevoked`: those whose server did not revoke the tokens that were deleted here. */
+/** The `connections` that were signed out. `notRevoked`: those of them whose server did not revoke the tokens that were deleted here. */
 export type CompanySignedOut = {
   issuer: string;
   connections: readonly string[];
@@ -77,15 +77,15 @@ export type SecretView = {
   kind: 'api_key' | 'client_secret';
   /** When it was stored. Unknown for secrets that older releases stored. */
   storedAt?: EpochSeconds;
-  /** Whether 90 days have passed. */
+  /** Whether it was stored at least 90 days ago. */
   old: boolean;
   /** Whether the new secret has not been proven by a call yet, so that the old one is kept. */
   onTrial: boolean;
-  /** The page for revoking the old one. */
+  /** The page for revoking the old secret. */
   dashboardUrl: string;
 };
 
-/** What the server at a URL requires. */
+/** The requirements of the server at a URL. */
 export type Probed = {
   url: string;
   /** A server that requires authentication but publishes no OAuth metadata can only require an API key. */
@@ -148,7 +148,7 @@ export type SignedOut = {
   provider?: string;
 };
 
-/** The assistants that started the old name; `problem` if the file of one was left as it is. */
+/** The assistants that started the old name. `problem`: why an assistant's file was left as it is. */
 export type Renamed = {
   url: string;
   assistants: readonly {
@@ -222,7 +222,7 @@ export type WithdrawnServer = {
   problems: readonly string[];
 };
 
-/** A chosen server, and what became of its connection. */
+/** A chosen server, and the outcome for its connection. */
 export type ConnectedServer = {
   name: string;
   server: MyServer;
@@ -236,7 +236,7 @@ export type ConnectedServer = {
 /** `in_use`: the server accepts it, or gave no answer. `missing`: the keychain does not have it. */
 export type KeptKey = 'in_use' | 'rejected' | 'missing';
 
-/** What came of setting up a Latchkey server. `restart`: the titles of the assistants whose files changed. */
+/** The result of setting up a Latchkey server. `restart`: the titles of the assistants whose files changed. */
 export type SetUpServers = {
   url: string;
   signedInAs?: string;
@@ -300,13 +300,13 @@ export interface AccountsService {
 
   signOut(name: string): Promise<SignedOut>;
 
-  /** Signs in at the provider of a connection's company once, and to all connections that name it. Opens the browser if necessary. */
+  /** Signs in at the provider of a connection's company once, and to all connections that name the provider. Opens the browser if necessary. */
   signInCompany(
     name: string,
     options: Until & { progress?: (progress: SignInProgress) => void },
   ): Promise<CompanySignedIn>;
 
-  /** Ends the sign-in at the provider of a connection's company, and signs out of the connections that got their tokens by it. */
+  /** Ends the sign-in at the provider of a connection's company, and signs out of the connections that got their tokens with it. */
   signOutCompany(name: string): Promise<CompanySignedOut>;
 
   /** Renames the connection, also in the files of assistants. */
@@ -318,7 +318,7 @@ export interface AccountsService {
   /** Checks the new key at the server first. The old one is kept until a call with the new one succeeds. */
   rotateKey(name: string, apiKeySecret: string, until?: Until): Promise<Rotated>;
 
-  /** The same for the secret of an OAuth client. */
+  /** Like `rotateKey`, for the secret of an OAuth client. */
   rotateSecret(name: string, clientSecret: string, until?: Until): Promise<Rotated>;
 
   /** Puts the old secret back while the new one is on trial; `false` if there is none. */
@@ -336,7 +336,7 @@ export interface AccountsService {
   /** The computers of the person, at each Latchkey server that they set up. */
   devices(): Promise<DeviceListView[]>;
 
-  /** Ends what one of them may use; `false` if there is no such device. */
+  /** Ends the access of one of these computers; `false` if there is no such device. */
   signOutDevice(list: string, id: string): Promise<boolean>;
 
   assistants(): Promise<AssistantView[]>;

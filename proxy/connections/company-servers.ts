@@ -1,5 +1,5 @@
-// The servers of one Latchkey server for which the provider of a company vouches without a page, because the person is signed in there. Which
-// servers there are, this computer knows from its own connections, and from the files that name providers.
+// The servers of one Latchkey server to which the person can sign in without a page, because they are signed in at the company's provider.
+// This computer knows these servers from its own connections, and from the files that name providers.
 import { signsIn } from '#auth/account';
 import { accountStatus } from '#auth/account-status';
 import { OAuthError } from '#auth/errors';
@@ -22,7 +22,7 @@ export type CompanyServers = {
 };
 
 /**
- * The servers below a URL that the company sign-in of this computer opens, by what is stored here: no server is asked, and it may refuse.
+ * The servers below a URL for which this computer has a company sign-in. Contacts no server, so a server may still refuse the sign-in.
  * `undefined` if there are none, or the person is not signed in at the provider.
  */
 export async function companyServers(
@@ -57,7 +57,7 @@ function unregistered(url: string): Connection {
   return { name: url, url, source: url, credentials: { kind: 'authorization_code' } };
 }
 
-/** What is known of a server by its URL. */
+/** The view of a server of which only the URL is known. */
 function serverAt(url: string): MyServer {
   const [organization = '', name = ''] = endpointOf(url) ?? [];
   const unknown = { organizationTitle: '', description: '', uses: [] };
@@ -65,10 +65,10 @@ function serverAt(url: string): MyServer {
 }
 
 /**
- * Gets a token for a connection of our own by the company sign-in, without a page.
+ * Gets a token for a connection of our own with the company sign-in, without a page.
  *
  * @throws {TokenError} `signed_out` if the person has to sign in at the provider
- * @throws {OAuthError} `refused` if they get no access
+ * @throws {OAuthError} `refused` if they get no access, or the server supports no company sign-in
  */
 export async function joinCompany(connection: Connection, host: BoundHost): Promise<void> {
   if (!signsIn(connection)) return;

@@ -33,7 +33,7 @@ async function accountOf(name: string, host: BoundHost): Promise<Account | undef
   return connection && signsIn(connection) ? host.account(connection) : undefined;
 }
 
-/** For a connection that has its own trouble, which the doctor reports. */
+/** Ignores the expected errors of a single connection, which the doctor reports. */
 function unlessExpected(error: unknown): undefined {
   const isExpected =
     error instanceof ConfigurationError ||
@@ -53,8 +53,8 @@ export async function endUnusedSignIn(removed: Connection, host: BoundHost): Pro
 }
 
 /**
- * After a person has signed in at a provider with `account`: signs in to the other connections that name it, without a page, and lets their
- * running proxies know. Returns the names of those connections.
+ * After a person has signed in at a provider with `account`: signs in to the other connections that name it, without a page, and notifies
+ * their running proxies. Returns the names of the connections that are newly signed in.
  */
 export async function signInOthers(
   account: Account,
@@ -73,12 +73,12 @@ export async function signInOthers(
   return (await Promise.all(names)).flat();
 }
 
-/** What is stored of each sign-in at a provider, read once for all connections of a list. */
+/** The stored sign-in at each provider, read once for all connections of a list. */
 export type StoredSignIns = Map<string, Promise<CompanyView>>;
 
 /**
- * The sign-in at the provider of a company that a connection gets its tokens by; `undefined` if it names none, or the person has signed in
- * to the server itself.
+ * The sign-in at a company's provider with which a connection gets its tokens; `undefined` if the connection names no provider, or the
+ * person has signed in to the server itself.
  */
 export async function companyOf(
   connection: Connection,
@@ -131,8 +131,8 @@ async function providerOf(account: Account): Promise<IdentityProvider> {
 }
 
 /**
- * Signs in at the provider of a connection, and to all connections that name it. A page is shown unless the provider still vouches for the
- * person. A connection that gets no access keeps no other from it.
+ * Signs in at the provider of a connection, and to all connections that name that provider. A page is shown unless the provider still vouches
+ * for the person. A connection that gets no access does not stop the others.
  *
  * @throws {OAuthError} {@link LoopbackError} if the person is not signed in at the provider
  */
@@ -157,7 +157,7 @@ export async function signInCompany(
     throw error;
   });
   const first = await joinAll(accounts, provider, host);
-  // The provider no longer accepts the sign-in that it still has.
+  // A stored sign-in can be refused when it is used. Then only a new one helps.
   const isOver = !isNew && first.some(({ error }) => isSignedOut(error));
   const signedIn = isOver ? await show(true) : stored;
   const joined = isOver ? await joinAll(accounts, provider, host) : first;
@@ -200,14 +200,14 @@ async function joinAll(
   );
 }
 
-/** Ends the sign-in at the provider of a connection, and signs out of the connections that got their tokens by it. */
+/** Ends the sign-in at the provider of a connection, and signs out of the connections that got their tokens with it. */
 export async function signOutCompany(account: Account, host: BoundHost): Promise<CompanySignedOut> {
   const [{ signOutAtProvider }, { signOutConnection }] = await Promise.all([
     import('#auth/provider-sign-in'),
     import('#auth/sign-out'),
   ]);
   const provider = await providerOf(account);
-  // First, so that no running proxy gets a token meanwhile.
+  // This comes first, so that no running proxy gets a token in the meantime.
   await signOutAtProvider(provider, account);
   const done: { name: string; isRevoked: boolean }[] = [];
   for (const other of await accountsAt(provider, host)) {

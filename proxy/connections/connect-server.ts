@@ -1,4 +1,4 @@
-// One of the servers of a person becomes a connection, for the command `setup` and for the tray app.
+// Turns a server of a person into a connection, for the command `setup` and for the tray app.
 import { OAuthError, TokenError } from '#auth/errors';
 import type { Connection } from '#config/connection';
 import { UpstreamError } from '#transport/upstream';
@@ -8,7 +8,7 @@ import type { Connections } from './connections.ts';
 import type { MyServer } from './my-servers.ts';
 
 /**
- * The connection to a server: the one there is, or a new one that shares the sign-in of its list.
+ * Keeps the connection to a server if it needs no new sign-in. Otherwise, lets it or a new one share the sign-in of the list.
  *
  * @throws {OAuthError} `unreachable`
  */
@@ -60,7 +60,7 @@ export async function connectCompanyServers(
   return connected.every((one) => one.problem !== undefined) ? undefined : connected;
 }
 
-/** Why a server was not connected, if the person or an administrator can mend it. */
+/** Why a server was not connected, if the person or an administrator can fix the problem. */
 async function problemOf(join: () => Promise<void> | undefined): Promise<{ problem?: string }> {
   try {
     await join();
@@ -72,7 +72,7 @@ async function problemOf(join: () => Promise<void> | undefined): Promise<{ probl
   }
 }
 
-/** An existing connection that goes on with its key or its own sign-in; `undefined` if it needs a new sign-in. */
+/** An existing connection that continues to use its key or its own sign-in; `undefined` if it needs a new sign-in. */
 async function keptServer(
   connection: Connection,
   server: MyServer,

@@ -21,7 +21,7 @@ import { accountStatus, type AccountStatus } from '#auth/account-status';
 export type ViewPorts = {
   host: ConnectionsHost;
   options: Options;
-  /** The message for a keychain that cannot be used, if the connections are shown all the same. */
+  /** The message for a keychain error with which connections are still shown; `undefined` for any other error. */
   excuse?: (error: unknown) => string | undefined;
 };
 
@@ -42,7 +42,7 @@ export async function connectionViews(
   const signIns: StoredSignIns = new Map();
   for (const { status, connection, broken, wasSignedIn = false } of statuses) {
     const running = proxies.filter((proxy) => isFor(proxy, connection));
-    // The person signs in to it with the assistant, not with Latchkey.
+    // The person signs in to this connection with the assistant, not with Latchkey.
     if (status.state === 'assistant' && running.length === 0) continue;
     const excused = (error: unknown) => {
       if (excuse?.(error) === undefined) throw error;
@@ -70,7 +70,7 @@ export async function connectionViews(
 }
 
 /**
- * The status of one connection, or of all that are in files and of the URLs with a sign-in.
+ * The status of one connection, or of all connections in files and all URLs with a sign-in.
  *
  * @throws {ConfigurationError} if `target`, our own file or that of `--config` cannot be read, because an empty list would be wrong
  */
@@ -111,7 +111,7 @@ function known({ name, url, as, issuer, scope, signedInAs, expiresAt, renewable 
   };
 }
 
-/** The worst state of running proxies is shown, unless what they need is missing. */
+/** The worst state of the running proxies. If none has a problem, the state depends on the stored credential. */
 function stateOf(
   { state, as }: AccountStatus,
   running: readonly RunningProxy[],
@@ -255,7 +255,7 @@ export async function* connectionChanges<View>(
   }
 }
 
-/** When each path, and everything in each folder, was last written. */
+/** The modification time, size and inode of each path, and of everything in each folder. */
 async function fingerprint(paths: readonly string[]): Promise<string> {
   const times = paths.map(async (path) => {
     const names = await readdir(path).catch((): string[] => []);

@@ -47,7 +47,7 @@ import type { RenamedConnection } from './rename-connection.ts';
 export type ConnectionsPorts = {
   host: ConnectionsHost;
   options: Options;
-  /** The options as they were given, to be passed on by an assistant. */
+  /** The options as they were given, which the entries of assistants pass on. */
   given: OptionTexts;
   /** Reads the connection that an operation works on. */
   named?: (target: string) => Promise<Connection>;
@@ -146,7 +146,7 @@ export class Connections {
     return hasStoredSecrets(connection, this.#own.store);
   }
 
-  /** Whether requests of the connection currently need no person. `isGranted`: what a list says of its server. */
+  /** Whether requests of the connection currently need no person. `isGranted`: whether a list includes its server. */
   async isSignedIn(connection: Connection, isGranted = true): Promise<boolean> {
     if (!signsIn(connection)) return true;
     const { needsNoPerson } = await import('#auth/account-status');
@@ -186,7 +186,7 @@ export class Connections {
     return registered(name, this.#own);
   }
 
-  /** @throws {UsageError} {@link ConfigurationError} if the name is invalid or has another meaning */
+  /** @throws {UsageError} {@link ConfigurationError} if the name is invalid or in use */
   async checkFree(connection: { name: string; url: string }, replace = false): Promise<void> {
     const { checkFree } = await import('./registry.ts');
     await checkFree(connection, replace, this.#own);
@@ -268,7 +268,7 @@ export class Connections {
     return signedOut;
   }
 
-  /** The list of the person's servers at a URL without a path, or with that of an organization; `undefined` if there is none. */
+  /** The list of the person's servers at a URL without a path, or with the path of an organization; `undefined` if there is none. */
   async serverList(url: string): Promise<string | undefined> {
     if (!isOrigin(url) && organizationOf(url) === undefined) return undefined;
     const { findServerList } = await import('./my-servers.ts');
@@ -281,7 +281,7 @@ export class Connections {
     return knownLists(this.#own);
   }
 
-  /** The addresses of the Latchkey servers that our own connections are at. */
+  /** The addresses of the Latchkey servers that our own connections use. */
   async addresses(): Promise<readonly string[]> {
     const { latchkeyAddresses } = await import('./my-servers.ts');
     return latchkeyAddresses(this.#own);
@@ -305,13 +305,13 @@ export class Connections {
     return readDevices(list, this.#own);
   }
 
-  /** Ends what one of them may use. Returns `false` if the person has no such device. @throws {TokenError} `signed_out` */
+  /** Ends the access of one of these computers. Returns `false` if the person has no such device. @throws {TokenError} `signed_out` */
   async signOutDevice(list: string, id: string): Promise<boolean> {
     const { signOutDevice } = await import('./my-devices.ts');
     return signOutDevice(list, id, this.#own);
   }
 
-  /** Lets the person choose servers of a list in the browser. `ended` are the connections to those that they no longer chose. */
+  /** Lets the person choose servers of a list in the browser. `ended`: the connections to servers that they no longer chose. */
   async chooseServers(
     list: string,
     { signal, organization, ...how }: SignInOptions & { organization?: string | undefined },
@@ -350,14 +350,14 @@ export class Connections {
     return companyServers(below, this.#own);
   }
 
-  /** Gets a token for a connection of our own by the company sign-in, and adds it first if it is new. */
+  /** Gets a token for a connection of our own with the company sign-in, and adds the connection first if it is new. */
   async joinCompany(connection: Connection | Described): Promise<void> {
     const { addByCompany, joinCompany } = await import('./company-servers.ts');
     if ('secrets' in connection) await addByCompany(connection, this.#own);
     else await joinCompany(connection, this.#own);
   }
 
-  /** Signs in at the provider of a connection's company, and to all connections that name it. */
+  /** Signs in at the provider of a connection's company, and to all connections that name that provider. */
   async signInCompany(
     target: string,
     { signal, progress = () => undefined }: Pick<SignInOptions, 'signal' | 'progress'>,
@@ -461,7 +461,7 @@ export class Connections {
     return importPlan(from, this.#own);
   }
 
-  /** The same for other front ends, without any secret. */
+  /** Like `importPlan`, for other front ends and without any secret. */
   async importable(assistant?: string): Promise<Imports> {
     const { importableEntries } = await import('./import-plan.ts');
     return importableEntries(assistant, this.#own);
@@ -492,7 +492,7 @@ export class Connections {
     );
   }
 
-  /** What an entry that starts the proxy passes to it. */
+  /** The environment that an entry passes to the proxy. */
   async #launchEnvironment(): Promise<Record<string, string>> {
     const { launchEnvironment } = await import('#config/launch-entry');
     return launchEnvironment(this.#own.options, this.#given, this.#own);

@@ -10,7 +10,7 @@ import { fileSnapshot, type FileSnapshot, replaceFile } from '#config/replace-fi
 
 /** The permission bits of a file's owner. */
 const ownersBits = 0o700;
-/** The names of our backups. Other files beside the file are not ours. */
+/** The end of the name of our backups. Files with other names are not ours. */
 const ownStamp = /^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ(-\d+)?\.backup$/;
 
 /**
@@ -63,7 +63,7 @@ export async function maskBackups(
   }
 }
 
-/** The changes that an installation made to a file, so that it can be undone. Contains nothing of the file itself. */
+/** A record of the change that an installation made to a file, so that it can be undone. Contains nothing of the file itself. */
 export type InstallRecord = {
   /** The copy of the file before the change; `undefined` if there was no file. */
   backup?: string;
@@ -71,7 +71,7 @@ export type InstallRecord = {
   before?: string;
   /** SHA-256 of the file after. */
   after: string;
-  /** Secrets were removed from the copy, or an import left none. So an entry can be restored, but not the file. */
+  /** Secrets were removed from the copy, or an import recorded no copy. So an entry can be restored, but not the file. */
   masked?: true;
 };
 
@@ -92,7 +92,7 @@ export function installRecords(directory: string) {
       const snapshot = await fileSnapshot(pathOf(file, name));
       await replaceFile(snapshot, Buffer.from(JSON.stringify(record)));
     },
-    /** The `backup` has another hash, because secrets were removed from it. */
+    /** Records the new hash of a `backup` from which secrets were removed. */
     async masked(backup: string, before: string): Promise<void> {
       for (const name of await readdir(directory).catch(() => [])) {
         const snapshot = await fileSnapshot(join(directory, name));

@@ -18,7 +18,7 @@ export type FoundEntry = {
   account?: string;
   /** The headers whose values go to the keychain. */
   secretHeaders: readonly string[];
-  /** Replacements for secrets, by their places in the entry; none if the entry starts Latchkey. */
+  /** The paths in the entry of secrets to replace; absent if the whole entry is replaced by one that starts Latchkey. */
   inPlace?: readonly (readonly string[])[];
   fromMcpRemote?: true;
 };
@@ -54,7 +54,7 @@ export function settingsOf(entry: unknown): Record<string, unknown> {
   return Object.fromEntries(members.filter(([name]) => !connectionMembers.has(name)));
 }
 
-/** The settings of an entry in which its assistant replaces variables and files. */
+/** The settings of an entry that refer to variables or files, which only the assistant reads. */
 function filledInSettings(entry: Record<string, unknown>): string[] {
   const own = ['bearer_token_env_var', 'env_http_headers'].filter((name) => name in entry);
   const [inText] = /\{(?:env|file):[^}]*\}/.exec(JSON.stringify(entry)) ?? [];
@@ -64,9 +64,9 @@ function filledInSettings(entry: Record<string, unknown>): string[] {
 const secretName = /authorization|cookie|token|secret|password|key/i;
 
 /**
- * What can be imported of an entry that starts mcp-remote, starts Latchkey with a secret, or has a URL and a secret;
- * `undefined` for all others. An assistant that connects directly would send the placeholder of the secret, so such an entry
- * is changed to start Latchkey.
+ * Reads an entry that can be imported: it starts mcp-remote, starts Latchkey with a secret, or has a URL and a secret. Returns
+ * `undefined` for all others. An assistant that connects directly would send the placeholder of the secret, so its entry is
+ * changed to start Latchkey.
  *
  * @throws {UsageError} if the entry also has a value that only the assistant can fill in
  */
@@ -178,7 +178,7 @@ function isSecret(value: unknown): value is string {
 }
 
 /**
- * What to do about secrets among the arguments of an entry that starts a container, as in `docker run -e TOKEN=value`.
+ * The message about secrets among the arguments of an entry that starts a container, as in `docker run -e TOKEN=value`.
  * Import cannot move them, because the entry starts another program. `undefined` if there are none.
  */
 export function exposedSecrets(entry: unknown): string | undefined {
@@ -214,7 +214,7 @@ export function exposedSecrets(entry: unknown): string | undefined {
   return `its arguments contain the value of ${exposed.join(', ')}, which every program on this computer can read; ${remedies.join('; ')}`;
 }
 
-/** The variables with secrets that an assistant passes to a program other than ours, and import leaves in the file. */
+/** The variables with secrets that an assistant passes to a program other than ours, so that import leaves them in the file. */
 export function keptVariables(entry: unknown): string[] {
   if (!isObject(entry) || !isText(entry['command'])) return [];
   const { command, args, env } = entry;

@@ -110,7 +110,7 @@ async function importSteps(
     const kept = bytes && { ...snapshot, bytes: await maskedFile(bytes, file, mask) };
     const backup = await backUpFile(kept ?? snapshot, host.clock.now());
     await replaceFile(snapshot, edited);
-    // An entry in another file is found only by its record when the copy that it starts may be deleted.
+    // The program's copy is not deleted while an entry uses it. For an entry in another file, only this record shows that.
     const isOwn = assistantFiles(host).includes(file);
     const record: InstallRecord = { after: hashOf(edited), masked: true };
     for (const { entry } of isOwn ? [] : steps.filter((step) => !step.entry.inPlace))
@@ -119,7 +119,7 @@ async function importSteps(
   });
 }
 
-/** The accounts of the keychain in which these steps store secrets, and that are empty before. */
+/** The accounts of the keychain in which these steps will store secrets, and which are still empty. */
 async function targetAccounts(
   steps: readonly ImportStep[],
   host: BoundHost,

@@ -187,7 +187,7 @@ async function stepOf(
   return { entry, path, connection, secrets, secretHeaders, fromMcpRemote, moved };
 }
 
-/** What can be imported from the files of all assistants, or of one. */
+/** The entries that can be imported from the files of all assistants, or of one. */
 export async function importableEntries(
   assistant: string | undefined,
   host: BoundHost,

@@ -71,7 +71,7 @@ export function recordsOf({ stateDirectory }: Pick<BoundHost, 'stateDirectory'>)
   return installRecords(join(stateDirectory, 'installs'));
 }
 
-/** `restored`: byte for byte as before. `removed`: only the entry. `absent`: there was none. */
+/** `restored`: the file is byte for byte as before. `removed`: only the entry was removed. `absent`: there was no entry. */
 type Uninstalled = { did: 'restored' | 'removed' | 'absent'; backup?: string };
 
 /**
@@ -97,7 +97,7 @@ export async function uninstallLaunch(
 }
 
 /**
- * Removes the entry that Latchkey wrote for a connection from an assistant's file, and nothing else. The file as it was is kept in a
+ * Removes the entry that Latchkey wrote for a connection from an assistant's file, and nothing else. The previous file is kept in a
  * backup. An entry that someone else wrote, or changed to start something else, stays.
  *
  * @returns the backup; `undefined` if there is no such entry of ours
@@ -160,7 +160,7 @@ async function removeUnusedCopy(host: BoundHost): Promise<void> {
       const text = host.readText(file) ?? '';
       return spellings.some((spelling) => text.includes(spelling));
     } catch {
-      return true; // Not readable now.
+      return true; // It cannot be read now, and may use the copy.
     }
   });
   if (!isUsed) await removeStableLauncher(host);

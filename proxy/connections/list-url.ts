@@ -1,10 +1,10 @@
-/** Whether `url` names a whole Latchkey server, as its people know it: an origin, without a path. */
+/** Whether `url` is an origin without a path, with which people refer to a whole Latchkey server. */
 export function isOrigin(url: string): boolean {
   const parsed = URL.parse(url);
   return parsed !== null && parsed.pathname === '/' && parsed.search === '' && parsed.hash === '';
 }
 
-/** The organization whose servers `url` names together, as `{origin}/mcp/{organization}`. */
+/** The organization of a `url` that stands for all its servers: `{origin}/mcp/{organization}`. */
 export function organizationOf(url: string): string | undefined {
   const parsed = URL.parse(url);
   if (!parsed || parsed.search !== '' || parsed.hash !== '') return undefined;

@@ -1,10 +1,10 @@
-// The devices of a person at a Latchkey server: the computers on which they signed in with Latchkey, and ending what one of them may use.
+// The devices of a person at a Latchkey server: the computers on which they signed in with Latchkey. They can end the access of each.
 import { isObject } from 'latchkey-mcp/json-value';
 import { OAuthError } from '#auth/errors';
 import type { BoundHost } from './connections-host.ts';
 import { askList } from './my-servers.ts';
 
-/** A computer of the person. Its name is what Latchkey there calls itself. */
+/** A computer of the person. Latchkey on that computer reports its name. */
 export type MyDevice = {
   id: string;
   name: string;
@@ -13,7 +13,7 @@ export type MyDevice = {
   isCurrent: boolean;
   /** The names of the assistants that use servers there; empty for those that did not say. */
   assistants: readonly string[];
-  /** The servers that are used there, as `organization/server`. */
+  /** The servers that it uses, as `organization/server`. */
   servers: readonly string[];
   /** Seconds since 1970. */
   signedInAt: number;
@@ -35,7 +35,7 @@ export async function readDevices(list: string, host: BoundHost): Promise<readon
 }
 
 /**
- * Ends what a device may use. @returns `false` if the person has no such device
+ * Ends the access of a device. @returns `false` if the person has no such device
  *
  * @throws {TokenError} `signed_out` if they have to sign in first
  */
@@ -50,7 +50,7 @@ function devicesUrl(list: string): string {
   return new URL('/api/my/devices', list).href;
 }
 
-/** Reads one device; what is not understood is ignored. */
+/** Reads one device. Ignores unknown members, and a device without an id or a time of sign-in. */
 function parseDevice(one: Record<string, unknown>): MyDevice[] {
   const { id, name, system, applications, signed_in_at: signedInAt } = one;
   const lastUsedAt = one['last_used_at'];

@@ -33,14 +33,14 @@ export type MyServer = {
   /** Whether the person chose it for this computer. */
   isGranted: boolean;
   scope?: string;
-  /** What calls still need of the person at the MCP server behind it, in words, and where they connect it. */
+  /** The account or key that the person still has to connect at the MCP server behind it, and the page for that. */
   needs?: 'account' | 'key' | 'account or key';
   accountUrl?: string;
-  /** What uses it for the person, on all their computers. */
+  /** The applications that use it for the person, on all their computers. */
   uses: readonly ServerUse[];
 };
 
-/** `assistant` is the application itself if it named none. `device` is absent if it named none. */
+/** `assistant`: the application itself, if it named no assistant. `device`: absent if the application named none. */
 export type ServerUse = { assistant: string; device?: { name: string; isCurrent: boolean } };
 
 /** A server that the person cannot use, but may ask for on a page. */
@@ -60,7 +60,7 @@ export type MyServers = {
   signedInAs?: string;
   servers: readonly MyServer[];
   askable: readonly AskableServer[];
-  /** The URLs of servers that this computer knows and that the answer says are withdrawn. Never what is only missing in it. */
+  /** The URLs of servers that this computer knows and that the answer lists as withdrawn. Servers that it merely omits are not included. */
   withdrawn: readonly string[];
 };
 
@@ -73,7 +73,7 @@ export async function findServerList(
   const list = serverListUrl(origin);
   const chosen = { issuer: origin, network: 'public' as const, chosen: true };
   const server = await authorizationServer(chosen, http).catch((error: unknown) => {
-    // Another server than Latchkey may be there. What is wrong with it, those say who then ask it.
+    // A server other than Latchkey may be there. A later request to it reports what is wrong.
     if (error instanceof OAuthError) return undefined;
     throw error;
   });
@@ -143,7 +143,7 @@ async function accessToken(account: Account, refused: string | undefined): Promi
   });
 }
 
-/** Reads the answer; what is not understood is ignored. A server of another origin is none of this list. */
+/** Reads the answer. Ignores what it does not understand, and servers of another origin, which do not belong to this list. */
 function parseServers(
   list: string,
   json: Readonly<Record<string, unknown>>,
@@ -181,7 +181,7 @@ function parseServers(
   };
 }
 
-/** What is needed, as the server says. An older one does not say it. */
+/** The kind of credential that is needed. An older server does not name it. */
 function neededOf(kind: unknown): NonNullable<MyServer['needs']> {
   return kind === 'account' || kind === 'key' ? kind : 'account or key';
 }
@@ -266,7 +266,7 @@ async function endShared(connection: Connection, host: BoundHost): Promise<void>
 /**
  * Lets a connection use the sign-in of the list that its server was chosen from.
  *
- * @throws {TokenError} `signed_out` if the person did not choose it
+ * @throws {TokenError} `signed_out` if the person did not choose the server, or is not signed in
  */
 export async function joinServerList(
   connection: Connection,
@@ -318,7 +318,7 @@ export async function noteChosen(url: string, list: string, host: BoundHost): Pr
   await changeShared(list, host, (servers) => [...servers, url]);
 }
 
-/** Changes what is stored of a list. Returns what is left; `undefined` if the list was unknown and stays so. */
+/** Changes the stored servers of a list. Returns the new servers; `undefined` if the list was unknown and gets none. */
 async function changeShared(
   list: string,
   host: BoundHost,
@@ -341,7 +341,7 @@ export async function knownLists(host: BoundHost): Promise<string[]> {
 }
 
 /**
- * The addresses of the Latchkey servers that our own connections are at, whether or not they were chosen from a list.
+ * The addresses of the Latchkey servers that our own connections use, whether or not they were chosen from a list.
  *
  * @throws {ConfigurationError} if our own file cannot be read
  */
@@ -372,7 +372,7 @@ async function sharingConnections(
   return sharing;
 }
 
-/** The list whose sign-in the connection shares; `undefined` if it has one of its own, or none. */
+/** The list whose sign-in the connection shares; `undefined` if it has a sign-in of its own, or none. */
 async function sharedListOf(connection: Connection, host: BoundHost): Promise<string | undefined> {
   if (!signsIn(connection)) return undefined;
   return (await (await host.account(connection)).vault.access())?.renewedBy;

@@ -18,7 +18,7 @@ import type { ConnectionSecrets } from './stored-secrets.ts';
 /**
  * Finds out what authentication a server requires, without sending a secret.
  *
- * @throws {ConfigurationError} if the URL is invalid; otherwise the error of a server that cannot be reached
+ * @throws {UsageError} if the URL is invalid; otherwise the error of a server that cannot be reached
  */
 export async function probeServer(
   url: string,
@@ -51,7 +51,7 @@ export async function probeServer(
   return { ...requirements, needs, takes, needsClientId };
 }
 
-/** The status of responses to a message from a URL that is a page, or nothing at all. */
+/** The statuses with which a URL responds to a message if it is a page, or nothing at all. */
 const pageStatuses = new Set([404, 405]);
 
 /** The message for a URL that is a page of a server, such as its dashboard; `undefined` for any other error. */
@@ -101,7 +101,7 @@ export function suggestedName(url: string, taken: readonly string[]): string {
 
 export type Described = { connection: Connection; secrets: ConnectionSecrets };
 
-/** Wrong usage: `url` is not one to which a credential may be sent. Its hint is the URL that was probably meant. */
+/** The error for a `url` to which no credential may be sent. Its hint is the URL that was probably meant. */
 export function refusedUrl(url: string): UsageError {
   const meant = meantWebUrl(url);
   return new UsageError(

@@ -15,13 +15,13 @@ import { signsIn, type OAuthConnection } from '#auth/account';
 import { storedAccounts } from './stored-secrets.ts';
 import { isTokenAccount, tokenVault } from '#auth/token-vault';
 
-/** An account of the keychain, and the configuration file with the connection that uses it or will. */
+/** An account of the keychain, and the configuration file with the connection that uses it or will use it. */
 export type OrphanedSecret = { account: string; file: string };
 
 /**
- * Notes of accounts in the keychain that may hold a secret without a connection, while one is added, imported or removed. A
- * keychain cannot list its secrets, so these notes are how the next process finds what a crashed one left. They are small files,
- * which contain names of accounts and no secrets.
+ * Notes of keychain accounts that may hold a secret without a connection, while a connection is added, imported or removed. A
+ * keychain cannot list its secrets, so these notes let the next process find the secrets that a crashed one left. They are small
+ * files, which contain names of accounts and no secrets.
  */
 export function orphanedSecrets({ stateDir }: Options, host: UserHost) {
   const directory = join(stateDir ?? defaultStateDirectory(host), 'loose');
@@ -85,7 +85,7 @@ export async function cleanUpSecrets(host: BoundHost): Promise<void> {
 
 /**
  * Deletes the secrets of a connection that our file no longer has, and its tokens, without revoking them at the server. Secrets
- * that the `successor` of the same name or any other connection uses stay, in our file as in those of assistants. A client's
+ * stay if the `successor` of the same name or any other connection uses them, in our file or in an assistant's. A client's
  * secret also stays while one of those files cannot be read. Returns the accounts whose use is unknown for that reason.
  *
  * @throws {SecretStoreError}
@@ -120,8 +120,8 @@ type Reader = Pick<ConnectionsHost, keyof UserHost | 'readText' | 'readConnectio
 export type AccountUse = 'needed' | 'free' | 'unknown';
 
 /**
- * The accounts of the keychain that the connections of these files, and those of assistants' own files, use. They share
- * the secret of a client, so its use is unknown while any of the files cannot be read; any other account belongs to a
+ * The accounts of the keychain that the connections of these files, and those of assistants' own files, use. Several
+ * files can share a client's secret, so its use is unknown while any of the files cannot be read; any other account belongs to a
  * connection of the file that names it. An assistant's file that no program of this user can read, such as a folder in
  * its place, names no secret.
  */
@@ -195,8 +195,8 @@ export async function ownAccounts(
 }
 
 /**
- * The accounts of a connection for which the keychain has no secret yet. The secrets of the others may belong to another
- * connection, so this one must not delete them.
+ * The accounts of a connection for which the keychain has no secret yet. The secrets in its other accounts may belong to
+ * another connection, so they must not be deleted with this connection.
  *
  * @throws {SecretStoreError}
  */

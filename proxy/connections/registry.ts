@@ -186,7 +186,7 @@ export async function addConnection(
   const orphaned = orphanedSecrets(host.options, host);
   await cleanUpSecrets(host);
   await withoutCleanup(host, async () => {
-    // Another process may have added it in the meantime.
+    // Another process may have added a connection with this name in the meantime.
     await checkFree(connection, replace, host);
     const before = await registered(name, host);
     const fresh = await emptyAccounts(connection, host);

@@ -94,7 +94,7 @@ export async function rotatable(connection: Connection, store: SecretStore): Pro
   return account;
 }
 
-/** The clock of this process's start, which {@link settleRotation} compares with. */
+/** The current time, on the same clock as the process start time that {@link settleRotation} compares it with. */
 function nowMs(): number {
   return performance.timeOrigin + performance.now();
 }

@@ -32,7 +32,7 @@ export function secretTrial(account: string, store: SecretStore) {
       if (current !== undefined && !isTrial(current, before)) await store.set(prior, current);
       await store.set(account, next);
     },
-    /** The new secret has worked: deletes the old one. */
+    /** Deletes the old secret, because the new one has worked. */
     async proven(): Promise<void> {
       await store.remove(prior);
     },
@@ -82,7 +82,7 @@ export function secretMarks(account: string, stateDirectory: string) {
     /** When the trial began, in milliseconds since 1970; `undefined` when there is none. */
     trialAtMs: async () => read('trial'),
     trial: async (when: number) => write('trial', when),
-    /** The trial is over. */
+    /** Records that the trial is over. */
     settled: async () => rm(at('trial'), { force: true }),
   };
 }

@@ -1,10 +1,10 @@
-// What the command `servers` and the tray app show of the servers of the person.
+// The views of the person's servers for the command `servers` and the tray app.
 import type { Connection } from '#config/connection';
 import type { AssistantView, DeviceListView, ServerListView } from './accounts-service.ts';
 import type { Connections } from './connections.ts';
 import type { MyServers } from './my-servers.ts';
 
-/** The words for an error with which a list is still shown; `undefined` for any other. */
+/** Returns the message for an error with which a list is still shown; `undefined` for any other error. */
 export type ProblemOf = (error: unknown) => string | undefined;
 
 /** The servers of each list that connections of this computer were chosen from. */
@@ -56,7 +56,7 @@ export async function serverListView(
   };
 }
 
-/** What a connection lacks on this computer, also while a proxy runs for it. */
+/** The credential that a connection lacks on this computer, even while a proxy runs for it. */
 async function requiredBy(
   connection: Connection,
   isGranted: boolean,

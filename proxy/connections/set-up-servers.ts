@@ -1,4 +1,4 @@
-// What `latchkey setup https://latchkey.example.com` does, for front ends without a terminal.
+// The operation of `latchkey setup https://latchkey.example.com`, for front ends without a terminal.
 import { TokenError } from '#auth/errors';
 import { ConfigurationError, UsageError } from '#config/errors';
 import type { ConnectedServer, SetUpServers } from './accounts-service.ts';
@@ -8,7 +8,7 @@ import { organizationOf } from './list-url.ts';
 import type { MyServer, MyServers } from './my-servers.ts';
 
 /**
- * The person signs in and chooses servers on one page, each becomes a connection, and all assistants on this computer start them.
+ * Lets the person sign in and choose servers on one page, connects them, and installs the connections in all assistants.
  *
  * @throws {UsageError} if there is no list of servers at the URL
  */
@@ -38,8 +38,8 @@ type Chosen = SignInOptions & { choose: boolean; organization: string | undefine
 type Found = { connected: readonly ConnectedServer[]; signedInAs?: string | undefined };
 
 /**
- * Connects those of the stored sign-in, those that the company sign-in of this computer opens, or those that the person chooses on the page
- * now.
+ * Connects the servers of the stored sign-in, the servers that the company sign-in of this computer opens, or the servers that the person
+ * now chooses on the page.
  */
 async function findServers(
   list: string,

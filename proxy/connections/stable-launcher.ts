@@ -36,7 +36,7 @@ export async function stableLauncher(
   { launcher, ...host }: UserHost & Pick<Host, 'launcher' | 'clock' | 'pid'>,
   data = dataFolder(host),
 ): Promise<Launcher> {
-  // Node follows links before it names a script.
+  // Node resolves links before it names a script, so this is the real path.
   if (!('script' in launcher) || !/[\\/]node_modules[\\/]/.test(launcher.script)) return launcher;
   const copies = join(data, 'app');
   for (const folder of [data, copies]) await ownFolder(folder, host.platform);
@@ -59,14 +59,14 @@ export async function stableLauncher(
   return { program };
 }
 
-/** Removes the copies when no assistant starts them any more. */
+/** Removes the copies, for when no assistant starts them any more. */
 export async function removeStableLauncher(host: UserHost): Promise<void> {
   const data = dataFolder(host);
   await rm(join(data, 'bin'), { recursive: true, force: true });
   await rm(join(data, 'app'), { recursive: true, force: true });
 }
 
-/** Creates a folder that only this user can read. */
+/** Creates a folder that only this user can write to. Refuses an existing folder that others can write to. */
 async function ownFolder(folder: string, platform: NodeJS.Platform): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   if (platform === 'win32') return;
@@ -79,8 +79,8 @@ async function ownFolder(folder: string, platform: NodeJS.Platform): Promise<voi
 }
 
 /**
- * The name of a version. It also depends on the files, because own builds keep the version number. `main.js` names the others
- * by their hashes.
+ * The folder name of a copy. It also depends on the contents, because local builds keep the version number. Hashing `main.js`
+ * is enough, because it names the other files by their hashes.
  */
 async function copyName(packageFolder: string): Promise<string> {
   const { version }: { version: string } = JSON.parse(
@@ -162,7 +162,7 @@ import(new URL(${JSON.stringify(path.map(encodeURIComponent).join('/'))}, requir
 `;
 }
 
-/** The usual folders of Node, for assistants that start us with a short PATH. The newest of several versions is last. */
+/** The usual folders of Node, for assistants that start us with a short PATH. A pattern matches versions in the order of their names. */
 const usualNodes = [
   '/opt/homebrew/bin/node',
   '/usr/local/bin/node',

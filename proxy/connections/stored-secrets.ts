@@ -75,7 +75,7 @@ export type SentSecrets = { headers?: Record<string, string>; apiKeySecret?: str
 /**
  * The key and headers of a connection.
  *
- * @throws {ConfigurationError} if the keychain has none for this URL
+ * @throws {ConfigurationError} if one of them is missing in the keychain for this URL
  */
 export async function sentSecrets(
   connection: Connection,

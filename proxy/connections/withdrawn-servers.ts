@@ -1,6 +1,6 @@
-// What becomes of a server that is withdrawn from the person: they lost their access, or it was deleted. Its entries disappear from the
-// files of assistants, but only after the server itself said so, with the person's sign-in, about this very server. An error, an empty
-// list or a server that is missing in a list says nothing.
+// Handles a server that is withdrawn: the person lost their access, or it was deleted. Its entries are removed from the files of
+// assistants, but only if the Latchkey server, asked with the person's sign-in, lists exactly this server as withdrawn. An error, an
+// empty list or a server that is missing in a list proves nothing.
 import { OAuthError, TokenError } from '#auth/errors';
 import { assistantFile, assistants } from '#config/assistants';
 import { ConfigurationError, UsageError } from '#config/errors';
@@ -11,7 +11,7 @@ import { withdrawLaunch } from './install.ts';
 import { readServers, storedListOf } from './my-servers.ts';
 import { registeredFor } from './registry.ts';
 
-/** Takes withdrawn servers out of the files of assistants. `urls` are those that the server of the list says are withdrawn. */
+/** Takes withdrawn servers out of the files of assistants. `urls`: the servers that the Latchkey server lists as withdrawn. */
 export async function takeOut(
   urls: readonly string[],
   host: BoundHost,
@@ -19,7 +19,7 @@ export async function takeOut(
   const done: WithdrawnServer[] = [];
   for (const url of urls) {
     const connection = await registeredFor(url, undefined, host);
-    // One with a key of its own is none of the list.
+    // A connection with a key of its own does not depend on the list.
     if (connection?.credentials.kind !== 'authorization_code') continue;
     done.push({
       name: connection.name,
@@ -74,7 +74,7 @@ export async function takeOutIfWithdrawn(
   return one;
 }
 
-/** What happened, for the person. */
+/** The message for the person. */
 export function withdrawnWords({ name, removed }: WithdrawnServer): string {
   const from = new Intl.ListFormat('en-GB').format(removed.map(({ title }) => title));
   const done = from === '' ? '' : `; it was removed from ${from}`;

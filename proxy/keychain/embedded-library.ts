@@ -62,7 +62,7 @@ export async function embeddedLibrary(
 ): Promise<string> {
   await mkdir(directory, { recursive: true, mode: 0o700 });
   const folder = await lstat(directory);
-  // Windows keeps profiles apart by access lists, of which these bits know nothing.
+  // Windows separates profiles with access control lists, which these bits do not show.
   const ours = platform === 'win32' || (folder.uid === userId && (folder.mode & 0o077) === 0);
   if (!folder.isDirectory() || !ours)
     throw new EmbeddedLibraryError(
@@ -74,7 +74,7 @@ export async function embeddedLibrary(
   try {
     await writeAtomically(path, bytes);
   } catch (error) {
-    // On Windows a library that is loaded cannot be replaced: then another process was quicker.
+    // On Windows, a loaded library cannot be replaced. If its bytes are right, another process was quicker.
     if (!(await holds(path, bytes))) throw error;
   }
   await removeOld(directory, path, now);

@@ -38,7 +38,7 @@ export function fileSecretStore({
   const pathOf = (account: string) =>
     join(directory, `${createHash('sha256').update(account).digest('hex')}.secret`);
   const read = async (account: string) => {
-    // First, so that a sign-in, which looks for tokens before it opens the browser, fails without its key.
+    // The key is read even if there is no secret, so that a sign-in without a key fails before it opens the browser.
     const key = await keyRead();
     const sealed = await absentIsUndefined(readFile(pathOf(account)));
     if (!sealed) return undefined;
@@ -54,7 +54,7 @@ export function fileSecretStore({
 
     set: (account, secret) =>
       guarded(async () => {
-        // A wrong key file may be a mistake: what it does not open must not be replaced.
+        // The key file may be the wrong one by mistake, so a secret that it does not open must not be replaced.
         await read(account);
         await mkdir(directory, { recursive: true, mode: 0o700 });
         await writeAtomically(pathOf(account), seal256(await keyRead(), account, secret));

@@ -1,7 +1,7 @@
 import type { AsyncEntry } from '@napi-rs/keyring';
 import { SecretStoreError, type SecretStore } from './secret-store.ts';
 
-/** What this store uses of `@napi-rs/keyring`. */
+/** The part of `@napi-rs/keyring` that this store uses. */
 export type KeyringLibrary = { readonly AsyncEntry: typeof AsyncEntry };
 
 const service = 'latchkey';
@@ -10,8 +10,8 @@ const service = 'latchkey';
 const windowsMaxChars = 1_200;
 
 /**
- * How message buses (dbus-daemon, dbus-broker) report a service that ended while it was asked. gnome-keyring crashes now and then
- * when programs connect to it and disconnect at the same moment; the bus starts it again when it is asked again.
+ * How message buses (dbus-daemon, dbus-broker) report a service that ended during a request. gnome-keyring crashes now and then
+ * when programs connect to it and disconnect at the same moment; the bus starts it again at the next request.
  */
 const endedWhileAsked = /disconnected from message bus without replying|Remote peer disconnected/;
 
@@ -28,13 +28,13 @@ type OsSecretStoreOptions = {
   timeoutMs?: number;
   /** Loads the library, if it does not come from its package. */
   load?: (() => Promise<KeyringLibrary>) | undefined;
-  /** What to do if there is no keychain; `undefined` for the usual advice. */
+  /** The remedy if there is no keychain; `undefined` for the usual advice. */
   remedy?: (() => string | undefined) | undefined;
 };
 
 /**
  * The keychain of the operating system: macOS Keychain, Windows Credential Manager, the Secret
- * Service on Linux. There the store is set explicitly: on hosts without D-Bus, the library would silently use the kernel's
+ * Service on Linux. On Linux, the store is set explicitly: without D-Bus, the library would silently use the kernel's
  * keyring, which no later process can read.
  */
 export function osSecretStore({
@@ -54,7 +54,7 @@ class OsSecretStore implements SecretStore {
   readonly #entries = new Map<string, AsyncEntry>();
   /** Reads in progress by account. Concurrent reads of an account share one. */
   readonly #reads = new Map<string, Promise<string | null | undefined>>();
-  /** Operations that the keychain has not answered in time, until it does. */
+  /** Operations that exceeded the timeout, until the keychain answers them. */
   readonly #stalled = new Set<Promise<unknown>>();
   #probed: Promise<void> | undefined;
 
@@ -133,7 +133,7 @@ class OsSecretStore implements SecretStore {
     }
   }
 
-  /** Writes. Later reads do not share a read that began before. */
+  /** Writes or removes a secret. Later reads do not share a read that began before. */
   async #write<T>(account: string, use: (entry: AsyncEntry) => Promise<T>): Promise<T> {
     return this.#call(account, use).finally(() => this.#reads.delete(account));
   }
@@ -166,12 +166,12 @@ async function within<T>(timeoutMs: number, work: Promise<T>, onTimeout: () => v
 
 function failure(error: unknown, remedy: () => string | undefined): SecretStoreError {
   const message = error instanceof Error ? error.message : String(error);
-  // The library waits 2 s for a connection. A keychain that hangs is not absent: no other place may replace it.
+  // The library waits 2 s for a connection. A keychain that hangs is not absent: no other store may replace it.
   if (message.includes('Did not receive a reply'))
     return new SecretStoreError('timeout', 'no answer within 2 s', { cause: error });
   if (/locked|dismissed|cancell?ed|denied/i.test(message))
     return new SecretStoreError('locked', message, { cause: error });
-  // On Linux the library reports what it tried to reach the Secret Service with: D-Bus, and X11 to start it.
+  // On Linux, the library's message names how it tried to reach the Secret Service: with D-Bus, and with X11 to start it.
   const why = /D-?Bus|org\.freedesktop/i.test(message)
     ? 'no keychain is running'
     : `no keychain is available: ${message}`;
@@ -184,7 +184,7 @@ const mostReplacements = 5;
 const head = /^latchkey-chunks:([0-9a-f]{16}):(\d+)$/;
 
 /**
- * A store for long secrets over one whose values have at most `maxChars` characters, such as the Windows Credential Manager
+ * A store for long secrets on top of one whose values have at most `maxChars` characters, such as the Windows Credential Manager
  * (2,560 bytes of UTF-16). Each part has its own account, with a random mark. The head is written last, and a reader that
  * misses a part reads the head again, so that it sees either the old or the new secret.
  */

@@ -1,10 +1,10 @@
-// The names of the secrets of connections in the keychain. They must not change: they are how a secret is found again.
+// The names of the secrets of connections in the keychain. They must not change, because secrets are found by these names.
 import { createHash } from 'node:crypto';
 
-/** A server, and whose account there. */
+/** A server, and the account there. */
 type Place = { url: string; account?: string };
 
-/** Windows takes no longer name than 513 characters. */
+/** Windows accepts names of at most 513 characters. */
 const longestName = 400;
 
 /** The account of a key in the keychain, for exactly this URL and account. */
@@ -37,12 +37,12 @@ export function providerAccount({
   return shortened('identity provider', [issuer, clientId]);
 }
 
-/** Whether the account is that of a client's secret, which all connections by that client share. */
+/** Whether the account is that of a client's secret, which all connections with that client share. */
 export function isClientSecretAccount(account: string): boolean {
   return account.startsWith('client secret ');
 }
 
-/** The account of the secret before it, until the new one has worked. */
+/** The account of the previous secret, which is kept until the new one has worked. */
 export function priorAccount(account: string): string {
   return `prior ${account}`;
 }

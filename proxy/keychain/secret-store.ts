@@ -13,13 +13,13 @@ export interface SecretStore {
 /** The only error a SecretStore rejects with. `cause` is the platform's own. */
 export class SecretStoreError extends Error {
   override readonly name = 'SecretStoreError';
-  /** `key_file`: the key of a store of files is missing or unfit. `other_key`: it does not open the secrets that are stored. */
+  /** `key_file`: the key file of a file store is missing or unusable. `other_key`: the key does not open the stored secrets. */
   readonly code: 'unavailable' | 'key_file' | 'other_key' | 'locked' | 'timeout';
 
-  /** Whether a keychain answered although it is `unavailable`, because it has no collection yet. */
+  /** Whether a store exists although it cannot be used, such as an `unavailable` keychain that has no collection yet. */
   readonly isReachable: boolean;
 
-  /** What to do about it, if that depends on the files of this computer. */
+  /** The remedy, if it depends on this computer. */
   readonly remedy: string | undefined;
 
   constructor(
@@ -97,8 +97,8 @@ export function withMemoryFallback(
 }
 
 /**
- * Before a person signs in or types a secret. Removing what is not there reads the key of a store of files, and reaches any
- * keychain.
+ * Checks the store before a person signs in or types a secret. Removing an absent secret reads the key of a file store, and
+ * reaches any keychain.
  *
  * @throws {SecretStoreError} when the store cannot be used
  */

@@ -53,7 +53,7 @@ export function findSessionBus({
     try {
       return readFileSync(path, 'utf8');
     } catch {
-      return undefined; // Another user's, or gone.
+      return undefined; // The file belongs to another user, or is gone.
     }
   };
   const userId = userInfo().uid;

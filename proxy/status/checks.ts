@@ -1,7 +1,7 @@
 import { aborted, type Clock } from '#clock/clock';
 import { UpstreamError } from '#transport/upstream';
 
-/** One thing that the doctor looked at. Never with a secret. */
+/** The result of a check of the doctor. Never contains a secret. */
 export type Finding = {
   check: string;
   state: 'ok' | 'warn' | 'fail';
@@ -10,7 +10,7 @@ export type Finding = {
   hint?: string;
 };
 
-/** Something to be looked at. It may say several things, and throw: that is a finding, too. */
+/** A check of the doctor. It may return several findings. If it throws, the error becomes a finding. */
 export type Check = {
   name: string;
   run: (signal: AbortSignal) => Promise<readonly Finding[]> | readonly Finding[];
@@ -41,7 +41,7 @@ const limitMs = 30_000;
 const quietMs = 1_000;
 
 /**
- * Runs all checks, one after the other, to the last; each has half a minute.
+ * Runs all checks one after the other, even if some fail. Each has half a minute.
  *
  * @throws {UpstreamError} `aborted` when it is stopped, without waiting for the check
  */
@@ -79,7 +79,7 @@ export async function examine(
   return all;
 }
 
-/** An error without words is a bug; the other checks still run. */
+/** An error that `words` throws again is a bug. The other checks still run. */
 function inWords(name: string, error: unknown, words: Words): Finding {
   try {
     const { message, hint } = words(error);

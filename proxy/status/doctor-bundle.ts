@@ -25,7 +25,7 @@ export function redactedBundle(
 }
 
 const secretNames = /secret|password|passphrase|key|token/i;
-/** Settings whose names look like those of secrets, but that only choose a place or a kind. */
+/** Settings with names like those of secrets, which only choose a path or a kind of store. */
 const otherNames = /^LATCHKEY_(SECRET_STORE|\w+_FILE)$/;
 
 /** A connection for other people to read: its configuration, with a mark in place of each secret. */

@@ -31,7 +31,7 @@ export type DoctorPorts = DoctorProgress &
   Pick<Host, keyof UserHost | 'clock' | 'http' | 'nodeVersion'> & {
     /** Ends the run. */
     stop: AbortSignal;
-    /** Of this program. */
+    /** The version of this program. */
     version: string;
     network: NetworkSettings;
     readText: ReadText;
@@ -120,7 +120,7 @@ function redactedFinding(finding: Finding, secrets: readonly string[]): Finding 
   };
 }
 
-/** The checks of what a connection needs. */
+/** The checks of everything that a connection needs. */
 async function connectionChecks(connection: Connection, ports: DoctorPorts): Promise<Check[]> {
   const { name, configFile } = connection;
   const url = new URL(connection.url);

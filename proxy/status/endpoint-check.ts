@@ -29,7 +29,7 @@ type ServerPorts = Pick<Host, 'clock' | 'http'> & {
   /** How requests authenticate; it opens no browser. */
   credential: () => Promise<Credential>;
   maxMessageBytes: number;
-  /** Keeps the server's words when it requires an account of the person; `undefined` when it does not. */
+  /** Stores the server's message that it requires an account of the person; `undefined` if it requires none. */
   noteMissingAccount: (words: string | undefined) => Promise<void>;
 };
 
@@ -77,7 +77,7 @@ export function endpointCheck(
   };
 }
 
-/** The server of `connection`, for which nothing that is cached is used, and nothing is cached. */
+/** The server of `connection`, without reading or writing a cache. */
 async function uncachedServer(
   connection: Connection,
   { clock, http, credential, maxMessageBytes }: ServerPorts,
@@ -108,7 +108,7 @@ const mostPages = 100;
 /**
  * The names of the tools that an assistant sees through `connection`, asked of the server now.
  *
- * @throws {UpstreamError} {@link TokenError} what the server or the sign-in answers instead
+ * @throws {UpstreamError} {@link TokenError} if the server or the sign-in responds with an error
  */
 export async function listTools(
   connection: Connection,
@@ -170,7 +170,7 @@ function isNamed(tool: unknown): tool is { name: string } {
   return isObject(tool) && typeof tool['name'] === 'string';
 }
 
-/** A legacy server may refuse the modern request in any target; only a refused credential ends the check. */
+/** A legacy server may refuse the modern request in any way. So unless `strict`, only a {@link TokenError} ends the check. */
 async function answerOf(
   upstream: Upstream,
   request: Message,

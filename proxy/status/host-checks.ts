@@ -15,7 +15,7 @@ import { fail, ok, warn, type Check, type Finding } from './checks.ts';
 
 const scarceBytes = 50 * 1024 * 1024;
 
-/** The programs that run. */
+/** The versions of the programs that run. */
 export function versionCheck(versions: { latchkey: string; node: string }, system: string): Check {
   return {
     name: 'versions',
@@ -74,14 +74,14 @@ export function stateDirectoryCheck(directory: string): Check {
   };
 }
 
-/** Where VS Code keeps its version, on the systems that have one place for it. */
+/** The files in which VS Code stores its version, on systems where their path is fixed. */
 const productFiles = [
   '/usr/share/code/resources/app/product.json',
   '/opt/visual-studio-code/resources/app/product.json',
   '/Applications/Visual Studio Code.app/Contents/Resources/app/product.json',
 ];
 
-/** Which assistants are configured here, and their versions if a file tells them. */
+/** Which assistants are configured here, and their versions if a file contains them. */
 export function assistantCheck(host: UserHost, readText: ReadText): Check {
   return {
     name: 'assistants',
@@ -160,7 +160,7 @@ function vscodeVersion(readText: ReadText): string {
       const { version } = membersOf(JSON.parse(readText(path) ?? 'null'));
       if (typeof version === 'string') return version;
     } catch {
-      continue; // Another user's, or not what we took it for.
+      continue; // Not readable, or not the expected file.
     }
   }
   return '';

@@ -4,13 +4,13 @@ import { titleOfClient } from '#config/assistants';
 import type { Presence, ConnectionState, Trouble } from '#pipeline/contact';
 import type { ProxyState, RunningProxy } from './running-proxy.ts';
 
-/** What is known when a proxy starts. */
+/** The part of the status that is known when a proxy starts. */
 export type ProxyIdentity = Pick<RunningProxy, 'pid' | 'name' | 'url' | 'account'>;
 
-/** What the error of a request means for the connection as a whole. */
+/** The meaning of a request's error for the connection as a whole. */
 export type Fault = { state: 'needs_sign_in' | 'offline' | 'trouble'; reason: string };
 
-/** How other programs are told of trouble. */
+/** The state that other programs see for each kind of trouble. */
 export const publicStates = {
   offline: 'offline',
   signed_out: 'needs_sign_in',
@@ -22,13 +22,13 @@ export interface ProxyStatus extends Presence {
   requestSent(request: Message): void;
   answerReceived(request: Message, answer: Message, durationMs: number): void;
   requestFailed(request: Message, fault: Fault, durationMs: number): void;
-  /** What people call the assistant, after its first request. */
+  /** The display name of the assistant, after its first request. */
   assistant(): string | undefined;
   snapshot(): Omit<RunningProxy, 'version' | 'scopes' | 'expiresAt'>;
 }
 
 const clientKey = 'io.modelcontextprotocol/clientInfo';
-/** Of longer results only the envelope is read. */
+/** Only the envelope of longer results is read. */
 const longestReadBytes = 16 * 1024;
 
 type Call = { at: EpochSeconds; method: string; durationMs: number; answer: Message | undefined };

@@ -9,7 +9,7 @@ export type PublishOptions = {
   directory: string;
   platform: NodeJS.Platform;
   pid: number;
-  /** The present status; called only while a watcher is connected. */
+  /** Returns the current status; called only while a watcher is connected. */
   snapshot: () => Promise<RunningProxy>;
   /** Carries out a watcher's request. */
   onRequest: (request: ProxyRequest) => Promise<void>;
@@ -32,7 +32,7 @@ const repeatMs = 10_000;
 /**
  * Listens on a socket in the directory that watchers read.
  *
- * @throws {Error} the system's own, when the socket cannot be made
+ * @throws {Error} the system's error, if the socket cannot be created
  */
 export async function publishStatus(options: PublishOptions): Promise<PublishedStatus> {
   const { directory, platform, pid, snapshot, onRequest } = options;

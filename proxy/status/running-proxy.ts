@@ -1,13 +1,13 @@
 import type { EpochSeconds } from '#clock/clock';
 
 /**
- * `connecting`: no answer of the server yet. `needs_sign_in`: a person has to sign in. `trouble`: the server
- * refuses requests. `offline`: it cannot be reached, and is tried again.
+ * `connecting`: the server has not answered yet. `needs_sign_in`: a person has to sign in. `trouble`: the server
+ * refuses requests. `offline`: the server cannot be reached, and the proxy tries again.
  */
 const proxyStates = ['connecting', 'ready', 'needs_sign_in', 'trouble', 'offline'] as const;
 export type ProxyState = (typeof proxyStates)[number];
 
-/** How a request ended: `failed` with a JSON-RPC error, `tool_error` as a tool says it in its result. */
+/** How a request ended. `failed`: with a JSON-RPC error or without an answer. `tool_error`: with an error in the result of a tool. */
 export const callOutcomes = ['ok', 'tool_error', 'failed'] as const;
 
 export type LastCall = {
@@ -22,20 +22,20 @@ export type LastCall = {
 export type RunningProxy = {
   pid: number;
   startedAt: EpochSeconds;
-  /** Of this program. */
+  /** The version of this program. */
   version: string;
   /** The name of the connection; the URL where it has none. */
   name: string;
   /** Without a query, which may contain a key. */
   url: string;
-  /** Tells sign-ins apart where one URL has several. */
+  /** Distinguishes several sign-ins to one URL. */
   account?: string;
   /** `clientInfo` of the assistant. */
   assistant?: { name: string; version?: string };
   state: ProxyState;
   /** When that state began. */
   sinceAt: EpochSeconds;
-  /** Where the state is neither `ready` nor `connecting`. */
+  /** Set if the state is neither `ready` nor `connecting`. */
   reason?: string;
   scopes?: readonly string[];
   /** When the access token expires. */
@@ -51,7 +51,7 @@ export function displayUrl(url: string): string {
   return origin + (pathname === '/' ? '' : pathname);
 }
 
-/** Whether a proxy uses that server and account, so that a sign-in there is a sign-in for it. */
+/** Whether a proxy uses that server and account, so that a sign-in there also applies to the proxy. */
 export function isProxyOf(
   proxy: RunningProxy,
   { url, account }: { url: string; account?: string },

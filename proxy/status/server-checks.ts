@@ -11,7 +11,7 @@ import { namesProxy, type NetworkSettings } from '#transport/network-settings';
 import { proxyRoute, type ProxyRoute } from '#transport/company-proxy';
 import { fail, ok, type Check, warn, type Finding } from './checks.ts';
 
-/** The way to a server, step by step, up to the first byte that can go there. */
+/** The checks of the route to a server, step by step, up to an open TCP connection. */
 export function networkChecks(url: URL, settings: NetworkSettings): Check[] {
   const host = url.hostname.replace(/^\[|\]$/g, '');
   const port = Number(url.port) || (url.protocol === 'https:' ? 443 : 80);
@@ -84,7 +84,7 @@ const skewSeconds = 60;
 const refusesPost = new Set([400, 404, 405]);
 const streaming = { accept: 'text/event-stream' };
 
-/** A ping without a credential: what TLS, the clock and the status say. */
+/** Sends a ping without a credential, and checks TLS, the clock and the status of the response. */
 export function serverCheck(url: URL, { http, clock }: { http: HttpClient; clock: Clock }): Check {
   return {
     name: 'server',
@@ -97,7 +97,7 @@ export function serverCheck(url: URL, { http, clock }: { http: HttpClient; clock
       response.destroy();
       return [...findings, (await olderFinding(response)) ?? statusFinding(response)];
 
-      /** Servers of HTTP+SSE take no POST there: MCP 2025-11-25 transports, backwards compatibility. */
+      /** HTTP+SSE servers accept no POST at this URL: MCP 2025-11-25 transports, backwards compatibility. */
       async function olderFinding({ statusCode = 0 }: IncomingMessage) {
         if (!refusesPost.has(statusCode)) return undefined;
         const stream = await http.request({ url, method: 'GET', headers: streaming, signal });
@@ -126,7 +126,7 @@ function certificateFindings(url: URL, { socket }: IncomingMessage, now: EpochSe
   return [ok('tls', what)];
 }
 
-/** Which store holds the authority at the end of the chain. */
+/** The store that contains a certificate of the chain. */
 function storeOf(leaf: tls.DetailedPeerCertificate): string {
   const { getCACertificates }: Pick<typeof tls, 'getCACertificates'> = createRequire(
     import.meta.url,
@@ -153,7 +153,7 @@ function printOf(pem: string): string {
   try {
     return new X509Certificate(pem).fingerprint256;
   } catch {
-    return ''; // A store may hold what this Node cannot read.
+    return ''; // A store may contain a certificate that this version of Node cannot read.
   }
 }
 

@@ -12,14 +12,14 @@ export type StatusLocation = {
   /** Where this program keeps its state. */
   stateDirectory: string;
   platform: NodeJS.Platform;
-  /** Of this user; -1 where there is no such number. */
+  /** The id of this user; -1 on platforms without user ids. */
   userId: number;
 };
 
 /**
  * The folder with the sockets of running proxies, which only this user can enter. It is in the state
- * directory, because assistants pass on neither `XDG_RUNTIME_DIR` nor `TMPDIR`; where that makes the path
- * of a socket too long, it is in `/tmp`.
+ * directory, because assistants pass on neither `XDG_RUNTIME_DIR` nor `TMPDIR`; if that makes the path
+ * of a socket too long, the folder is in `/tmp`.
  *
  * @throws {Error} when other users can enter it
  */
@@ -35,7 +35,7 @@ export async function statusDirectory({
   return privateFolder(`/tmp/latchkey-${userId}-${mark}`, platform, userId);
 }
 
-/** In `/tmp` another user may have made it first. */
+/** Creates the folder, and checks its owner, because another user may have created it in `/tmp` first. */
 async function privateFolder(
   path: string,
   platform: NodeJS.Platform,
@@ -80,7 +80,7 @@ export function statusSocket(
   return { file, hidden: join(directory, `${name}.new`), address: file };
 }
 
-/** Where to connect for a file that was found. */
+/** The address to connect to for a file that was found. */
 export function addressOf(file: string, platform: NodeJS.Platform): string {
   if (platform !== 'win32') return file;
   return `\\\\.\\pipe\\latchkey-${basename(file, ending)}`;
@@ -90,7 +90,7 @@ export function isStatusFile(name: string): boolean {
   return name.endsWith(ending);
 }
 
-/** Up to this number, removing them is left to watchers, so that a proxy starts faster. */
+/** Up to this number of files, a proxy leaves their removal to watchers, so that it starts faster. */
 const toleratedFiles = 16;
 const oldMs = 60_000;
 

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { callOutcomes, type LastCall, type RunningProxy } from './running-proxy.ts';
 
 /**
- * The protocol of the status socket: a JSON object a line. A watcher sends requests:
+ * The protocol of the status socket: one JSON object per line. A watcher sends requests:
  *
  *     {"ask":"watch"}          answered by {"proxy":{…}} now and after each change
  *     {"ask":"sign_in_done"}   a person signed in with another process: read the keychain again
@@ -42,7 +42,7 @@ function isLastCall(value: unknown): value is LastCall {
   );
 }
 
-/** Only this user can have written it, so checking the shape is enough. */
+/** Only this user can have written the value, so checking its shape is enough. */
 function isRunningProxy(value: unknown): value is RunningProxy {
   if (!isObject(value)) return false;
   const { pid, startedAt, sinceAt, name, url, state, version } = value;

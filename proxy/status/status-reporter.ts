@@ -14,7 +14,7 @@ import { statusStep } from './status-step.ts';
 
 export type StatusReporterOptions = {
   connection: Connection;
-  /** Of this program. */
+  /** The version of this program. */
   version: () => Promise<string>;
   /** Where this program keeps its state. */
   stateDirectory: string;
@@ -23,22 +23,22 @@ export type StatusReporterOptions = {
   clock: Clock;
   log: Log;
   signInService?: PersonSignIn | undefined;
-  /** The access token there is; only its scopes and expiry are published. */
+  /** The current access token; only its scopes and expiry are published. */
   token?: (() => Promise<TokenRecord | undefined>) | undefined;
   /** Called once, after the answer of the first request that succeeds. */
   worked?: () => Promise<void>;
-  /** What the error of a request means for the connection; the reason may contain its URL. */
+  /** Returns the meaning of a request's error for the connection; the reason may contain the connection's URL. */
   faultOf: (error: unknown) => Fault;
 };
 
-/** After the first answer, so that nothing slows it down. */
+/** The delay after the first answer, so that nothing slows the answer down. */
 const afterFirstMs = 200;
-/** A server that does not answer is published, too. A sign-in page that waits is published sooner. */
+/** After this long, the status is published even without an answer. A sign-in page that waits is published sooner. */
 const silentServerMs = 3_000;
 
 /**
- * Lets other programs of this user watch the proxy, once it has answered for the first time. A failure to
- * publish the status does not affect the proxy.
+ * Lets other programs of this user watch the proxy, soon after its first answer, or a few seconds after the
+ * start. A failure to publish the status does not affect the proxy.
  */
 export class StatusReporter implements Presence {
   readonly #options: StatusReporterOptions;
@@ -62,7 +62,7 @@ export class StatusReporter implements Presence {
     void signInService?.shown(this.#life.signal).then(() => this.#openSoon());
   }
 
-  /** What people call the assistant, after its first request. */
+  /** The display name of the assistant, after its first request. */
   assistant(): string | undefined {
     return this.#status.assistant();
   }

@@ -55,7 +55,7 @@ export class ProxyWatch {
     this.#notifications = watchDirectory(options.directory, () => void this.#scan());
   }
 
-  /** Those that have sent a snapshot, the oldest first. */
+  /** The proxies that have sent a snapshot, the oldest first. */
   proxies(): RunningProxy[] {
     return [...this.#watched.values()]
       .flatMap(({ proxy }) => proxy ?? [])
@@ -142,7 +142,7 @@ export class ProxyWatch {
     }
   }
 
-  /** Resolves with its first snapshot, or once it cannot send one. */
+  /** Follows a proxy. Resolves after its first snapshot, a failure or a timeout. */
   async #follow(file: string): Promise<void> {
     const { platform } = this.#options;
     const socket = connect(addressOf(file, platform));
@@ -207,6 +207,6 @@ function watchDirectory(directory: string, changed: () => void): FSWatcher | und
     const watcher = watch(directory, { persistent: false }, changed);
     return watcher.on('error', () => watcher.close());
   } catch {
-    return undefined; // The scan every few seconds finds them as well.
+    return undefined; // The scan every few seconds finds changes as well.
   }
 }
