@@ -410,8 +410,9 @@ async function preview(
   });
   printRows(rows, { json: isJson, empty: 'owns no keys, clients or agents', out: ports.out });
   if (isJson) return;
-  const { applications, connections, invitations, invitationsTo, sessions, tokens } = ends;
+  const { applications, connections, invitations, invitationsTo, sessions, tokens, scimTokens } =
+    ends;
   ports.tell(
-    `ends: ${applications} applications, ${connections} connected accounts, ${invitations} invitations by them, ${invitationsTo} invitations to them, ${sessions} sessions, ${tokens} personal tokens`,
+    `ends: ${applications} applications, ${connections} connected accounts, ${invitations} invitations by them, ${invitationsTo} invitations to them, ${sessions} sessions, ${tokens} personal tokens, ${scimTokens} SCIM tokens`,
   );
 }
