@@ -16,7 +16,7 @@ interface ConsoleCall {
   /** The `X-Request-Id` of the page. */
   readonly requestId: string;
   readonly method: string;
-  /** Whether it is no call of the person, but shows them what they can call. Usage does not count it. */
+  /** Whether the page itself calls, to show the person what they can call. Usage does not count such a call. */
   readonly isForPage?: boolean;
   readonly params: Readonly<Record<string, unknown>>;
 }

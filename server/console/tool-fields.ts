@@ -52,7 +52,7 @@ function kindOf(property: z.output<typeof propertyShape> | undefined): ToolField
 /** A message has at most 64 levels, and three of them enclose an argument. */
 const deepest = 61;
 
-/** What is wrong with the value entered for an argument. */
+/** A problem with the value entered for an argument. */
 export interface ArgumentProblem {
   readonly name: string;
   readonly message: string;
@@ -65,8 +65,8 @@ interface TypedArguments {
 }
 
 /**
- * Converts form values to the types that the tool declares. Empty fields are omitted. Only numbers, JSON and nesting
- * depth are checked here; the MCP server validates the rest.
+ * Converts form values to the types that the tool declares. Empty fields are omitted. Only required fields, numbers, JSON
+ * and nesting depth are checked here; the MCP server validates the rest.
  */
 export function typedArguments(
   fields: readonly ToolField[],

@@ -8,7 +8,7 @@ import { countRows } from './columns.ts';
 import { advisoryLock, transaction, type Db } from './transaction.ts';
 
 // Requests of members for access to a server that none of their groups may use. A request is decided once, by compare-and-set. If
-// its person gets access another way, it is no longer listed as open.
+// the person gets access another way, the request is no longer listed as open.
 
 export type AccessRequest = ReturnType<typeof readRequest>;
 
@@ -40,7 +40,7 @@ function readRequest(row: InferResult<ReturnType<typeof selectRequests>>[number]
 export const mostOpenRequests = 10;
 export const mostRequestsADay = 20;
 const daySeconds = 86_400;
-/** How long a decided request is listed. */
+/** A decided request is listed at least this long: the next new request in its organization deletes older ones. */
 const listedSeconds = 90 * daySeconds;
 
 export interface NewAccessRequest {
@@ -53,9 +53,9 @@ export interface NewAccessRequest {
 }
 
 /**
- * Adds the request of a member. Requests that were decided long ago are deleted.
+ * Adds the request of a member, and deletes requests that were decided more than `listedSeconds` ago.
  *
- * @returns `unknown` if no server of that name may be asked for, `usable` if the person can already use it, `asked` if they already
+ * @returns `unknown` if members may not ask for a server of that name, `usable` if the person can already use it, `asked` if they already
  * have an open request for it, `too-many` if a limit is reached, otherwise `done`
  */
 export async function insertAccessRequest(
@@ -217,7 +217,7 @@ export async function decideAccessRequest(
 
 /**
  * Within a transaction: the groups that may use a server. Members and groups stay locked until the transaction ends, so that
- * adding the person to one of these groups gives access. Empty if everyone may use the server.
+ * adding a person to one of these groups is sure to give access. Empty if everyone may use the server.
  */
 export async function lockOpeningGroups(
   tx: Db,

@@ -220,7 +220,7 @@ function sharedServer(row: AdmissionRow): ServerRecord {
   return made;
 }
 
-/** What a row admits, unless a setting suspends it. */
+/** Returns what `admitted` returns, or `Suspended` if the row has a suspension. */
 function unlessSuspended<Admitted>(
   row: AdmissionRow,
   admitted: () => Admitted,
@@ -229,13 +229,13 @@ function unlessSuspended<Admitted>(
   return suspension === null ? admitted() : { suspension, endpoint: sharedServer(row) };
 }
 
-/** The server of a row, and what the caller may use of it. */
+/** The server of a row, with the groups and selections that decide what the caller may use. */
 function usable(
   row: AdmissionRow,
   isPerson: boolean,
 ): Pick<AdmittedClient, 'endpoint' | 'toolCaller'> {
   const groups = isPerson ? new Set((row.groups ?? '').split(' ').filter(Boolean)) : undefined;
-  // A query that reads no selection has no such column.
+  // A row lacks these columns if its query does not read selections.
   const selections = [row.tool_selection, row.grant_selection].flatMap((text) =>
     text ? [readToolSelection(text)] : [],
   );
@@ -350,8 +350,8 @@ export function admissionStore(read: ReadKept, changeToken: () => string): Admis
 }
 
 /**
- * Returns admissions as the transaction sees them, and keeps every caller's access until the transaction ends: one that takes
- * access away must change the row locked here, and SQLite has one writer at a time. Call it last in a transaction, as the other
+ * Returns admissions as the transaction sees them. Every caller keeps their access until the transaction ends, because taking access
+ * away changes the row that is locked here, and SQLite has one writer at a time. Call this last in a transaction, as the other
  * transactions lock this row last.
  */
 export async function lockAdmissions(tx: Db): Promise<AdmissionStore> {
@@ -359,7 +359,7 @@ export async function lockAdmissions(tx: Db): Promise<AdmissionStore> {
   return currentAdmissions(tx);
 }
 
-/** Admissions as the database has them now. Nothing is kept: for pages and administration. */
+/** Admissions as the database has them now, without a cache: for pages and administration. */
 export function currentAdmissions(db: Db): AdmissionStore {
   const read: ReadKept = async (query, values) => {
     const { rows } = await withValues(query, values).execute(db);

@@ -10,7 +10,7 @@ export interface AdmittedAgent {
   readonly organization: string;
   readonly keyId: string;
   readonly keyExpiresAt: EpochSeconds | undefined;
-  /** The names of the servers that are bound to it. */
+  /** The names of the enabled servers that are bound to it. */
   readonly servers: readonly string[];
 }
 
@@ -22,7 +22,7 @@ export interface AgentDirectory {
    */
   byKey(at: { keyHash: string; now: EpochSeconds }): Promise<AdmittedAgent | undefined>;
 
-  /** The keys among these that are still valid, each with the servers that are bound to its agent. */
+  /** The ids in `keyIds` of keys that are still valid, each with the names of the enabled servers that are bound to its agent. */
   activeKeys(keyIds: readonly string[], now: EpochSeconds): Promise<Map<string, readonly string[]>>;
 
   /** A token that changes whenever any process writes to the database. Very cheap. */

@@ -22,7 +22,7 @@ function readAgent(row: InferResult<ReturnType<typeof agentsWithKeys>>[number]) 
     revokedAt: row.revoked_at ?? undefined,
     /** Whether it is refused because its owner left the organization. */
     isSuspended: row.suspended_at !== null,
-    /** It is connected until then, unless a process writes another time. */
+    /** The agent is online until this time, unless a process changes it. */
     onlineUntil: row.online_until ?? undefined,
   } as const;
 }
@@ -42,7 +42,7 @@ export async function insertAgent(
     createdAt,
     createdBy,
   }: Pick<Agent, 'id' | 'organizationId' | 'name' | 'createdAt'> & {
-    /** The actor, as the audit log names it. A person answers for the agent from then on. */
+    /** The actor, as the audit log names it. If it is a person, they become the owner of the agent. */
     readonly createdBy?: string | undefined;
   },
 ): Promise<boolean> {
@@ -131,7 +131,7 @@ export async function listAgents(
   return { items: rows.map(readAgent), total };
 }
 
-/** Records that a process is connected to these agents, which is valid until `until`. */
+/** Records that these agents are connected to a process, which is valid until `until`. */
 export async function setOnline(
   db: Db,
   ids: readonly string[],
@@ -161,7 +161,7 @@ export async function findCommands(db: Db, id: string): Promise<readonly string[
   return readStrings(row?.commands ?? '[]');
 }
 
-/** Records that these agents are no longer connected to the process that wrote `until`; another may have written since. */
+/** Marks these agents as not connected, unless another process has written another time than `until` since. */
 export async function clearOnline(
   db: Db,
   ids: readonly string[],
@@ -177,7 +177,7 @@ export async function clearOnline(
   }
 }
 
-/** In an order that all writers share, so that two of them cannot deadlock. */
+/** Sorts and divides the ids. All writers share this order, so that two of them cannot deadlock. */
 function sortedParts(ids: readonly string[]): string[][] {
   return inParts([...ids].sort());
 }
@@ -191,7 +191,7 @@ export async function listAgentNames(
   return new Map(rows.map(({ id, name }) => [id, name]));
 }
 
-/** Agents with the hint of their newest key and the last use of any. */
+/** Agents, each with the hint of its newest key and the time at which any of its keys was last used. */
 function agentsWithKeys(db: Db) {
   return db
     .selectFrom('agent')

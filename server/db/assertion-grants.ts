@@ -4,28 +4,28 @@ import { allowDevice, lockAsserted, signedOutOf, type Grant } from './grants.ts'
 import { transaction, type Db } from './transaction.ts';
 
 /*
- * Grants that come of identity assertions: a provider vouched for the person, who was not asked. There is one for each person, client,
- * server and device, which further assertions renew. A person or an administrator who withdraws one refuses all further ones of this
- * client there, from any device, until it is allowed again: it then names no device. A device that was signed out is refused until the
- * person has signed in at the provider again, or allows it: on a page, or by a consent that they give on that device. If anything else
- * ends a grant, such as the removal of the provider, it is deleted.
+ * Grants by identity assertions: a provider vouched for the person, who was not asked. There is one grant for each person, client, server
+ * and device, and further assertions renew it. Once a person or an administrator withdraws it, the grant names no device, and refuses all
+ * assertions for this person, client and server, from any device, until it is allowed again. A device that was signed out is refused until
+ * the person has signed in at the provider again, or allows the device: on a page, or by a consent that they give on it. A grant that ends
+ * for any other reason, such as the removal of the provider, is deleted.
  */
 
-/** A grant to make or renew. Whatever was issued through another provider becomes invalid. */
+/** A grant to make or renew. A grant through another provider, with all that was issued for it, becomes invalid. */
 export interface AssertedGrant extends Pick<
   Grant,
   'userId' | 'clientId' | 'serverId' | 'scopes' | 'authenticated' | 'expiresAt'
 > {
-  /** The id that it has if there is none yet: `grant_` and 16 base62 characters. */
+  /** The id of the grant if a new one is made: `grant_` and 16 base62 characters. */
   readonly id: string;
   readonly providerId: string;
   /** The computer that our proxy says it runs on. */
   readonly device?: NamedDevice | undefined;
-  /** When the person signed in at the provider, if it says so. */
+  /** When the person signed in at the provider, if the provider says when. */
   readonly signedInAt?: EpochSeconds | undefined;
 }
 
-/** `isNew`: there was none for this person, client, server and device. */
+/** `isNew`: there was no grant for this person, client, server and device. */
 export type Asserted =
   | { readonly outcome: 'granted'; readonly id: string; readonly isNew: boolean }
   /** `signed-out`: only this device is refused. */
@@ -102,7 +102,7 @@ export async function putAssertedGrant(
     if (numInsertedOrUpdatedRows === 1n) {
       return { outcome: 'granted', id: grant.id, isNew: known === undefined };
     }
-    // Another transaction made it in the meantime, or revoked the one that was known.
+    // Another transaction has meanwhile made the grant, or revoked the known one.
     const made = await ofSubject(tx, grant, deviceId).executeTakeFirstOrThrow();
     return made.revoked_at === null
       ? { outcome: 'granted', id: made.id, isNew: false }
@@ -110,7 +110,7 @@ export async function putAssertedGrant(
   });
 }
 
-/** When a device of the person was last signed out in the organization of the server: it then gets into none of its servers. */
+/** When the person's device was last signed out in the organization of the server. The sign-out applies to all servers of the organization. */
 async function lastSignOut(
   tx: Db,
   { userId, serverId }: AssertedGrant,
@@ -138,7 +138,7 @@ function ofSubject(
 }
 
 /**
- * Lets assertions grant again what was withdrawn, or everything in the organization that was signed out with a device.
+ * Lets assertions give withdrawn access again or, after a sign-out of a device, all access that the sign-out ended in the organization.
  *
  * @returns `false` when there is no such withdrawn grant
  */
@@ -159,8 +159,8 @@ export async function allowAssertedGrant(db: Db, id: string): Promise<boolean> {
 }
 
 /**
- * Ends what a provider vouched for. What was withdrawn goes on refusing. Triggers of the database do the same when a provider is disabled or
- * removed, or a person is unlinked.
+ * Deletes the active grants that a provider vouched for. Withdrawn grants stay and go on refusing. Triggers of the database do the same
+ * when a provider is disabled or removed, or a person is unlinked.
  */
 export async function endAssertedGrants(db: Db, providerId: string): Promise<void> {
   await db

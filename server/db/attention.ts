@@ -8,16 +8,16 @@ import { isAuthorEntitled, membersAmong } from './invitations.ts';
 import { readRole } from './people.ts';
 import type { Db } from './transaction.ts';
 
-// What waits for an administrator, one query a kind: each returns at most `limit` rows of one organization, the most urgent first.
+// Queries for what waits for an administrator, one for each kind. Each returns at most `limit` rows of one organization, mostly by urgency.
 
-/** What the queries are about. */
+/** The parameters that all queries take. */
 export interface AttentionSpan {
   readonly organizationId: string;
   readonly now: EpochSeconds;
   readonly limit: number;
 }
 
-/** A server as sentences name it. */
+/** A server, with the names that sentences use for it. */
 interface Named {
   readonly id: string;
   readonly name: string;
@@ -25,11 +25,11 @@ interface Named {
   readonly title: string;
 }
 
-/** A server of which many calls or requests failed in the last hour. */
+/** A server with many failed calls or requests in the last hour. */
 export interface FailingServer extends Named {
-  /** The time from which on they are counted. */
+  /** The start of the time in which they are counted. */
   readonly since: EpochSeconds;
-  /** `calls`: those with a method that is recorded; `requests`: all, lists included. */
+  /** `calls`: the requests with a method in `recordedMethods`; `requests`: all requests, including lists. */
   readonly counted: 'calls' | 'requests';
   readonly total: number;
   readonly failed: number;
@@ -40,8 +40,8 @@ const minuteSeconds = 60;
 const fewestFailed = 3;
 
 /**
- * Servers of which at least a quarter of the calls of the last hour failed, and at least three; or else of all requests. Refusals are the
- * caller's failures.
+ * Servers where at least three, and at least a quarter, of the calls in the last hour failed, or else of all requests. Refused calls
+ * and requests are left out, because they are the caller's failures.
  */
 export async function listFailingServers(
   db: Db,
@@ -76,8 +76,8 @@ export async function listFailingServers(
 }
 
 /**
- * Keys of servers and agents, and secrets of clients, that expire before `until`, or expired after `since`, and were not revoked. Not those
- * that a newer one replaces, nor expired ones that no one ever used.
+ * Unrevoked keys of servers and agents, and secrets of clients, that expire after `since` and not after `until`. Leaves out keys that a newer
+ * key replaces, expired keys that no one ever used, and secrets whose client has another secret that is valid beyond `until`.
  */
 export async function listExpiringCredentials(
   db: Db,
@@ -118,7 +118,7 @@ export async function listExpiringCredentials(
   });
 }
 
-/** Active keys of servers that were created before `before`, and that no newer one replaces. */
+/** Active server keys that were not created after `before`, and that no newer key replaces. */
 export async function listOldKeys(
   db: Db,
   { organizationId, limit, before, now }: AttentionSpan & { readonly before: EpochSeconds },
@@ -164,8 +164,8 @@ interface ExpiredInvitation {
 const invitationsAtOnce = 100;
 
 /**
- * Invitations that expired after `since`, unless a member has the address that it was for, or another invitation for it is still valid. Only
- * those that the page of invitations lists: none whose author could no longer create it.
+ * Invitations that expired after `since`, except for addresses that a member has, or that another valid invitation is for. Like the page of
+ * invitations, leaves out invitations whose author could no longer create them.
  */
 export async function listExpiredInvitations(
   db: Db,
@@ -197,12 +197,12 @@ export async function listExpiredInvitations(
   return found.slice(0, limit);
 }
 
-/** The addresses of invitations as `emailKey` makes them. In SQL they cannot be compared: `lower()` of SQLite changes ASCII letters only. */
+/** The addresses of invitations as `emailKey` makes them. SQL cannot compare them, because `lower()` of SQLite changes only ASCII letters. */
 function keysOf(invitations: readonly { readonly email: string | null }[]): string[] {
   return invitations.flatMap(({ email }) => (email === null ? [] : [emailKey(email)]));
 }
 
-/** Accounts of members at the upstream of a server that no longer work, because the authorization server refused to renew them. */
+/** Upstream accounts of members that no longer work, because the authorization server refused to renew them, each with its server. */
 export async function listEndedAccounts(db: Db, { organizationId, limit }: AttentionSpan) {
   const rows = await db
     .selectFrom('upstream_connection as u')
@@ -261,7 +261,7 @@ export async function listAgentsAway(db: Db, { organizationId, limit, now }: Att
   });
 }
 
-/** Who left, with the number of keys, clients and agents that need an owner since. */
+/** People who left, each with the number of keys, clients and agents that have needed an owner since then. */
 export async function listFormerOwners(db: Db, { organizationId, limit }: AttentionSpan) {
   const left = (table: 'api_key' | 'oauth_client' | 'agent') =>
     sql`select owner_id, ownerless_at from ${sql.table(table)}
@@ -283,7 +283,7 @@ export async function listFormerOwners(db: Db, { organizationId, limit }: Attent
   });
 }
 
-/** Addresses to which mails were refused after `since`, and none was sent later. */
+/** Addresses for which mail was refused after `since`, and to which none was sent later. */
 export async function listUndeliverable(
   db: Db,
   { organizationId, limit, since }: AttentionSpan & { readonly since: EpochSeconds },
@@ -302,7 +302,7 @@ export async function listUndeliverable(
   });
 }
 
-/** Webhooks that get no events: they fail since before `before`, or were disabled because they failed. */
+/** Webhooks that get no events: they have been failing since `before` or longer, or were disabled because they failed. Ordered by id. */
 export async function listFailingWebhooks(
   db: Db,
   { organizationId, limit, before }: AttentionSpan & { readonly before: EpochSeconds },

@@ -26,7 +26,7 @@ export interface AuditEvent {
   readonly tick?: bigint;
 }
 
-/** The order of events within a second of one process. */
+/** A number that orders the events of one process within a second. */
 export function auditTick(): bigint {
   return process.hrtime.bigint();
 }
@@ -38,7 +38,7 @@ export interface StoredAuditEvent extends AuditEvent {
 
 /** Selects events. An omitted member does not restrict the result. */
 export interface AuditQuery {
-  /** The organization's name; `null` selects the events of none, `undefined` those of all organizations and of none. */
+  /** The organization's name; `null` selects events that belong to no organization, `undefined` selects all events. */
   readonly organization: string | null | undefined;
   readonly actor?: string | undefined;
   readonly action?: string | undefined;
@@ -120,9 +120,9 @@ export async function listAuditEvents(
 }
 
 /**
- * The names of records by their ids: API keys, OAuth clients, groups, webhooks, people, their personal tokens, and what a directory
- * calls people, also after they left. Only those of the organization, because a refused request can name the ids of others. `former`
- * are ids of people who were members, for example because something was done to them as such.
+ * The names of records by their ids: API keys, OAuth clients, agents, groups, webhooks, people, their personal tokens, and directory
+ * entries, which also name people who left. Finds only records of the organization, because a refused request can name the ids of
+ * others. `former` are ids of people who were members, for example because something was done to them as members.
  */
 export async function findAuditedNames(
   db: Db,
@@ -203,7 +203,7 @@ export async function listAuditActions(
 
 /**
  * Removes the oldest events that happened before a time and were sent to all active webhooks of their organization, at most
- * `limit` of them, and adds an event that says so to each organization. Returns how many were removed.
+ * `limit` of them, and records the removal as an event in each organization. Returns the number of removed events.
  *
  * @throws {Error} when an event is too recent to be removed: see `leastRetentionDays`
  */
@@ -263,14 +263,14 @@ export async function removeOldAuditEvents(
   });
 }
 
-/** All transactions lock the orders of several organizations in the same sequence. */
+/** Sorts organizations, so that all transactions lock the rows of several organizations in the same sequence. */
 function byOrganization([one]: [string | null, unknown], [other]: [string | null, unknown]) {
   return (one ?? '') < (other ?? '') ? -1 : 1;
 }
 
 /**
- * The next sequence number of an organization, or of events that belong to none. Other transactions that need one wait until this
- * one ends, so events become visible in the order of their sequence, without gaps.
+ * The next sequence number of an organization, or of events that belong to none. Other transactions that need a number wait until this
+ * transaction ends, so events become visible in the order of their sequence, without gaps.
  */
 async function nextSequence(tx: Db, organization: string | null): Promise<number> {
   const { last } = await tx

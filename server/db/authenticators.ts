@@ -5,7 +5,7 @@ import { countRows, readStrings } from './columns.ts';
 import type { Schema } from './schema.ts';
 import { advisoryLock, transaction, type Db } from './transaction.ts';
 
-// What people sign in with: a password, passkeys, an authenticator app and its recovery codes.
+// The credentials that people sign in with: a password, passkeys, an authenticator app and its recovery codes.
 
 /** A WebAuthn credential of a person. */
 export type Passkey = ReturnType<typeof readPasskey>;

@@ -105,7 +105,7 @@ export async function spendAuthorizationCode(
   return numUpdatedRows === 1n;
 }
 
-/** Whether the code is still stored, spent or not. It is deleted when what the person allowed ends. */
+/** Whether the code is still stored, spent or not. It is deleted when the access that the person allowed ends. */
 export async function isAuthorizationCodeStored(db: Db, hash: string): Promise<boolean> {
   const row = await db
     .selectFrom('authorization_code')

@@ -4,9 +4,9 @@ import { callRetentionDays } from '#model/calls';
 import { callIdAt } from './calls.ts';
 import { isPostgres, quickTransaction, type Db } from './transaction.ts';
 
-// Stored arguments and results of calls. They are sealed, and found by the row of their call alone.
+// Stored arguments and results of calls. They are sealed, and can be found only through the row of their call.
 
-/** The call that something is stored of. */
+/** The call that stored arguments or results belong to. */
 export interface ContentPlace {
   readonly organizationId: string;
   readonly targetId: string;
@@ -42,7 +42,7 @@ export async function insertContents(
   });
 }
 
-/** What is stored of a call; nothing of what an owner deleted. */
+/** The stored contents of a call, except those that an owner deleted. */
 export async function findContents(
   db: Db,
   { organizationId, targetId, id }: ContentPlace,
@@ -63,7 +63,7 @@ export async function findContents(
   });
 }
 
-/** The settings of those of these targets that have some. */
+/** The content settings by target id. Targets without settings are absent. */
 export async function findContentSettings(
   db: Db,
   targetIds: readonly string[],
@@ -94,14 +94,14 @@ export async function setContentSettings(
     .execute();
 }
 
-/** A target of which something is stored, and for how long that is kept. */
+/** A target with stored contents, and how long they are kept. */
 export interface StoringTarget extends Omit<ContentPlace, 'id'> {
-  /** 0 if the target or its organization was deleted. */
+  /** 0 if the target has no settings, or the target or its organization was deleted. */
   readonly days: number;
   readonly deletedBeforeMs: number;
 }
 
-/** The first target after `after`, by organization and id, of which something is stored. Reads one entry of an index. */
+/** The first target after `after`, by organization and id, that has stored contents. Reads one entry of an index. */
 export async function nextStoringTarget(
   db: Db,
   after: Omit<ContentPlace, 'id'> | undefined,
@@ -126,12 +126,12 @@ export async function nextStoringTarget(
     .where('id', '=', organizationId)
     .executeTakeFirst();
   const most = owner ? (owner.call_retention_days ?? callRetentionDays.default) : 0;
-  // Without its call, it could not be found.
+  // Contents are not kept longer than the row of their call, because nothing could find them without it.
   const days = Math.min(settings?.days ?? 0, most);
   return { organizationId, targetId, days, deletedBeforeMs: settings?.deletedBeforeMs ?? 0 };
 }
 
-/** Deletes what was stored of calls before a time, at most of `limit` of them. Returns of how many. */
+/** Deletes the contents of calls from before a time, for at most `limit` calls. Returns the number of calls. */
 export async function deleteOldContents(
   db: Db,
   {
@@ -164,7 +164,7 @@ export async function deleteOldContents(
   return old.length;
 }
 
-/** Whether a member may read stored arguments and results. Within a transaction, the right stays until it ends. */
+/** Whether a member may read stored arguments and results. Within a transaction, they keep the right until the transaction ends. */
 export async function isAuditor(db: Db, organizationId: string, userId: string): Promise<boolean> {
   const row = await db
     .selectFrom('membership')
@@ -176,7 +176,7 @@ export async function isAuditor(db: Db, organizationId: string, userId: string):
   return row?.is_auditor === 1;
 }
 
-/** @returns `false` when the person is no member, or has or lacks the right already */
+/** @returns `false` when the person is not a member, or the right is already as wanted */
 export async function setAuditor(
   db: Db,
   organizationId: string,

@@ -4,10 +4,10 @@ import { type CallGap, callRetentionDays, gapReasons } from '#model/calls';
 import type { EpochSeconds } from '#model/clock';
 import type { Db } from './transaction.ts';
 
-// The gaps of Activity: calls that were answered and not recorded, or whose end was not. Each minute, node and reason is a row.
+// The gaps in Activity: calls that were answered but not recorded, or whose end was not recorded. One row per organization, minute, node, reason.
 
 const minuteMs = 60_000;
-/** Gaps that are read for one search. */
+/** The most rows that one search reads. */
 const maxRows = 1000;
 const maxShown = 20;
 
@@ -16,7 +16,7 @@ export interface NodeGap extends CallGap {
   readonly node: string;
 }
 
-/** Adds calls to the gaps of their minutes. */
+/** Adds the calls of each gap to the row for its minute, node and reason, or inserts the row. */
 export async function addGaps(db: Db, gaps: readonly NodeGap[]): Promise<void> {
   for (const { organizationId, node, reason, fromMs, untilMs, calls } of gaps) {
     await db
@@ -41,7 +41,7 @@ export async function addGaps(db: Db, gaps: readonly NodeGap[]): Promise<void> {
 }
 
 /**
- * The gaps that a time range touches, newest first, at most twenty. Those of all nodes that follow each other within a minute are one.
+ * At most twenty gaps that overlap a time range, newest first. Gaps of one reason, on any node, that are at most a minute apart are merged.
  * `fromMs` is inclusive, `untilMs` exclusive.
  */
 export async function findGaps(
@@ -73,7 +73,7 @@ export async function findGaps(
     .slice(0, maxShown);
 }
 
-/** Gaps of one reason, with those that follow each other within a minute as one. */
+/** Merges gaps of one reason that are at most a minute apart. */
 function joined(gaps: readonly CallGap[]): readonly CallGap[] {
   const found: CallGap[] = [];
   for (const gap of gaps.toSorted((one, other) => one.fromMs - other.fromMs)) {
@@ -87,7 +87,7 @@ function joined(gaps: readonly CallGap[]): readonly CallGap[] {
   return found;
 }
 
-/** Deletes the gaps that are older than the calls that their organizations keep, and those of deleted organizations. */
+/** Deletes gaps that are older than the call retention of their organization, and all gaps of deleted organizations. */
 export async function deleteOldGaps(db: Db, now: EpochSeconds): Promise<void> {
   const organizations = await db
     .selectFrom('call_gap')

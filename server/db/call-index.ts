@@ -7,13 +7,13 @@ import { callIdAt, callIdLetters, callQuarterMs, ownCallLetters, writtenAtMs } f
 import { inParts, isPostgres, quickTransaction, type Db } from './transaction.ts';
 
 // The index of recorded calls. Once a quarter of an hour is over, `indexQuarter` writes for each subject, such as a person or a tool, in
-// which seconds it has calls. `find-calls.ts` reads only the rows of seconds that all subjects of its filter have.
+// which seconds it has calls. `find-calls.ts` reads only the rows of seconds in which all subjects of its filter have calls.
 
-/** The rows of a quarter that are read at once: SQLite blocks the process meanwhile. */
+/** How many rows of a quarter one query reads: SQLite blocks the process while it reads. */
 const rowsAtOnce = 1000;
-/** The rows that are counted at once. */
+/** How many rows one query counts. */
 const countedAtOnce = 5000;
-/** A process that has claimed a quarter and not indexed it by then has ended. */
+/** How long a claim is valid. A process that has not indexed its quarter by then is taken to have ended. */
 const claimValidMs = 600_000;
 
 export interface CallQuarter {
@@ -62,8 +62,8 @@ export async function unindexedQuarters(
 }
 
 /**
- * Claims those of these quarters that are not indexed and that no other process is about to index, and returns them. Rows that were
- * being written meanwhile are committed a moment later: wait for that before `indexQuarter`.
+ * Claims the given quarters that are not indexed and that no other process is about to index, and returns them. Rows that are being
+ * written at that time are committed a moment later: wait for that before `indexQuarter`.
  */
 export async function claimQuarters(
   db: Db,
@@ -92,11 +92,11 @@ interface IdRange {
 }
 
 /**
- * Writes the index of a claimed quarter. If a call of it ends meanwhile, the quarter stays without index until it is claimed again.
+ * Writes the index of a claimed quarter. If a call of the quarter ends meanwhile, the quarter has no index until it is claimed again.
  * Reads and writes in small steps.
  *
- * @param noted what this process has written of the quarter. If that is all that the quarter has of this process, only the rows of other
- * processes are read.
+ * @param noted the calls of the quarter that this process has written. If the quarter has no other rows of this process, only the rows of
+ * other processes are read.
  */
 export async function indexQuarter(
   db: Db,
@@ -109,7 +109,7 @@ export async function indexQuarter(
   for (const part of others ?? [rangeOf(claimed)]) {
     await noteRows(db, { organizationId, ...part, isOfOthers: others !== undefined }, subjects);
   }
-  // What is lost in a power failure is indexed again.
+  // If a power failure loses these rows, the quarter is indexed again.
   for (const part of inParts(subjects.entries())) {
     await quickTransaction(db, async (tx) => {
       await sql`
@@ -143,7 +143,7 @@ function rangeOf({ quarter }: CallQuarter): IdRange {
 /** Whether this process wrote a row. */
 const isOwn = sql<boolean>`substr(id, ${sql.lit(callIdLetters - ownCallLetters.length + 1)}) = ${ownCallLetters}`;
 
-/** The parts of a quarter with rows of other processes; `undefined` if it has not this many rows of this process. */
+/** The parts of a quarter with rows of other processes; `undefined` unless it has exactly `ownCalls` rows of this process. */
 async function partsOfOthers(
   db: Db,
   claimed: CallQuarter,
@@ -198,7 +198,7 @@ async function noteRows(
   }
 }
 
-/** Each of these lists as the row `given`: `given.value ->> 0` is its first element, as text. */
+/** A table `given` with a row for each of these lists: `given.value ->> 0` is the first element of the list, as text. */
 export function elementsOf(
   db: Db,
   list: readonly (readonly (string | number)[])[],

@@ -13,14 +13,14 @@ import { callIdAt, callIdLetters, callQuarterMs, callQuarterOf, writtenAtMs } fr
 import type { Schema } from './schema.ts';
 import { type Db, isPostgres } from './transaction.ts';
 
-// Which parts of the recorded calls a search reads: where calls are indexed, those seconds only in which all subjects of its filter have
-// calls; elsewhere, everything.
+// Decides which parts of the recorded calls a search reads: where calls are indexed, only the seconds in which all subjects of its filter
+// have calls; elsewhere, everything.
 
 /** Selects calls. Absent members select all. */
 export interface CallFilter {
   /** The id of a person. */
   readonly person?: string | undefined;
-  /** The address that rows carry of a person, as `emailKey` writes it. It is not indexed. */
+  /** The address of a person in rows, as `emailKey` writes it. It is not indexed. */
   readonly personName?: string | undefined;
   /** The id of a device. It is not indexed: give the person, too. */
   readonly device?: string | undefined;
@@ -28,7 +28,7 @@ export interface CallFilter {
   readonly credential?: string | undefined;
   /** The application, as it calls itself; `*` stands for any text. */
   readonly application?: string | undefined;
-  /** Whether the application is a name, as usage counts it: with any version, or with none. */
+  /** Whether `application` is a name as in usage, which selects texts with any version or without one. */
   readonly hasAnyVersion?: boolean | undefined;
   readonly endpoint?: string | undefined;
   readonly target?: string | undefined;
@@ -36,7 +36,7 @@ export interface CallFilter {
   readonly names?: readonly string[] | undefined;
   /** The code of the error, or one of several codes. */
   readonly error?: string | readonly string[] | undefined;
-  /** What the call was sent with. */
+  /** The account that the call was sent with. */
   readonly account?: UpstreamAccount | undefined;
   /** `failed`: all ends but `ok` and `cancelled`. */
   readonly end?: CallEnd | 'failed' | undefined;
@@ -48,7 +48,7 @@ export interface CallFilter {
   readonly untilMs?: number | undefined;
 }
 
-/** A page of calls. */
+/** A search for a page of calls. */
 export interface CallSearch {
   readonly organizationId: string;
   readonly filter: CallFilter;
@@ -57,22 +57,22 @@ export interface CallSearch {
   readonly limit: number;
   /** Rows written at or after this time are left out: another node may still be writing older ones. */
   readonly watermarkMs: number;
-  /** Stops searching after this time. Every search reads at least one step, so that each continuation gets on. */
+  /** How long to search. Every search reads at least one step, so that each continuation makes progress. */
   readonly budgetMs?: number | undefined;
   /** Once it is aborted, the search stops after the current step. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Quarters whose index is read at once: at first and at least, and at most. On a busy machine, everything takes long. */
+/** The number of quarters whose index one query reads: at first `least`, and never fewer, because on a busy machine everything takes long. */
 const quartersAtOnce = { least: 16, most: 384 };
 /** About how many rows one query reads. */
 const rowsAStep = { least: 1000, most: 4000 };
-/** For each part that one query reads. */
+/** The rows of a step, divided by this, are the most parts that one query reads. */
 const rowsAPartOfStep = 16;
-/** SQLite blocks the process while it reads: a step that takes less is followed by a larger one, and one that takes more by a smaller one. */
+/** SQLite blocks the process while it reads: a step of less than `least` is followed by a larger one, one of more than `most` by a smaller one. */
 const stepMs = { least: 4, most: 8 };
 
-/** How much of the calls a search reads at once, by how long that takes. PostgreSQL blocks nothing, and every query has its price. */
+/** How much a search reads per query, by how long queries take. On PostgreSQL always `most` rows: it blocks nothing, and each query has a cost. */
 export class Pace {
   readonly #isFixed: boolean;
   rows: number;
@@ -88,13 +88,13 @@ export class Pace {
     return Math.ceil(this.rows / rowsAPartOfStep);
   }
 
-  /** Rows were read. */
+  /** Adapts to the time in which rows were read. */
   tookForRows(ms: number): void {
     if (this.#isFixed) return;
     this.rows = Math.min(rowsAStep.most, Math.max(rowsAStep.least, this.rows * factorOf(ms)));
   }
 
-  /** The index of quarters was read. */
+  /** Adapts to the time in which the index of quarters was read. */
   tookForQuarters(ms: number): void {
     const factor = this.#isFixed ? 2 : factorOf(ms);
     this.quarters = Math.min(
@@ -128,9 +128,9 @@ export interface Part extends IdRange {
   readonly rows: number | undefined;
 }
 
-/** The id to go on from if nothing from this part on has been read. */
+/** The id to continue from if neither this part nor any after it has been read. */
 function cursorOf(search: CallSearch, { low, high }: IdRange): string {
-  // Without the letter that may be added to an id, so that it is the id to go on after.
+  // Removes the letter that `idAfter` may have added, so that the search continues after this id.
   return isUp(search) ? low.slice(0, callIdLetters) : high;
 }
 
@@ -143,12 +143,12 @@ function rangeOf({ filter, from, watermarkMs }: CallSearch): IdRange {
   return { low, high };
 }
 
-/** No id is between an id and the same one with a letter more. */
+/** A bound directly after an id: no id lies between an id and the same id with one more letter. */
 function idAfter(id: string): string {
   return id.length < callIdLetters ? id : `${id}0`;
 }
 
-/** What one query reads, in the order of the search, which may be nothing. */
+/** The parts that one query reads, in the order of the search. There may be none. */
 export interface Step {
   readonly cursor: string;
   readonly parts: readonly Part[];
@@ -222,7 +222,7 @@ async function* partsOf(db: Db, search: CallSearch, pace: Pace): AsyncGenerator<
   if (wanted.length === 0) {
     const { callId, personName } = search.filter;
     const isWhole = callId === undefined && personName === undefined;
-    // Every row is what is wanted, so the limit ends the query.
+    // Every row matches, so the limit ends the query.
     return yield { range, parts: [{ ...range, rows: isWhole ? 0 : undefined }] };
   }
   const first = callQuarterOf(writtenAtMs(range.low));
@@ -271,19 +271,19 @@ function within(range: IdRange, part: IdRange): IdRange | undefined {
   return low < high ? { low, high } : undefined;
 }
 
-/** Subjects of a kind that a call must have one of. */
+/** Subjects of one kind. A call must have one of them. */
 interface WantedSubjects {
   readonly kind: IndexedKind;
   readonly subjects: readonly string[];
   readonly are: SubjectTexts;
 }
 
-/** What texts of subjects are: themselves, patterns in which `*` stands for any text, or names that a version may follow. */
+/** How to compare texts of subjects: exactly, as patterns in which `*` stands for any text, or as names that a version may follow. */
 type SubjectTexts = 'exact' | 'patterns' | 'names';
 
 const failedEnds = callEnds.filter((end) => end !== 'ok' && end !== 'cancelled');
 
-/** What a filter selects by kinds of subjects. */
+/** The subjects that a filter selects, by kind. */
 function wantedSubjects(filter: CallFilter): readonly WantedSubjects[] {
   const { person, credential, application, endpoint, target, names, error, end, account } = filter;
   const one = (subject: string | undefined) => (subject === undefined ? undefined : [subject]);
@@ -315,7 +315,7 @@ interface WantedQuarters {
   readonly wanted: readonly WantedSubjects[];
 }
 
-/** The parts of these quarters to read, ascending: those without index as a whole. */
+/** The parts of these quarters to read, ascending. Quarters without an index are read as a whole. */
 async function partsOfQuarters(
   db: Db,
   search: CallSearch,
@@ -343,7 +343,7 @@ async function partsOfQuarters(
     if (calls === undefined || calls === null) {
       const last = parts.at(-1);
       const part = { ...rangeOfSeconds(quarter, 0, quarterSeconds), rows: undefined };
-      // Without index, and so was the previous one.
+      // Neither this quarter nor the previous one has an index, so they form one part.
       if (last?.rows === undefined && last?.high === part.low)
         parts.splice(-1, 1, { ...part, low: last.low });
       else parts.push(part);
@@ -362,8 +362,8 @@ type Seconds = Uint8Array | typeof allSeconds;
 type SubjectRow = Pick<Schema['call_subject'], 'quarter' | 'subject' | 'seconds'>;
 
 /**
- * The seconds in which any of these subjects has calls, by quarter. An earlier version indexed no accounts: all seconds of a quarter that
- * knows of none may have the account.
+ * The seconds in which any of these subjects has calls, by quarter. An earlier version did not index accounts: where a quarter has no
+ * indexed account, calls in any of its seconds may have the account.
  */
 async function secondsOfSubjects(
   db: Db,
@@ -375,7 +375,7 @@ async function secondsOfSubjects(
   const isSubject = isOfAccounts
     ? sql`1 = 1`
     : isOneOf(db, 'subject', [...subjects, anySubject], are);
-  // SQLite gets the order of the loops: of a list of quarters and a list of subjects, it would look up only the quarters.
+  // For SQLite, `cross join` sets the order of the loops: with a list of quarters and a list of subjects, it would look up only the quarters.
   const query = isPostgres(db)
     ? sql<SubjectRow>`select quarter, subject, seconds from call_subject where organization_id = ${organizationId}
         and quarter = any(${quarters}::bigint[]) and kind = ${kind} and ${isSubject}`
@@ -399,7 +399,7 @@ async function secondsOfSubjects(
   return found;
 }
 
-/** The seconds of quarters that both have. */
+/** The seconds that are in both, by quarter. */
 function inCommon(
   some: ReadonlyMap<number, Seconds>,
   others: ReadonlyMap<number, Seconds>,
@@ -418,7 +418,7 @@ function inCommon(
   return common;
 }
 
-/** @param rows a second, where there are any */
+/** @param rows the average number of rows in a second that has any */
 function partsOfSeconds(quarter: number, seconds: Uint8Array, rows: number): readonly Part[] {
   const runs: [number, number][] = [];
   for (const [second, isMarked] of seconds.entries()) {
@@ -463,7 +463,7 @@ function isOneOf(
   return parts.length > 0 ? sql<SqlBool>`(${sql.join(parts, sql` or `)})` : sql<SqlBool>`1 = 0`;
 }
 
-/** Whether a column has a name with a version, as in `Claude 1.2` or `claude/v1`. `applicationName` of usage takes it away. */
+/** Whether a column has a name with a version, as in `Claude 1.2` or `claude/v1`. `applicationName` of usage removes the version. */
 function hasVersionAfter(column: string, name: string) {
   // Both databases count characters.
   const place = Array.from(name).length + 1;
@@ -472,7 +472,7 @@ function hasVersionAfter(column: string, name: string) {
     and (${letter(1)} between '0' and '9' or ${letter(1)} = 'v' and ${letter(2)} between '0' and '9'))`;
 }
 
-/** Whether a row is what a filter selects. */
+/** Whether a filter selects a row. */
 export function matches(db: Db, filter: CallFilter): Expression<SqlBool> {
   const parts = wantedSubjects(filter).map(
     ({ kind, subjects, are }) => sql`${isOneOf(db, indexedKinds[kind].column, subjects, are)}`,

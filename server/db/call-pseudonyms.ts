@@ -5,25 +5,25 @@ import { callQuarterOf, writtenAtMs } from './calls.ts';
 import type { Schema } from './schema.ts';
 import { quickTransaction, type Db } from './transaction.ts';
 
-// Replacing a person by a pseudonym in recorded calls. Requests wait in `call_pseudonym`, because rows of other processes may still
-// arrive; `activity/pseudonyms.ts` works on them.
+// Replaces a person with a pseudonym in recorded calls. Requests wait in `call_pseudonym`, because rows of other processes may still
+// arrive; `activity/pseudonyms.ts` carries out the requests.
 
-/** A person whose calls before a time get a pseudonym. */
+/** A request to give the calls of a person before a time a pseudonym. */
 export type PseudonymRequest = ReturnType<typeof readRequest>;
 
 function readRequest(row: Schema['call_pseudonym']) {
   return {
     organizationId: row.organization_id,
     personId: row.person_id,
-    /** What distinguishes the pseudonym from others: twelve letters. */
+    /** Twelve letters that distinguish the pseudonym from others. */
     pseudonym: row.pseudonym,
     requestedAtMs: row.requested_at_ms,
-    /** How often all calls were gone through. */
+    /** How many rounds through all calls were completed. */
     rounds: row.rounds,
   } as const;
 }
 
-/** Requests that a person gets this pseudonym. One that is not done yet begins again, and keeps its pseudonym. */
+/** Requests this pseudonym for a person. If an earlier request is not done yet, it begins again and keeps its pseudonym. */
 export async function requestPseudonym(
   db: Db,
   { organizationId, personId, pseudonym, requestedAtMs }: Omit<PseudonymRequest, 'rounds'>,
@@ -72,7 +72,7 @@ export async function hasPseudonymRequests(db: Db, organizationId: string): Prom
   return request !== undefined;
 }
 
-/** Notes that all calls were gone through. Without a time for the next round, the request is done. */
+/** Ends a round through all calls. Without `nextAtMs`, the request is done. */
 export async function endRound(
   db: Db,
   { organizationId, personId, requestedAtMs, rounds }: PseudonymRequest,
@@ -96,18 +96,18 @@ export async function endRound(
     .execute();
 }
 
-/** A part of an organization's calls that was gone through. */
+/** The result of going through a part of an organization's calls. */
 export interface PseudonymStep {
-  /** The last call of it; `undefined` after the last one. */
+  /** The id of the last call in the part; `undefined` if no calls follow. */
   readonly last: string | undefined;
   /** How many calls were changed. */
   readonly changed: number;
 }
 
 /**
- * Goes through the calls after `after`, at most `limit`: those of the person that started before the request get the pseudonym, lose
- * the IP address and the device, and are no longer found by the person. Their arguments and results, which may name the person, are deleted, also
- * those that were stored after an earlier round.
+ * Goes through at most `limit` calls after `after`. The person's calls that started before the request get the pseudonym, lose the IP
+ * address and the device, and can no longer be found by the person. Their arguments and results, which may name the person, are deleted,
+ * including those that were stored after an earlier round.
  */
 export async function replaceInCalls(
   db: Db,
@@ -184,8 +184,8 @@ async function deleteContents(
 }
 
 /**
- * Changes the subjects by which calls of these quarters are found. From the quarter of the request on, the person may have calls that
- * keep the name: such a quarter is indexed again.
+ * Changes the subjects by which calls of these quarters are found. From the quarter of the request on, the person may also
+ * have calls that keep their name, so such a quarter is indexed again.
  */
 async function renameSubjects(
   tx: Db,
@@ -235,7 +235,7 @@ async function renameSubjects(
     .execute();
 }
 
-/** The ids of people whose calls carry this address, as `emailKey` writes it; for accounts that were deleted. */
+/** The ids of people whose calls have this address, as `emailKey` writes it. Also finds people whose accounts were deleted. */
 export async function findCallers(
   db: Db,
   organizationId: string,

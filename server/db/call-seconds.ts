@@ -8,7 +8,7 @@ import type { Schema } from './schema.ts';
 
 type CallColumn = keyof Schema['call_record'];
 
-/** What calls can be found by: the column of each kind, and how to read its value from a call. */
+/** The kinds of subjects that calls can be found by: the column of each kind, and how to read its value from a call. */
 export const indexedKinds = {
   person: { column: 'person_id', of: ({ person }) => person?.id },
   credential: { column: 'credential_id', of: ({ credential }) => credential.id },
@@ -38,14 +38,14 @@ const maxSubjects = 2000;
 /** The subject that stands for all subjects beyond `maxSubjects`. */
 export const anySubject = '';
 
-/** Stands for all seconds, if a subject has calls in more than half of the seconds with calls: searching only its own would save little. */
+/** Stands for all seconds, if a subject has calls in more than half of the seconds with calls: searching only those would save little. */
 export const allSeconds = '*';
-/** When a subject has this many, further ones are not noted. */
+/** Once a subject has more seconds than this, further ones are not noted. */
 const mostSeconds = quarterSeconds / 2;
 const letters = 2;
 const base = 36;
 
-/** Seconds of a quarter, ascending, as text: two letters each, a number to the base 36. */
+/** Seconds of a quarter, ascending, as text: each is a number in base 36, with two characters. */
 function secondsText(seconds: readonly number[]): string {
   return seconds.map((second) => second.toString(base).padStart(letters, '0')).join('');
 }
@@ -82,7 +82,7 @@ interface KindSeconds {
 const subjectSize = 30;
 
 /**
- * In which seconds of a quarter each subject has calls. It may list seconds in which a subject has none; that is harmless,
+ * The seconds of a quarter in which each subject has calls. It may list seconds in which a subject has none; that is harmless,
  * because a search checks the calls themselves.
  */
 export class SubjectSeconds {
@@ -94,7 +94,7 @@ export class SubjectSeconds {
   #calls = 0;
   #size = quarterSeconds;
   #second = 0;
-  /** The letters of an id that tell when its row was written. */
+  /** The letters of the last id that tell when its row was written. */
   #beginning = '-';
 
   constructor(quarter: number) {

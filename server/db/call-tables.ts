@@ -26,7 +26,7 @@ export interface CallTables {
     endpoint_name: string;
     target_id: string;
     target_name: string;
-    /** What the request was sent to the upstream with. */
+    /** The account that the request was sent to the upstream with. */
     account: string;
     method: string | null;
     /** The name of a tool or prompt, or the URI of a resource. */
@@ -67,14 +67,14 @@ export interface CallTables {
     person_id: string;
     pseudonym: string;
     requested_at_ms: number;
-    /** How often all calls were gone through. */
+    /** How many rounds through all calls were completed. */
     rounds: number;
     due_at_ms: number;
   };
-  /** Calls that were answered and not recorded, or whose end was not. */
+  /** Calls that were answered but not recorded, or whose end was not recorded. */
   call_gap: {
     organization_id: string;
-    /** Of its beginning, since 1970. */
+    /** The minute in which the gap begins, since 1970. */
     minute: number;
     node: string;
     reason: string;

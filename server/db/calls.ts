@@ -10,14 +10,14 @@ import { isPostgres, quickTransaction, transaction, type Db } from './transactio
 
 // Recorded calls. A row has no index but its primary key, so that writing it stays cheap: `call-index.ts` indexes rows afterwards.
 
-/** The index has parts of a quarter of an hour, by the time at which rows were written. */
+/** The index is divided into quarters of an hour, by the time at which rows were written. */
 export const callQuarterMs = 900_000;
 export const callIdLetters = 24;
 
 let lastId = 0;
 let lastMs = Number.NaN;
 let lastBeginning = '';
-/** What the ids of this process end with. */
+/** The letters that the ids of this process end with. */
 export const ownCallLetters = randomBytes(4).toString('hex');
 
 /** An id that sorts by the time at which a row is written and, within a process, by order of creation. 24 letters. */
@@ -34,7 +34,7 @@ export function writtenAtMs(id: string): number {
   return Number.parseInt(id.slice(0, 12), 16);
 }
 
-/** What all ids of this millisecond and later ones are not less than. */
+/** A lower bound of ids: no id of this millisecond or a later one is less. */
 export function callIdAt(ms: number): string {
   return Math.max(0, Math.floor(ms)).toString(16).padStart(12, '0');
 }
@@ -44,35 +44,35 @@ export function callQuarterOf(ms: number): number {
   return Math.floor(ms / callQuarterMs);
 }
 
-/** Counts that were added to a row since it was written. */
+/** The new count of a row whose call was repeated since the row was written. */
 export interface CallRepetitions {
   readonly organizationId: string;
   readonly id: string;
-  /** How often it has happened by now. */
+  /** How often the call has happened by now. */
   readonly times: number;
 }
 
-/** What one transaction writes. */
+/** The rows and changes that one transaction writes. */
 export interface CallWrites {
   readonly calls: readonly CallRecord[];
   readonly repeated: readonly CallRepetitions[];
-  /** Calls whose rows were written when they began, as they ended. */
+  /** Calls that have ended and whose rows were written when they began. */
   readonly ended: readonly CallRecord[];
-  /** Calls that are not recorded. */
+  /** The gaps for calls that are not recorded, or whose end is not recorded. */
   readonly gaps: readonly NodeGap[];
   /** Whether the rows must be on disk before the promise resolves. */
   readonly isDurable: boolean;
 }
 
 /**
- * How many rows one transaction should write. Each costs SQLite more than its rows do; on a busy PostgreSQL, a large one takes tens of
- * milliseconds.
+ * How many rows one transaction should write. A transaction costs SQLite more than its rows do; on a busy PostgreSQL, a large one takes
+ * tens of milliseconds.
  */
 export function callsATransaction(db: Db): number {
   return isPostgres(db) ? 250 : 500;
 }
 
-/** Writes rows, ends and numbers of repetitions in one transaction. */
+/** Writes rows, numbers of repetitions, ends and gaps in one transaction. */
 export async function writeCalls(
   db: Db,
   { calls, repeated, ended, gaps, isDurable }: CallWrites,
@@ -151,7 +151,7 @@ const recordColumns = {
   device_id: 'text',
 } as const satisfies Record<keyof Schema['call_record'], ColumnType>;
 
-/** A statement that writes a row from its values: for SQLite one that is executed for each row, for PostgreSQL one for all rows. */
+/** A statement that writes rows from their values: SQLite executes `each` for each row, PostgreSQL executes `all` once for all rows. */
 interface RowStatement {
   readonly each: string;
   /** Each parameter is a list with the values of one column. */
@@ -187,7 +187,7 @@ function insertOf(table: string, columns: Readonly<Record<string, ColumnType>>):
   };
 }
 
-/** Changes these columns of recorded calls. After their values come those of the primary key. */
+/** Changes these columns of recorded calls. The values are those of the columns, then those of the primary key. */
 function updateOf(changed: readonly (keyof typeof recordColumns)[]): RowStatement {
   const key = ['organization_id', 'id'] as const;
   const columns = [...changed, ...key];
@@ -217,7 +217,7 @@ async function forEachRow(
 }
 
 /**
- * The text of an array. The driver takes twice as long to write the same.
+ * The text of an array. The driver would take twice as long to make it.
  *
  * PostgreSQL "Array Input and Output Syntax"
  */
@@ -287,7 +287,7 @@ export async function deleteOldCalls(
       .where('organization_id', '=', organizationId)
       .where('id', '<=', last.id)
       .execute();
-    // After the last step, the quarter in which some calls are left is deleted, too: it is read as a whole then.
+    // The last step also deletes the index of the quarter that keeps some calls: that quarter is then read as a whole.
     const isLast = old.length < limit;
     const before = isLast ? callQuarterOf(beforeMs) + 1 : callQuarterOf(writtenAtMs(last.id));
     await deleteCallIndex(tx, organizationId, before);
@@ -296,7 +296,7 @@ export async function deleteOldCalls(
 }
 
 /**
- * The first organization, by id, after `after` that has calls, also one that no longer exists: its `retentionDays` are
+ * The first organization, by id, after `after` that has calls. If it no longer exists, its `retentionDays` are
  * `undefined`. Reads one entry of an index, however many calls there are.
  */
 export async function nextOrganizationWithCalls(

@@ -6,7 +6,7 @@ export interface ChangeStore {
    */
   changeToken(): string;
 
-  /** A token of this kind that also changes with every recorded call, read after this call. Costs a query on PostgreSQL. */
+  /** Reads a current token of this kind, which also changes with every recorded call. Costs a query on PostgreSQL. */
   readonly newestChangeToken: () => Promise<string>;
 
   /** A token that changes with the data listed on pages of the organization, or of one server. */

@@ -104,7 +104,7 @@ export async function insertSecret(
   return id;
 }
 
-/** A secret that is not revoked, of a client that is not. It is valid until `expiresAt`. */
+/** An unrevoked secret of an unrevoked client. It is valid until `expiresAt`. */
 export const activeSecret: KeptQuery<
   { readonly clientId: string; readonly expiresAt: number | null; lastUsedAt: number | null },
   Pick<Selectable<Schema['client_secret']>, 'client_id' | 'expires_at' | 'last_used_at'>
@@ -137,7 +137,7 @@ export function checkClientSecret(
     const { lastUsedAt } = secret;
     if (lastUsedAt !== null && now - lastUsedAt < lastUsePrecisionSeconds) return true;
     return recordSecretUse(db, hash, now).then(() => {
-      // A use leaves the epoch as it is, so a secret that is kept would be recorded again at each request.
+      // Recording a use does not change the epoch, so the use of a cached secret would be recorded again at each request.
       secret.lastUsedAt = now;
       return true;
     });

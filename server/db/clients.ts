@@ -41,7 +41,7 @@ function readClient(row: ClientRow) {
     organization: row.organization ?? undefined,
     /** The scopes that its tokens can have at most. */
     scopes: readScopes(row.scopes),
-    /** What it may use of servers, for itself or for people, besides what its scopes allow. */
+    /** The tools, prompts and resources that it may use, for itself or for people, as far as its scopes allow. */
     tools: readSelection(row.tool_selection),
     redirectUris: readStrings(row.redirect_uris),
     /** Public keys for `private_key_jwt`: the text of a JWKS document. */
@@ -49,10 +49,10 @@ function readClient(row: ClientRow) {
     /**
      * Whether the token endpoint always requires client authentication: it has keys, belongs to a whole organization, or
      * registered itself with a secret.
-     * A client that an administrator created with a secret may redeem a code without it.
+     * A client that an administrator created with a secret may redeem a code without the secret.
      */
     authenticationRequired: row.jwks !== null || row.authentication_required === 1,
-    /** Whether this is the client of Latchkey's own proxy, which belongs to no server either. */
+    /** Whether this is the client of Latchkey's own proxy, which belongs to no server or organization. */
     isLatchkeyProxy: row.is_latchkey_proxy === 1,
     /** Whether it is refused because its owner left the organization. */
     isSuspended: row.suspended_at !== null,
@@ -74,7 +74,7 @@ export interface NewOAuthClient extends Pick<
   OAuthClient,
   'id' | 'name' | 'serverId' | 'scopes' | 'redirectUris' | 'jwks' | 'createdAt'
 > {
-  /** The organization of a client that belongs to none of its servers. */
+  /** The organization, for a client that belongs to the whole organization. */
   readonly organizationId?: string | undefined;
   /** Default: all. */
   readonly tools?: ToolSelection | undefined;
@@ -82,7 +82,7 @@ export interface NewOAuthClient extends Pick<
   readonly authenticationRequired?: boolean;
   readonly secretHash: string | undefined;
   readonly secretHint: string | undefined;
-  /** The actor who created the client, as the audit log names it. A person answers for it from then on. */
+  /** The actor who created the client, as the audit log names it. If it is a person, they become the owner of the client. */
   readonly createdBy?: string | undefined;
 }
 
@@ -164,7 +164,7 @@ const clientById = immediateQuery((db, id: string) =>
     .where('oauth_client.id', '=', id),
 );
 
-/** The columns of a client that one is read from when it asks for a token, except when it was created and last used. */
+/** The columns that a client is read from when it asks for a token, except `created_at` and `last_used_at`. */
 export const callingClientColumns = [
   'id',
   'endpoint_id',
@@ -194,7 +194,7 @@ export const callingClient: KeptQuery<OAuthClient, ClientRow> = {
 
 const findKept = keptQuery(callingClient);
 
-/** Like `findClient`, but on PostgreSQL `lastUsedAt` may be older, because a client is read again only when others of its members change. */
+/** Like `findClient`, but on PostgreSQL `lastUsedAt` may be older, because a client is read again only when another of its columns changes. */
 export function findCallingClient(db: Db, id: string): Awaitable<OAuthClient | undefined> {
   return findKept(db, { client: id });
 }
@@ -322,8 +322,8 @@ export async function findDocumentedClient(
 }
 
 /**
- * Stores the content of a metadata document in place of the earlier one. A revoked client stays revoked. If nothing but the
- * time has changed, only that is written, so that nodes on PostgreSQL do not read their admissions again.
+ * Stores the content of a metadata document in place of the earlier one. A revoked client stays revoked. If the content has
+ * not changed, only the time is written, so that nodes on PostgreSQL do not read their admissions again.
  */
 export async function putDocumentedClient(
   db: Db,
@@ -382,8 +382,8 @@ interface DocumentColumns {
 const idleSeconds = 30 * 24 * 3600;
 
 /**
- * Deletes clients that registered themselves and had no grant or use for thirty days, because anyone can create more of
- * them. Revoked clients are kept, so that they stay revoked.
+ * Deletes clients that registered themselves, have no grant or valid consent, and were not used or read for thirty days, because
+ * anyone can create more of them. Revoked clients are kept, so that they stay revoked.
  */
 async function deleteIdleClients(db: Db, now: EpochSeconds): Promise<void> {
   const since = now - idleSeconds;

@@ -1,5 +1,5 @@
-// Collections: their members, and the names under which a collection shows what its members offer. What calls need is derived from these
-// and stored in the collection's target, which every call reads.
+// Collections: their members, and the names under which a collection shows the tools, prompts and resources of its members. Members and names
+// are also stored in the form that calls need, in the collection's target, which every call reads.
 
 import {
   assignNames,
@@ -18,10 +18,10 @@ import { readSelection, readStrings, selectionText } from './columns.ts';
 import { insertServer, type NewServer } from './servers.ts';
 import { advisoryLock, inParts, transaction, type Db } from './transaction.ts';
 
-/** A server that a collection is made of. */
+/** A member of a collection: a server whose tools, prompts and resources the collection shows. */
 export type CollectionMember = Awaited<ReturnType<typeof listMembers>>[number];
 
-/** A server to add, and the selection of what it offers. */
+/** A server to add or change, and the selection of its tools, prompts and resources. */
 export interface NewMember {
   readonly id: string;
   readonly selection: ToolSelection;
@@ -152,13 +152,13 @@ export async function listNames(db: Db, collectionId: string): Promise<readonly 
   });
 }
 
-/** What members listed for callers of a collection, and which of them have pages that call their tools by name. */
+/** The names that members listed for callers of a collection, and the ids of the members with pages that call tools by name. */
 export interface NotedLists {
   readonly lists: readonly Listed[];
   readonly withApps: readonly string[];
 }
 
-/** Decides whether and how to show names that members list for the first time, and stores that. Returns all names that are shown. */
+/** Decides whether and how to show names that members list for the first time, and stores the result. Returns all names that are shown. */
 export async function noteNames(
   db: Db,
   collectionId: string,
@@ -188,8 +188,8 @@ export async function noteNames(
 }
 
 /**
- * What members offer under the names that new entries of `lists` want, although the caller who listed them may not see it: whose name it
- * becomes must not depend on who lists first.
+ * The entries of all members that want the same names as `lists`, even entries that this caller cannot see: which member gets a name must
+ * not depend on who lists first.
  */
 async function wantedByOthers(
   tx: Db,
@@ -233,7 +233,7 @@ async function wantedByOthers(
   return others;
 }
 
-/** Whether a selection names it, or everything of its kind. What else it lets pass depends on reviews. */
+/** Whether a selection includes a name or its whole kind. Which tools `read-only` includes depends on reviews, so here it includes none. */
 function isChosen(selection: ToolSelection, kind: PrimitiveKind, name: string): boolean {
   if (selection.type === 'all') return true;
   if (selection.type === 'read-only') return kind !== 'tool';
@@ -262,7 +262,7 @@ async function insertNames(
   }
 }
 
-/** Carries out what an administrator decided about a name. Returns the entries that it changed. */
+/** Carries out an administrator's decision about a name. Returns the changed entries, or the problem. */
 export async function decideCollectionName(
   db: Db,
   collectionId: string,
@@ -309,7 +309,7 @@ function changed(
   });
 }
 
-/** Derives what calls need and stores it in the target. Requires a transaction. Returns the names that are shown. */
+/** Derives the members and names that calls need, and stores them in the target. Requires a transaction. Returns the names that are shown. */
 async function renewCollection(
   tx: Db,
   collectionId: string,

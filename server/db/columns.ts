@@ -1,4 +1,4 @@
-// How values are read from columns, searched and ordered.
+// Functions that read the values of columns, search in them and order by them.
 
 import {
   sql,
@@ -26,12 +26,12 @@ export function readScopes(column: string): readonly Scope[] {
   return readStrings(column).filter(isScope);
 }
 
-/** Reads a column that says which tools a credential is limited to: to none in particular if it is null. */
+/** Reads a column with the selection of tools that a credential is limited to. Null: all tools. */
 export function readSelection(column: string | null): ToolSelection {
   return column === null ? { type: 'all' } : readToolSelection(column);
 }
 
-/** What such a column contains. Equal selections have equal texts. */
+/** The text of a selection for such a column. Equal selections have equal texts. */
 export function selectionText(selection: ToolSelection = { type: 'all' }): string | null {
   if (selection.type === 'all') return null;
   if (selection.type === 'read-only') return JSON.stringify(selection);
@@ -54,12 +54,12 @@ export function nullsSmallest(descending: boolean) {
     descending ? item.desc().nullsLast() : item.asc().nullsFirst();
 }
 
-/** The person who answers for what an actor of the audit log creates; null if the actor is no person. */
+/** The id of the person who owns what an actor of the audit log creates; null if the actor is not a person. */
 export function ownerOf(createdBy: string | undefined): string | null {
   return createdBy?.startsWith('user:') ? createdBy.slice('user:'.length) : null;
 }
 
-/** How many rows a query finds that was neither ordered nor limited yet. */
+/** How many rows a query finds. The query must not be ordered or limited yet. */
 export async function countRows<Tables, Table extends keyof Tables>(
   found: Pick<SelectQueryBuilder<Tables, Table, unknown>, 'clearSelect'>,
 ): Promise<number> {

@@ -22,7 +22,7 @@ export interface PendingRequest {
   readonly sessionId: string;
   readonly userId: string;
   readonly request: AuthorizationRequest;
-  /** What the page displayed. The decision is about nothing else. */
+  /** The server and scopes that the page displayed. The decision applies to nothing else. */
   readonly shown: { readonly serverId: string; readonly scopes: readonly Scope[] };
   readonly expiresAt: EpochSeconds;
 }
@@ -108,7 +108,7 @@ export async function insertPendingRequest(
   await keepPending(db, pending, displayed, now);
 }
 
-/** The same for any kind of request; `displayed` has the columns that only one for one server has. */
+/** Like `insertPendingRequest`, for any kind of request. `displayed` has the columns that only a request for one server has. */
 export async function keepPending(
   db: Db,
   {
@@ -148,7 +148,7 @@ export async function keepPending(
     .execute();
 }
 
-/** The same for any kind of request. `ofSeveral` tells one for several servers from one for one server. */
+/** Like `takePendingRequest`, for any kind of request. `ofSeveral`: whether it is for several servers. */
 export function takePending(
   db: Db,
   {
@@ -164,7 +164,7 @@ export function takePending(
       .where('id_hash', '=', idHash)
       .where('session_id', '=', sessionId)
       .where('expires_at', '>', now)
-      // One for several servers has none here.
+      // A request for several servers has no endpoint.
       .where('endpoint_id', ofSeveral ? '=' : '<>', '')
       .returningAll()
       .executeTakeFirst()

@@ -12,18 +12,18 @@ import { countDefinitionChange, lockTools, renewClosedTools } from './offered.ts
 import type { Schema } from './schema.ts';
 import { inParts, transaction, type Db } from './transaction.ts';
 
-// The definitions of what servers offer, as accepted and as last seen, with what administrators decided about them. They contain no secrets.
+// The definitions that servers list, as accepted and as last seen, with the decisions of administrators about them. They contain no secrets.
 
 /** A definition for people to read. */
 export interface DefinitionText {
   readonly digest: string;
-  /** An ellipsis if it was not stored, because the server has too many long ones. */
+  /** An ellipsis if the text was not stored, because the definitions of the server are too long together. */
   readonly text: string;
   /** Of a tool: JSON of its annotations, as far as they are known. */
   readonly annotations?: string | undefined;
 }
 
-/** What is known of something that a server lists, or of its instructions. */
+/** A tool, prompt or template that a server lists, or its instructions, with the definitions and decisions that are known. */
 export interface KnownDefinition {
   readonly kind: DefinitionKind;
   readonly name: string;
@@ -32,10 +32,10 @@ export interface KnownDefinition {
   readonly acceptedAt?: EpochSeconds | undefined;
   /** The actor who accepted it; absent if it was offered without a review. */
   readonly acceptedBy?: string | undefined;
-  /** What the server last listed, if that is not the accepted definition. It waits for review unless `rejected`. */
+  /** The definition that the server last listed, if it is not the accepted one. It waits for review unless `rejected`. */
   readonly seen?: DefinitionText | undefined;
   readonly changedAt?: EpochSeconds | undefined;
-  /** Set if people have rejected what was last seen. */
+  /** Set if a person has rejected the `seen` definition. */
   readonly rejected?: { readonly at: EpochSeconds; readonly by: string } | undefined;
   /** Whether it is closed, whatever the server's policy, because a definition was rejected and none was accepted since. */
   readonly isClosedByRejection: boolean;
@@ -66,7 +66,7 @@ export interface Decision {
 
 type Row = Selectable<Schema['primitive_definition']>;
 
-/** What is known of a server, ordered by kind and name. */
+/** The known definitions of a server, ordered by kind and name. */
 export async function listDefinitions(db: Db, targetId: string): Promise<KnownDefinition[]> {
   const rows = await db
     .selectFrom('primitive_definition')
@@ -80,7 +80,7 @@ export async function listDefinitions(db: Db, targetId: string): Promise<KnownDe
   );
 }
 
-/** The accepted definition of the one thing of its kind that a server has, such as its instructions. */
+/** The accepted definition of a kind of which a server has only one, such as its instructions. */
 export async function acceptedText(
   db: Db,
   targetId: string,
@@ -97,10 +97,10 @@ export async function acceptedText(
 }
 
 /**
- * Accepts definitions: those that were last seen, and those that were offered without a review, which are reviewed from now on. One whose last
- * seen digest is another is skipped: people accept only what they have read.
+ * Accepts definitions that were last seen, and definitions that were offered without a review, which are then recorded as reviewed. Skips a
+ * definition that the server has changed since: people accept only what they have read.
  *
- * @returns those that were accepted
+ * @returns the accepted definitions
  */
 export async function acceptDefinitions(
   db: Db,
@@ -137,10 +137,10 @@ export async function acceptDefinitions(
 }
 
 /**
- * Rejects definitions that were last seen and are not accepted. They stay closed, whatever the server's policy for changes, until another
- * definition is accepted or the accepted one is listed again, and wait for review only once they have changed once more.
+ * Rejects definitions that were last seen and are not accepted. What they define stays closed, whatever the server's policy for changes, until
+ * another definition is accepted or the accepted one is listed again. They wait for review again only after the next change.
  *
- * @returns those that were rejected
+ * @returns the rejected definitions
  */
 export async function rejectDefinitions(
   db: Db,
@@ -158,9 +158,9 @@ export async function rejectDefinitions(
 }
 
 /**
- * Sets what assistants see of a tool instead of what its server says, or removes that.
+ * Sets or removes the correction that assistants see in place of what the server says about a tool.
  *
- * @param correction `undefined` removes it
+ * @param correction `undefined` removes the correction
  * @returns `false` if the server never listed such a tool
  */
 export async function correctTool(
@@ -188,14 +188,14 @@ export async function correctTool(
   });
 }
 
-/** How many definitions of each server of an organization wait for review; servers without any are absent. */
+/** How many definitions of a server wait for review. */
 export interface WaitingDefinitions {
   readonly serverId: string;
   readonly name: string;
   readonly waiting: number;
 }
 
-/** Counts the definitions that wait for review, by server, in the order of their names. */
+/** Counts the definitions that wait for review, by server, ordered by the names of the servers. Servers without any are absent. */
 export async function countWaitingDefinitions(
   db: Db,
   organizationId: string,
@@ -220,7 +220,7 @@ export async function countWaitingDefinitions(
   return rows.map(({ serverId, name, waiting }) => ({ serverId, name, waiting: Number(waiting) }));
 }
 
-/** The length of each tool's definition, in characters, as far as its text is stored. */
+/** The length of each tool's definition, in characters; 0 if its text is not stored. */
 export async function toolLengths(db: Db, targetId: string): Promise<ReadonlyMap<string, number>> {
   const rows = await db
     .selectFrom('primitive_definition')
@@ -255,7 +255,7 @@ export async function listToolNames(
     .execute();
 }
 
-/** Which of these tools their targets have listed, as far as they are remembered. */
+/** The given tools that their targets have listed, as far as definitions are stored. */
 export async function findListedTools(
   db: Db,
   tools: readonly TargetSubject[],
@@ -278,7 +278,7 @@ export async function findListedTools(
   return found;
 }
 
-/** Decides about definitions that a person has read. @returns those that `act` found as they were read */
+/** Decides about definitions that a person has read. @returns the definitions that `act` found unchanged since they were read */
 async function decide(
   db: Db,
   targetId: string,

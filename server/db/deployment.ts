@@ -1,4 +1,4 @@
-// Which endpoints are installed on computers by default, and which anyone can find. What is public has words of its own.
+// Which servers are installed on computers by default, and which are published for anyone to find, with a title and description of their own.
 
 import type { EpochSeconds } from '#model/clock';
 import { lockGroups } from './groups.ts';
@@ -11,31 +11,31 @@ export type Install = 'nobody' | 'everyone' | 'groups';
 
 export interface Deployment {
   readonly install: Install;
-  /** Ordered by name; with `groups` and no group, nobody. */
+  /** Ordered by name. With `groups` and no group, the server is installed for nobody. */
   readonly groups: readonly { readonly id: string; readonly name: string }[];
   readonly publication: Publication | undefined;
 }
 
-/** What anyone can read of a server. */
+/** The description of a server that anyone can read. */
 export type Publication = ReturnType<typeof readPublication>;
 
 function readPublication(row: PublicationRow) {
   return {
     title: row.title,
     description: row.description,
-    /** Counts the changes of its words, from 1. */
+    /** The version of title and description, counted from 1. */
     version: row.version,
     publishedAt: row.published_at,
     updatedAt: row.updated_at,
   } as const;
 }
 
-/** A published server that is enabled, as its organization is. */
+/** A published server that is enabled, in an enabled organization. */
 export type PublishedServer = ReturnType<typeof readPublished>;
 
 const nothing: Deployment = { install: 'nobody', groups: [], publication: undefined };
 
-/** The most servers that an organization may publish, because the list is made whole for anyone who asks. */
+/** The most servers that an organization may publish, because anyone may request the list, and it is always made as a whole. */
 export const mostPublished = 500;
 /** The most servers that a file installs. */
 const mostInstalled = 500;
@@ -115,9 +115,9 @@ export async function setInstallation(
 }
 
 /**
- * Publishes a server with these words, or changes those of a published one. The same words again change nothing.
+ * Publishes a server with this title and description, or changes those of a published server. Equal texts change nothing.
  *
- * @returns `false` if the organization has published as many as it may
+ * @returns `false` if the organization has published as many servers as it may
  */
 export async function publishServer(
   db: Db,
@@ -166,7 +166,7 @@ export async function unpublishServer(db: Db, serverId: string): Promise<boolean
   return numDeletedRows === 1n;
 }
 
-/** Servers that anyone can find, by organization and name: not those that are disabled, or whose organization is. */
+/** Servers that anyone can find, ordered by organization and name. Both the server and its organization are enabled. */
 function selectPublished(db: Db) {
   return db
     .selectFrom('endpoint_publication')
@@ -206,8 +206,8 @@ export async function findPublished(
 }
 
 /**
- * The published servers of all organizations, at most a thousand, by organization and name. If there are more, every organization has
- * its first ones in it: none is left out because of its name, and none because another publishes many.
+ * At most `most` published servers of all organizations, ordered by organization and name. If there are more, the first servers of every
+ * organization are included: no organization is left out because of its name, or because another one publishes many servers.
  */
 export async function listAllPublished(
   db: Db,

@@ -3,8 +3,8 @@ import { currentGrants, readGrant, type NamedGrant } from './grants.ts';
 import { isPostgres, transaction, type Db } from './transaction.ts';
 
 /*
- * The computers of people, as Latchkey's proxy names them. A device groups grants and is a way to end them together. Its id proves
- * nothing: it counts only together with the person whose grants they are.
+ * The computers of people, as Latchkey's proxy names them. A device groups grants, so that they can be ended together. Its id proves
+ * nothing: it is valid only together with the person who gave the grants.
  */
 
 /** A computer with active grants of a person. */
@@ -19,11 +19,11 @@ export interface Device {
   /** When its first active grant was given. */
   readonly since: EpochSeconds;
   readonly lastUsedAt: EpochSeconds | undefined;
-  /** At least one, by their servers. */
+  /** At least one, ordered by organization and server. */
   readonly grants: readonly NamedGrant[];
 }
 
-/** Whose devices, and where: in these organizations or, without a list, in all. */
+/** The person whose devices are meant, and the organizations: these or, without a list, all. */
 export interface DeviceOwner {
   readonly userId: string;
   /** The names of the organizations. */
@@ -31,7 +31,7 @@ export interface DeviceOwner {
 }
 
 export interface NamedDevice {
-  /** The id under which it becomes known, unless it is known already. */
+  /** The id that the device gets if it is not known yet. */
   readonly id: string;
   /** SHA-256 of the id that the proxy chose. */
   readonly claimHash: string;
@@ -39,14 +39,14 @@ export interface NamedDevice {
   readonly system: string;
 }
 
-/** The most devices that are remembered of a person. */
+/** The most devices that are stored for a person. */
 const mostDevices = 50;
 
 /**
- * Records the device that a proxy names while its person signs in. Within a transaction, the device is locked until it ends, so that a
- * sign-out waits and then finds what the transaction gave to the device.
+ * Records the device that a proxy names while its person signs in. Within a transaction, the device is locked until the transaction ends,
+ * so that a sign-out waits and then finds the codes and grants that the transaction gave the device.
  *
- * @returns its id; `undefined` when all devices that may be remembered are in use
+ * @returns its id; `undefined` when `mostDevices` others are stored, all with active grants
  */
 export async function recordDevice(
   db: Db,
@@ -133,14 +133,14 @@ function lastSeen({ lastUsedAt, since }: Device): EpochSeconds {
 }
 
 /**
- * Revokes all grants of a device, and deletes its codes and the consents that would give them back without a question.
+ * Revokes all grants of a device, and deletes its codes, and the consents that would give the grants back without a question.
  *
  * Locks the device first: each transaction that gives it a code or a grant also records the device, and so ends before this one or
- * waits for it. Codes come next: one that is being redeemed concurrently has become a grant by then, or never will.
+ * waits for it. Then deletes codes: a code that is being redeemed concurrently has become a grant by then, or never will.
  *
- * Where a provider vouches for people, one of the grants stays to refuse assertions of this device, even if none was by an assertion.
+ * Where a provider vouches for people, one of the revoked grants then refuses assertions of this device, even if none was by an assertion.
  *
- * @returns the organizations where access ended, and how many grants did
+ * @returns the number of revoked grants, by the name of the organization
  */
 export async function signOutDevice(
   db: Db,
@@ -154,7 +154,7 @@ export async function signOutDevice(
       .select('id')
       .where('id', '=', deviceId)
       .where('person_id', '=', userId)
-      // A grant that is inserted only refers to the device, and need not wait.
+      // Inserting a grant only refers to the device, and need not wait for this lock.
       .$if(isPostgres(tx), (query) => query.forNoKeyUpdate())
       .execute();
     const endpoints = tx
@@ -202,7 +202,7 @@ export async function signOutDevice(
   });
 }
 
-/** Lets one of these revoked grants in each organization with a vouching provider refuse assertions of the device, unless one does. */
+/** Lets one of these revoked grants in each organization with a vouching provider refuse assertions of the device, unless one already does. */
 async function refuseAssertions(tx: Db, deviceId: string, ids: readonly string[]): Promise<void> {
   const rows = await tx
     .selectFrom('oauth_grant')
@@ -241,7 +241,7 @@ async function refuseAssertions(tx: Db, deviceId: string, ids: readonly string[]
     .execute();
 }
 
-/** The names of devices, by id. Those that are forgotten have none. */
+/** The names of devices, by id. Deleted devices are absent. */
 export async function findDeviceNames(
   db: Db,
   ids: readonly string[],

@@ -13,7 +13,7 @@ interface DueQueuesPorts {
   /** A change token of the database. */
   readonly changeToken: () => string;
   readonly listWaiting: () => Promise<readonly WaitingQueue[]>;
-  /** Does a part of what waits in a queue, so that others have their turn. */
+  /** Does a part of the work in a queue, so that other queues get their turn. */
   readonly serve: (id: string, signal: AbortSignal) => Promise<void>;
   /** Called with each internal error. */
   readonly failed: (error: unknown) => void;
@@ -30,8 +30,8 @@ interface DueQueuesOptions {
 const mostRemembered = 10_000;
 
 /**
- * Serves queues in the database: a few concurrently, but each by only one run at a time. The one served longest ago comes first.
- * It looks for work when any process has written to the database or something is due. What waits is in the database, not in
+ * Serves queues in the database: a few concurrently, but each by only one run at a time. The queue served longest ago comes first.
+ * Looks for work when any process has written to the database or a queue is due. The work that waits is in the database, not in
  * memory.
  */
 export class DueQueues extends RepeatedWork {
@@ -53,7 +53,7 @@ export class DueQueues extends RepeatedWork {
     this.#options = options;
   }
 
-  /** Looks once and starts what is due. */
+  /** Looks for work once, and starts to serve queues that are due. */
   protected override work(): Promise<void> {
     return this.#look().catch((error: unknown) => this.#rest('', error));
   }

@@ -21,9 +21,9 @@ import { listNamed, noToolRules, type Primitive } from './tool-rules.ts';
 import type { Db } from './transaction.ts';
 import { findTrustRule } from './trust-rules.ts';
 
-/** Whose rights are explained. */
+/** The person, key, client or grant whose rights are explained. */
 export type RightsSubject =
-  /** A member, as far as no application narrows it: in the console, and through one that may do all that they may. */
+  /** A member without the limits of an application: in the console, or through an application that may do all that the member may. */
   | { readonly type: 'person'; readonly userId: string }
   | { readonly type: 'key'; readonly keyId: string }
   /** A client that acts for itself. */
@@ -41,11 +41,11 @@ export type Excluded =
   | 'expired'
   /** The credential is for another server. */
   | 'other_server'
-  /** The client acts only for people: one that registered itself, or one of the whole organization. */
+  /** The client acts only for people: it registered itself, or is for the whole organization and has no trust rule. */
   | 'only_for_people'
   | Exclude<Suspension, 'server'>;
 
-/** Why something may be used, or not. `no_scope`: the credential, or the person's role, lacks the scope for it. */
+/** Why a tool, prompt or resource may be used, or not. `no_scope`: the credential, or the person's role, lacks the scope for it. */
 export type RightsReason = Verdict | 'no_scope' | Excluded;
 
 export interface ExplainedRight extends Primitive {
@@ -54,9 +54,9 @@ export interface ExplainedRight extends Primitive {
 }
 
 export interface ExplainedRights {
-  /** Why it cannot use the server at all; absent if it can. */
+  /** Why the subject cannot use the server at all; absent if it can. */
   readonly excluded?: Excluded;
-  /** All that is known of the server, ordered by kind and name. */
+  /** All known tools, prompts and resources of the server, ordered by kind and name. */
   readonly items: readonly ExplainedRight[];
 }
 
@@ -84,7 +84,7 @@ export async function explainRights(
   return { items };
 }
 
-/** The scope that using something requires. */
+/** The scope that using a tool, prompt or resource requires. */
 function scopeOfKind(kind: PrimitiveKind): Scope {
   return kind === 'tool' ? 'mcp:tools:execute' : 'mcp:resources:read';
 }
@@ -99,8 +99,8 @@ export function verdictOf(
 }
 
 /**
- * Returns a function that says whether a person may use something of a server; `undefined` if they cannot use the server. What a collection
- * shows must be theirs at the member, too.
+ * Returns a function that tells whether a person may use a tool, prompt or resource of a server; `undefined` if they cannot use the server.
+ * For a collection, the person must also have the right at the member.
  */
 export async function usableBy(
   db: Db,
@@ -114,14 +114,14 @@ export async function usableBy(
   const ofMembers: (((one: Primitive) => boolean) | undefined)[] = [];
   for (const { name: member } of members)
     ofMembers.push(await usableInCollection(db, record, { member, userId }));
-  // A kind has no space.
+  // Unambiguous, because a kind has no space.
   const usable = new Set<string>();
   for (const [kind, place, name, shown = name] of names)
     if (ofMembers[place]?.({ kind, name })) usable.add(`${kind} ${shown}`);
   return (one) => usable.has(`${one.kind} ${one.name}`) && mayUse(one);
 }
 
-/** The same of a member of a collection, for a person who calls the collection. */
+/** Like `usableBy`, for a member of a collection when the person calls the collection. */
 async function usableInCollection(
   db: Db,
   { organization, id: collectionId }: Pick<ServerRecord, 'organization' | 'id'>,
@@ -146,7 +146,7 @@ function uses(
 type Caller = { readonly caller: ToolCaller; readonly scopes: readonly Scope[] };
 type Found = Caller | { readonly excluded: Excluded };
 
-/** The caller as admission finds it, or why it does not admit one. */
+/** The caller as admission finds it, or why the subject is not admitted. */
 async function findCaller(
   db: Db,
   server: ServerRecord,
@@ -174,12 +174,12 @@ async function findCaller(
     }
     case 'client': {
       const client = await findClient(db, subject.clientId);
-      // One that registered itself belongs to no organization, and acts only for people.
+      // A client that registered itself belongs to no organization, and acts only for people.
       if (!client || (client.organization ?? server.organization) !== server.organization) {
         return undefined;
       }
       if (client.revokedAt !== undefined) return excluded('revoked');
-      // Of those of a whole organization, only workloads act for themselves.
+      // Of the clients of a whole organization, only workloads act for themselves.
       if (client.serverId === undefined && !(await findTrustRule(db, client.id))) {
         return excluded('only_for_people');
       }

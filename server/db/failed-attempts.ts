@@ -4,13 +4,13 @@ import type { EpochSeconds } from '#model/clock';
 import { attemptLifeSeconds } from '#model/lifetimes';
 import { advisoryLock, transaction, type Db } from './transaction.ts';
 
-/** What was attempted, and from where. */
+/** The subject of an attempt, and the place that it came from. */
 export interface Attempt {
   /** An account or a person. */
   readonly subject: string;
   /** A network, or a known browser of the account. */
   readonly place: string;
-  /** What the places of the widest network begin with that `place` is in, if there is one. */
+  /** The text that all places in the widest network around `place` begin with, if there is such a network. */
   readonly around?: string | undefined;
 }
 

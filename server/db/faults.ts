@@ -1,4 +1,4 @@
-/** What an error of the database means, for SQLite and PostgreSQL alike. */
+/** The meaning of a database error, the same for SQLite and PostgreSQL. */
 export type DatabaseFault =
   /** A row with the same unique values exists. */
   | 'conflict'
@@ -64,7 +64,7 @@ function sqliteFault(errcode: unknown, message: string): DatabaseFault {
       return 'readonly';
     case 13: // SQLITE_FULL
       return 'full';
-    case 19: // SQLITE_CONSTRAINT without an extended code
+    case 19: // SQLITE_CONSTRAINT without an extended code, or with another one
       return message.startsWith('UNIQUE') ? 'conflict' : 'other';
     default:
       return 'other';

@@ -11,21 +11,21 @@ import { type Db, isPostgres } from './transaction.ts';
 
 export type { CallFilter, CallSearch } from './call-parts.ts';
 
-// Finding recorded calls. A search reads in steps of at most a few thousand rows, after each of which it can stop. `call-parts.ts` decides what
-// it reads.
+// Finds recorded calls. A search reads in steps of at most a few thousand rows, and can stop after each step. `call-parts.ts` decides what it
+// reads.
 
 /** Calls that a search found, newest first. */
 export interface FoundCalls {
   readonly calls: readonly CallRecord[];
-  /** Whether there may be more calls beyond the last one that was found, seen in the direction of the search. */
+  /** Whether there may be more calls after the last one that was found, in the direction of the search. */
   readonly hasMore: boolean;
-  /** Set if the search stopped before the page was full: continue from here. Everything on this side of it is searched. */
+  /** Set if the search stopped before the page was full: continue from here. Everything before it, in the direction of the search, is searched. */
   readonly stoppedAt?: string | undefined;
 }
 
 const settledAfterMs = 3000;
 
-/** The watermark of a search at this time: rows that are younger may still be missing, because other processes write them. */
+/** The watermark of a search at this time: later rows may be missing, because other processes may still be writing them. */
 export function watermarkAt(now: EpochSeconds): number {
   return now * 1000 - settledAfterMs;
 }
@@ -66,7 +66,7 @@ export async function searchCalls(db: Db, search: CallSearch): Promise<FoundCall
     found.push(...rows.map(readCall));
     hasRead = true;
     if (found.length > limit) break;
-    // SQLite answers within the same turn of the event loop.
+    // Lets other work proceed, because SQLite answers within the same turn of the event loop.
     await afterOtherWork();
   }
   const calls = found.slice(0, limit);
@@ -109,7 +109,7 @@ async function readParts(
   const inOrder = sql`order by call_record.id ${sql.raw(order)} limit ${limit}`;
   const ofPart = sql`call_record.organization_id = ${organizationId} and call_record.id >= given.value ->> 0
     and call_record.id < given.value ->> 1 and ${matches(db, filter)}`;
-  // Either reads the parts one after the other, each by the primary key.
+  // Both queries read the parts one after the other, each by the primary key.
   const query = isPostgres(db)
     ? sql<CallRow>`select call_record.* from ${given} cross join lateral
         (select * from call_record where ${ofPart} ${inOrder}) as call_record ${inOrder}`

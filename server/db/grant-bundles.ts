@@ -16,18 +16,18 @@ import {
 import { transaction, type Db } from './transaction.ts';
 
 /*
- * What people allowed applications to do at several servers at once. The servers of a bundle have a grant each, which ends alone,
- * under one code and one family of refresh tokens. An access token is for one server and names its grant, so calls know nothing of
- * bundles.
+ * Bundles of grants that people gave applications for several servers at once. Each server of a bundle has a grant, which can end alone,
+ * but all grants share one code and one family of refresh tokens. An access token is for one server and names its grant, so calls do
+ * not depend on bundles.
  */
 
 /** Several grants under one refresh token. */
 export type GrantBundle = NonNullable<Awaited<ReturnType<typeof findBundle>>>;
 
-/** What a code allows at one server. */
+/** The grant that a code gives at one server. */
 export type BundlePart = Pick<AuthorizationCode, 'grantId' | 'serverId' | 'scopes' | 'tools'>;
 
-/** What our proxy says of itself, which is kept with each part. */
+/** The claims of Latchkey's proxy about itself, which are stored with each part. */
 type ProxyClaim = 'assistant' | 'deviceId';
 
 export interface BundleCode extends Omit<
@@ -79,7 +79,7 @@ export async function insertBundleCode(
     })
     .execute();
   const rows = parts.map(({ grantId, serverId, scopes, tools }) => ({
-    // The hash of no code: this row is redeemed with those beside it.
+    // Not the hash of a code: this row is redeemed together with the other parts of the bundle.
     hash: `part of a bundle: ${grantId}`,
     grant_id: grantId,
     ...owner,
@@ -153,7 +153,7 @@ export async function spendBundleCode(db: Db, hash: string, now: EpochSeconds): 
  * Redeems the code: begins the grants with the first refresh token, in one transaction. Grants whose part of the code was deleted
  * meanwhile, because access ended, do not begin.
  *
- * @returns the ids of the grants that began; `undefined` for all callers but the first that present the code
+ * @returns the ids of the grants that began; `undefined` for every caller but the first that presents the code
  */
 export async function beginBundle(
   db: Db,
@@ -191,7 +191,7 @@ export async function beginBundle(
   });
 }
 
-/** Finds revoked and expired ones too; `undefined` before its code is redeemed. */
+/** Finds revoked and expired bundles too; `undefined` before the code of the bundle is redeemed. */
 export async function findBundle(db: Db, id: string) {
   const row = await db
     .selectFrom('grant_bundle')
@@ -208,9 +208,9 @@ export async function findBundle(db: Db, id: string) {
     listsServers: row.lists_servers === 1,
     /** Whether the code was redeemed with client authentication. If so, every refresh requires it too. */
     authenticated: row.authenticated === 1,
-    /** The hard limit, however often it is refreshed; that of its grants, too. */
+    /** The hard limit of the bundle and its grants, however often the bundle is refreshed. */
     expiresAt: row.expires_at,
-    /** Set if all of it was revoked at once. */
+    /** Set if the whole bundle was revoked at once. */
     revokedAt: row.revoked_at ?? undefined,
   } as const;
 }
@@ -231,12 +231,12 @@ export async function findBundleToken(db: Db, hash: string): Promise<BundleToken
   return bundle && { hash, expiresAt: row.expires_at, spentAt: row.spent_at ?? undefined, bundle };
 }
 
-/** A grant of a bundle, and whether its server is disabled and refuses it until it is enabled again. */
+/** A grant of a bundle. It is suspended while its server is disabled, and works again once the server is enabled. */
 export interface BundledGrant extends NamedGrant {
   readonly isSuspended: boolean;
 }
 
-/** The grants of a bundle that were not revoked, by their servers; none of a disabled organization. */
+/** The unrevoked grants of a bundle, ordered by organization and server, without those of disabled organizations. */
 export async function listBundledGrants(db: Db, bundleId: string): Promise<BundledGrant[]> {
   const rows = await namedGrants(db)
     .select('endpoint.disabled_at as server_disabled_at')
@@ -268,7 +268,7 @@ export async function listBundleOrganizations(
 /**
  * Revokes all grants of a bundle, and with them all its tokens.
  *
- * @returns the grants that this revoked; `undefined` if all of it was revoked before
+ * @returns the grants that were revoked now; `undefined` if the whole bundle was revoked before
  */
 export async function revokeBundle(
   db: Db,
@@ -309,7 +309,7 @@ export async function revokeBundle(
   });
 }
 
-/** The bundle that a grant belongs to; `undefined` for one that stands alone. */
+/** The bundle that a grant belongs to; `undefined` for a grant without a bundle. */
 export async function findBundleOfGrant(db: Db, grantId: string): Promise<GrantBundle | undefined> {
   const row = await db
     .selectFrom('oauth_grant')
@@ -319,7 +319,7 @@ export async function findBundleOfGrant(db: Db, grantId: string): Promise<GrantB
   return row?.bundle_id ? findBundle(db, row.bundle_id) : undefined;
 }
 
-/** What the page displayed of one server. */
+/** A server as the page displayed it. */
 export interface ShownServer {
   readonly serverId: string;
   readonly serverPath: string;

@@ -8,11 +8,11 @@ import { deleteConsents } from './consents.ts';
 import { advisoryLock, transaction, type Db } from './transaction.ts';
 
 /*
- * What people allowed applications to do. A grant's refresh token is exchanged for its successor. Only SHA-256 hashes of tokens are stored.
+ * The grants that people gave applications. A grant's refresh token is exchanged for its successor. Only SHA-256 hashes of tokens are stored.
  * A token works once: an update marks it as spent, and its row count tells the first caller from all others.
  */
 
-/** What a person allowed an application to do at one server. Every token issued for it names it and becomes invalid with it. */
+/** The access that a person allowed an application at one server. Every token issued for a grant names it and becomes invalid with it. */
 export interface Grant extends Omit<
   NamedGrant,
   'clientName' | 'serverPath' | 'titles' | 'device' | 'lastUsedAt' | 'assistant' | 'isByAssertion'
@@ -44,7 +44,7 @@ export function readGrant(row: InferResult<ReturnType<typeof namedGrants>>[numbe
     /** Empty where they have none. */
     titles: { organization: row.organization_title, server: row.server_title },
     scopes: readScopes(row.scopes),
-    /** What the application may use of the server, besides what the scopes allow. */
+    /** The tools, prompts and resources of the server that the application may use, as far as the scopes allow. */
     tools: readSelection(row.tool_selection),
     /** The host that the code was sent to, as the consent page displayed it. */
     redirectHost: row.redirect_host,
@@ -58,11 +58,11 @@ export function readGrant(row: InferResult<ReturnType<typeof namedGrants>>[numbe
     /** Whether the code was redeemed with client authentication. If so, every refresh requires it too. */
     authenticated: row.authenticated === 1,
     createdAt: row.created_at,
-    /** The hard limit, however often the grant is refreshed. One by an assertion is renewed by the next assertion. */
+    /** The hard limit, however often the grant is refreshed. The next assertion renews a grant by an assertion. */
     expiresAt: row.expires_at,
     /** When the application last called on behalf of the person. */
     lastUsedAt: row.last_used_at ?? undefined,
-    /** A revoked grant by an assertion goes on refusing, until it is allowed again. */
+    /** A revoked grant by an assertion refuses further assertions, until it is allowed again. */
     revokedAt: row.revoked_at ?? undefined,
     /** Whether an identity provider vouched for the person, who was not asked. */
     isByAssertion: row.is_by_assertion === 1,
@@ -108,8 +108,8 @@ export type Spending =
     };
 
 /**
- * Inserts a grant and deletes expired ones. `bundleId` is that of grants under one refresh token. On a device that was signed out, the person
- * has just allowed access again, so assertions may give it, too.
+ * Inserts a grant and deletes expired grants. `bundleId` is set for grants that share one refresh token. If the device was signed out, the
+ * person has just allowed access again, so assertions may give the device access again, too.
  */
 export async function insertGrant(
   tx: Db,
@@ -153,7 +153,7 @@ interface DeviceAt {
   readonly deviceId: string;
 }
 
-/** The grants by assertions that were signed out of a device in the organization of a server, and refuse further ones there. */
+/** The revoked grants by which a device, signed out in the organization of a server, refuses assertions there. */
 export function signedOutOf(db: Db, { userId, serverId, deviceId }: DeviceAt) {
   return db
     .selectFrom('oauth_grant')
@@ -242,7 +242,7 @@ export async function listGrants(
   return { items, total };
 }
 
-/** Whether a person ever connected an application to a server of the organization. */
+/** Whether any grant at a server of the organization is stored, active or not. */
 export async function hasGrants(db: Db, organizationId: string): Promise<boolean> {
   const row = await db
     .selectFrom('oauth_grant')
@@ -255,8 +255,8 @@ export async function hasGrants(db: Db, organizationId: string): Promise<boolean
 }
 
 /**
- * Changes what a grant allows. Takes effect on the next call. Unless it allows everything, the person is asked again when the
- * application next connects: a remembered consent would allow more.
+ * Changes what a grant allows. Takes effect on the next call. Unless the grant now allows everything, the person is asked again when
+ * the application next connects, because a remembered consent would allow more.
  *
  * @returns `false` when there is no such grant, or it is revoked
  */
@@ -277,7 +277,7 @@ export async function setGrantTools(db: Db, id: string, tools: ToolSelection): P
 }
 
 /**
- * Revokes the grant, and with it all its tokens. One by an assertion then stands for those of all devices, which it replaces.
+ * Revokes the grant, and with it all its tokens. A grant by an assertion then replaces the grants by assertions of all devices.
  *
  * @returns `false` when there is no such grant, or it is already revoked
  */
@@ -314,7 +314,7 @@ export async function revokeGrant(db: Db, id: string, now: EpochSeconds): Promis
   });
 }
 
-/** Within a transaction: no other one makes or withdraws a grant by an assertion about the same person, client and server. */
+/** Within a transaction: no other transaction makes or withdraws a grant by an assertion for this person, client and server. */
 export async function lockAsserted(
   tx: Db,
   { userId, clientId, serverId }: Pick<Grant, 'userId' | 'clientId' | 'serverId'>,
@@ -406,7 +406,7 @@ export async function insertRefreshToken(
     .execute();
 }
 
-/** Active grants, and those by assertions that were withdrawn and go on refusing. */
+/** Active grants, and withdrawn grants by assertions, which go on refusing. */
 export function currentGrants(db: Db, now: EpochSeconds) {
   return namedGrants(db)
     .where('oauth_client.revoked_at', 'is', null)

@@ -24,7 +24,7 @@ export interface Group {
 export type MembershipSource = 'hand' | 'provider' | 'scim';
 
 /**
- * Adds a group that people make. A directory may have groups whose names differ in capitals only, and adds its own.
+ * Adds a group that a person creates. A directory adds its groups elsewhere: their names may differ only in capitals.
  *
  * @returns `false` when the organization has a group of that name, in any capitals
  */
@@ -72,12 +72,12 @@ function namesOfGroups(db: Db, organizationId: string): Promise<{ id: string; na
     .execute();
 }
 
-/** Whether people would mistake two names of groups for each other. Databases compare letters outside ASCII in other ways. */
+/** Whether people would mistake two names of groups for each other. Databases compare letters outside ASCII differently. */
 export function isSameName(one: string, other: string): boolean {
   return one.toLowerCase() === other.toLowerCase();
 }
 
-/** @returns `in-use` while a server, or a tool of one, is restricted to this group: without it, its members would lose that */
+/** @returns `in-use` while a server, or a tool of one, is restricted to this group: without the group, its members would lose access */
 export async function deleteGroup(
   db: Db,
   organizationId: string,
@@ -102,7 +102,7 @@ export async function deleteGroup(
   });
 }
 
-/** Whether the rules of a server say that the members of a group may use something of it. */
+/** Whether the tool rules of any server of the organization name a group. */
 export async function isInToolRules(
   db: Db,
   organizationId: string,
@@ -111,7 +111,7 @@ export async function isInToolRules(
   return (await listRuledByGroup(db, organizationId)).has(groupId);
 }
 
-/** What rules restrict to which group (id): by name, or without a name all that has no rule of its own. */
+/** The restrictions to groups in the rules of a server, each with the id of the group. No name: everything without a rule of its own. */
 function ruledIn({ others, named }: AccessRules) {
   return primitiveKinds.flatMap((kind) => {
     const ofKind: [string | undefined, Audience | undefined][] = [...named[kind]];
@@ -122,16 +122,16 @@ function ruledIn({ others, named }: AccessRules) {
   });
 }
 
-/** What the rules of a server restrict to groups. */
+/** A restriction to a group in the rules of a server. */
 export interface Ruled {
   /** The name of the server. */
   readonly server: string;
   readonly kind: PrimitiveKind;
-  /** `undefined` for what has no rule of its own. */
+  /** `undefined` for everything of the kind that has no rule of its own. */
   readonly name: string | undefined;
 }
 
-/** What rules restrict to each group of an organization, by the id of the group, ordered by server. */
+/** The restrictions to each group of an organization in the rules of servers, by the id of the group, ordered by server. */
 export async function listRuledByGroup(
   db: Db,
   organizationId: string,
@@ -153,7 +153,7 @@ export async function listRuledByGroup(
   return found;
 }
 
-/** The members added by hand, counted by an index, plus those who are members only otherwise. */
+/** The number of members: those added by hand, which an index counts, plus those who are members only in another way. */
 const memberCount = sql<number | string>`(
   (select count(*) from group_member m where m.group_id = person_group.id)
   + (select count(distinct p.person_id) from group_person p
@@ -280,8 +280,8 @@ export async function setProviderGroups(
 }
 
 /**
- * The mappings of an organization, each of a group of its OpenID provider to one of its own, ordered by the provider's name of the group,
- * then by ours.
+ * The mappings of an organization, each from a group of its OpenID provider to a group of its own, ordered by the provider's group name,
+ * then by the organization's group name.
  */
 export function listGroupMappings(db: Db, organizationId: string) {
   return db

@@ -12,7 +12,7 @@ export async function listHiddenByCredential(db: Db, targetId: string): Promise<
 }
 
 export interface HiddenBy {
-  /** Which of the hidden tools a credential of the endpoint hid. Default: those of before that stay hidden. */
+  /** The hidden tools that a credential of the endpoint hid. Default: the stored ones, as far as they stay hidden. */
   readonly hiddenByCredential: readonly string[];
 }
 

@@ -26,7 +26,7 @@ export function readProvider(row: Selectable<Schema['identity_provider']>) {
     sealedSecret: row.sealed_secret,
     scopes: readStrings(row.scopes),
     groupsClaim: row.groups_claim,
-    /** Whether addresses are trusted that the provider does not claim to have verified. */
+    /** Whether addresses are trusted even if the provider does not claim to have verified them. */
     emailTrusted: row.email_trusted === 1,
     /** The role of people who join by signing in; absent if people cannot join. */
     joiningRole: row.joining_role === null ? undefined : readJoiningRole(row.joining_role),
@@ -36,18 +36,18 @@ export function readProvider(row: Selectable<Schema['identity_provider']>) {
     roleGroups: readStrings(row.role_groups),
     /** Whether each sign-in counts as two factors, whatever the provider says. */
     countsAsTwoFactors: row.counts_as_two_factors === 1,
-    /** Where its keys are; absent if its configuration says so. For identity assertions only. */
+    /** The URL of its keys; absent if the provider's configuration names it. For identity assertions only. */
     keysUrl: row.keys_url ?? undefined,
     /**
      * The client of Latchkey's proxy at the provider, without a secret. The server names it to members who signed in, so that the proxy needs
-     * no consent page for the next one. For identity assertions only.
+     * no consent page for the next server. For identity assertions only.
      */
     nativeClientId: row.native_client_id ?? undefined,
     /** Whether applications may exchange its identity assertions for tokens. */
     assertionsAllowed: row.assertions_allowed === 1,
-    /** The ids of the clients that may; if there are none, those that administrators of the organization created. */
+    /** The ids of the clients that may exchange them; if empty, all clients that administrators of the organization created. */
     assertionClients: readStrings(row.assertion_clients),
-    /** The ids of the servers where they may; if there are none, all of the organization. */
+    /** The ids of the servers where clients may exchange them; if empty, all servers of the organization. */
     assertionServers: readStrings(row.assertion_servers),
     createdAt: row.created_at,
     /** The last successful test by an owner, since the client was last changed. */
@@ -92,8 +92,8 @@ type Changeable = Pick<
 >;
 
 /**
- * What can change. Members that are omitted or `undefined` keep their value, except that a `joiningRole`, `keysUrl`, `nativeClientId` or
- * `disabledAt` that is `undefined` is cleared. Changing the client forgets the test.
+ * A change to a provider. Members that are omitted or `undefined` keep their value, except that a `joiningRole`, `keysUrl`, `nativeClientId` or
+ * `disabledAt` that is `undefined` is cleared. Changing the client clears `tested`.
  */
 export type ProviderChange = { readonly [Name in keyof Changeable]?: Changeable[Name] | undefined };
 
@@ -168,7 +168,7 @@ export async function listProviders(db: Db, organizationId: string): Promise<Pro
   return rows.map(readProvider);
 }
 
-/** A provider of an organization that is not disabled, with the organization's name. Whether it is enabled itself is for the caller to say. */
+/** A provider of an enabled organization, with the organization's name. The caller must check whether the provider itself is enabled. */
 export async function findProvider(
   db: Db,
   id: string,
@@ -185,7 +185,7 @@ export async function findProvider(
 }
 
 /**
- * Changes a provider. What it vouched for ends if it is disabled, or if it may vouch for something else now.
+ * Changes a provider. The grants that it vouched for end if it is disabled, or if the change is about what it may vouch for.
  *
  * @returns `false` when the organization has no such provider
  */
@@ -225,7 +225,7 @@ export async function updateProvider(
     ...(isOtherClient && { tested_at: null, tested_by: null }),
   };
   return transaction(db, async (tx) => {
-    // The id stands for a change of nothing, which still says whether there is such a provider.
+    // Setting the id makes an empty change possible, which still tells whether there is such a provider.
     const { numUpdatedRows } = await tx
       .updateTable('identity_provider')
       .set({ id, ...columns })
@@ -255,7 +255,7 @@ export async function noteProviderTest(
     .execute();
 }
 
-/** Deletes a provider with its links, its sessions and, by a trigger, what it vouched for. @returns `false` when the organization has no such provider */
+/** Deletes a provider with its links, sessions and, by a trigger, asserted grants. @returns `false` when the organization has no such provider */
 export async function deleteProvider(db: Db, organizationId: string, id: string): Promise<boolean> {
   return transaction(db, async (tx) => {
     // An exchange of an assertion locks the row, too.

@@ -4,7 +4,7 @@ import type { Generated } from 'kysely';
 export interface InvitationTables {
   invitation: {
     id: string;
-    /** Of its newest link. */
+    /** The hash of the token in its newest link. */
     token_hash: string;
     organization_id: string;
     role: string;
@@ -44,7 +44,7 @@ export interface InvitationTables {
     /** `null` once the mail is no longer waiting. */
     sealed_content: string | null;
     status: 'waiting' | 'sent' | 'refused';
-    /** What the server said last. */
+    /** The last answer of the mail server. */
     answer: string | null;
     attempts: Generated<number>;
     next_attempt_at: number;

@@ -67,7 +67,7 @@ export async function insertInvitation(db: Db, invitation: NewInvitation): Promi
   await insertInvitations(db, [invitation], invitation.createdAt);
 }
 
-/** Adds invitations. Those that expired long ago are deleted. */
+/** Adds invitations, and deletes expired ones that are no longer listed. */
 export async function insertInvitations(
   db: Db,
   invitations: readonly NewInvitation[],
@@ -95,7 +95,7 @@ export async function insertInvitations(
   }
 }
 
-/** The ids of the members of the organization who have one of the addresses, by these, as `emailKey` makes them. */
+/** The ids of the organization's members who have one of the addresses, by address. Addresses are as `emailKey` makes them. */
 export async function membersAmong(
   db: Db,
   organizationId: string,
@@ -112,7 +112,7 @@ export async function membersAmong(
   return new Map(rows.map(({ id, email_key: key }) => [key, id]));
 }
 
-/** The ids of the invitations of an organization that are for an address: the pending ones, and those that expired lately and could be renewed. */
+/** The ids of an organization's invitations for an address: the pending ones, and expired ones that are stored and could be renewed. */
 export async function findInvitationsTo(
   db: Db,
   organizationId: string,
@@ -269,7 +269,7 @@ export async function acceptInvitation(
   });
 }
 
-/** The invitations of an organization whose author could still create them, newest first: the pending ones, or also those that expired lately. */
+/** The invitations of an organization whose author could still create them, newest first. `all`: also those that expired within 30 days. */
 export async function listInvitations(
   db: Db,
   organizationId: string,
@@ -286,7 +286,7 @@ export async function listInvitations(
   return rows.map(readInvitation);
 }
 
-/** Those of the groups that the person was added to by hand, as accepting an invitation does. */
+/** The given groups that the person was added to by hand, which is also how accepting an invitation adds them. */
 export async function joinedGroups(
   db: Db,
   groupIds: readonly string[],
@@ -318,7 +318,7 @@ export async function revokeInvitation(
 }
 
 /**
- * Whether the author could still create it: a link must not readmit a person who was removed, or grant a role that
+ * Whether the author could still create the invitation: a link must not readmit a person who was removed, or grant a role that
  * its author has lost.
  */
 export const isAuthorEntitled = sql<boolean>`(

@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely';
 import type { Awaitable } from '#model/awaitable';
 
 /**
- * A query whose row is kept until something that it is read from changes, with named parameters. Its SQL text is the same for SQLite and
+ * A query with named parameters, whose row is kept until the data that it is read from changes. Its SQL text is the same for SQLite and
  * PostgreSQL.
  */
 export interface KeptQuery<Answer extends object, Row> {
@@ -11,13 +11,13 @@ export interface KeptQuery<Answer extends object, Row> {
   readonly sql: string;
   /** The names of its parameters. */
   readonly parameters: readonly string[];
-  /** What its row means; `undefined` if it refuses. */
+  /** Makes the answer from a row; `undefined` if the row is to be treated as missing. */
   readonly read: (row: Row) => Answer | undefined;
 }
 
 export type KeptValues = Readonly<Record<string, string | null>>;
 
-/** Reads the row of a query, as the database is now: after the call, or as of the change token `asOf`. */
+/** Reads the row of a query as it is now, not as it was before the call, or as of the change token `asOf` if given. */
 export type ReadKept = <Answer extends object, Row>(
   query: KeptQuery<Answer, Row>,
   values: KeptValues,

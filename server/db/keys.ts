@@ -17,13 +17,13 @@ import type { Schema } from './schema.ts';
 import { isServerOf } from './servers.ts';
 import type { Db } from './transaction.ts';
 
-/** What a key gives access to: an MCP endpoint (`mcp_…`), or the tunnel for an on-premise agent (`pk_live_…`). */
+/** The owner of a key, which the key gives access to: an MCP endpoint (`mcp_…`), or the tunnel for an on-premise agent (`pk_live_…`). */
 export type ApiKeyOwner =
   | { readonly type: 'server'; readonly serverId: string }
   | { readonly type: 'agent'; readonly agentId: string };
 
 /**
- * A key without its value, which was displayed once, at creation, with the names of its organization and owner. Either `server` or `agent`
+ * A key with the names of its organization and owner, without its value, which was displayed once, at creation. Either `server` or `agent`
  * is set.
  */
 export type NamedApiKey = ReturnType<typeof readNamedKey>;
@@ -37,7 +37,7 @@ function readNamedKey(row: InferResult<ReturnType<typeof namedKeys>>[number]) {
     /** Prefix and last four characters. */
     hint: row.hint,
     scopes: readScopes(row.scopes),
-    /** What it may use of its server, besides what the scopes allow. */
+    /** The tools, prompts and resources of its server that it may use, as far as the scopes allow. */
     tools: readSelection(row.tool_selection),
     createdAt: row.created_at,
     expiresAt: row.expires_at ?? undefined,
@@ -59,7 +59,7 @@ export type NewApiKey = Pick<
   readonly tools?: ToolSelection | undefined;
   /** The actor, as the audit log names it. */
   readonly createdBy?: string | undefined;
-  /** The id of the key that a rotation replaces by this one. */
+  /** The id of the key that a rotation replaces with this one. */
   readonly replacesId?: string | undefined;
   /** SHA-256 of the key, in hex. */
   readonly hash: string;

@@ -7,12 +7,12 @@ import { countRows } from './columns.ts';
 import type { Db } from './transaction.ts';
 
 /*
- * What people leave behind. A key, client or agent has an owner, who answers for it: at first its creator. When a membership ends, a
- * trigger of the database marks what the person owned, and suspends it if the organization chose so. Someone else can take it over, in the
- * same transaction or later.
+ * The keys, clients and agents that people leave behind. Each has an owner, who answers for it: at first its creator. When a membership
+ * ends, a trigger of the database marks the resources that the person owned, and suspends them if the organization chose to. Another member
+ * can take them over, in the same transaction or later.
  */
 
-/** What a person answers for. */
+/** The kinds of resources that a person can own. */
 export type OwnedKind = 'key' | 'client' | 'agent';
 
 const tables = { key: 'api_key', client: 'oauth_client', agent: 'agent' } as const;
@@ -39,10 +39,10 @@ function toOwned(row: OwnedRow) {
 /** A key, client or agent whose owner left the organization. */
 export type OwnerlessResource = Awaited<ReturnType<typeof listOwnerless>>[number];
 
-/** How many of each kind. */
+/** The number of resources of each kind. */
 export type OwnedCounts = Readonly<Record<OwnedKind, number>>;
 
-/** What needs an owner in an organization, the longest without one first: at most `limit`. */
+/** The resources of an organization that need an owner, those without one for the longest time first: at most `limit`. */
 export async function listOwnerless(db: Db, organizationId: string, limit: number) {
   const rows = await selectOwned(db, organizationId, undefined, limit);
   return rows.map((row) =>
@@ -56,7 +56,7 @@ export async function listOwnerless(db: Db, organizationId: string, limit: numbe
   );
 }
 
-/** What a member answers for in an organization, the oldest first: at most `limit`. */
+/** The resources that a member owns in an organization, the oldest first: at most `limit`. */
 export async function listOwned(
   db: Db,
   organizationId: string,
@@ -80,7 +80,7 @@ interface OwnedRow {
   readonly suspended_at: number | null;
 }
 
-/** What this person answers for; without one, what needs an owner. Only what is not revoked. */
+/** The unrevoked resources that this person owns or, without an `ownerId`, those that need an owner. */
 async function selectOwned(
   db: Db,
   organizationId: string,
@@ -118,7 +118,7 @@ async function selectOwned(
   return rows;
 }
 
-/** What ends when a member leaves an organization, apart from what they answer for. */
+/** Counts what ends when a member leaves an organization, apart from the resources that they own. */
 export async function countEndings(
   db: Db,
   organizationId: string,
@@ -163,7 +163,7 @@ export async function countEndings(
   };
 }
 
-/** How much needs an owner in an organization; only what this person left behind, if one is named. */
+/** How many resources of an organization need an owner. With `formerOwner`, only those that this person left behind. */
 export async function countOwnerless(
   db: Db,
   organizationId: string,
@@ -184,8 +184,8 @@ export async function countOwnerless(
 }
 
 /**
- * Makes a member the owner of what needs one, and lets it work again. With an agent, the keys of the agent that need an owner are
- * handed over too.
+ * Makes a member the owner of a resource that needs one, and lets it work again. With an agent, those of its keys that need an
+ * owner are handed over too.
  *
  * @returns `stranger` when the person is not a member; `unknown` when there is no such resource that needs an owner
  */
@@ -225,8 +225,8 @@ export async function handOver(
 }
 
 /**
- * Ends what a person could use anywhere, if they belong to no organization any more: their sessions and personal tokens. Otherwise
- * these are for the other organizations, and open nothing in one that the person left.
+ * Ends a person's sessions and personal tokens if they belong to no organization any more. Otherwise these stay valid for the
+ * person's other organizations, but not for the one that they left.
  */
 export async function endLastAccess(tx: Db, userId: string, now: EpochSeconds): Promise<void> {
   const other = await tx
@@ -240,7 +240,7 @@ export async function endLastAccess(tx: Db, userId: string, now: EpochSeconds): 
   await revokePersonalTokens(tx, userId, now);
 }
 
-/** At most 500 members with one of these roles, without one person, by address. */
+/** At most 500 members with one of these roles, leaving out the person `except`, ordered by address. */
 export function listTakers(
   db: Db,
   organizationId: string,

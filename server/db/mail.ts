@@ -7,11 +7,11 @@ import type { Schema } from './schema.ts';
 import { countRows } from './columns.ts';
 import { advisoryLock, transaction, type Db } from './transaction.ts';
 
-// The mail server of each organization, and the mails that wait for it. A mail is claimed before it is sent, so that of several
-// processes one sends it. Claims expire, because a process may end in between.
+// The mail server of each organization, and the mails that wait for it. A process claims a mail before it sends it, so that no other
+// process sends it too. Claims expire, because a process may end before it has sent the mail.
 
 /**
- * How mail is encrypted on its way: from the start, after the server was asked for it (it must agree), or not at all.
+ * How the connection to a mail server is encrypted: after a request that the server must accept, from the start, or not at all.
  *
  * RFC 8314 §3
  */
@@ -27,7 +27,7 @@ export type MailServerSettings = Pick<
   'host' | 'port' | 'security' | 'user' | 'sealedPassword' | 'from'
 >;
 
-/** The mail server of an organization, and how it fared. */
+/** The mail server of an organization, with its last success and failure. */
 export type MailServer = ReturnType<typeof readServer>;
 
 function readServer(
@@ -47,7 +47,7 @@ function readServer(
     from: row.from_address,
     changedAt: row.changed_at,
     revision: row.revision,
-    /** How often it failed in a row. */
+    /** The number of consecutive failures. */
     attempts: row.attempts,
     nextAttemptAt: row.next_attempt_at,
     lastSuccessAt: row.last_success_at ?? undefined,
@@ -73,7 +73,7 @@ function readMail(row: Selectable<Schema['mail']>) {
     recipient: row.recipient,
     invitationId: row.invitation_id ?? undefined,
     status: row.status,
-    /** What the server said last; a predicate. */
+    /** The result of the last attempt: a predicate whose subject is the mail server. */
     answer: row.answer ?? undefined,
     attempts: row.attempts,
     nextAttemptAt: row.next_attempt_at,
@@ -104,7 +104,7 @@ export async function findMailServer(
   return row && readServer(row);
 }
 
-/** Sets the mail server of an organization. What failed at the one before is tried again at once. */
+/** Sets the mail server of an organization and clears its failures, so that mails that are due are tried again at once. */
 export async function replaceMailServer(
   tx: Db,
   organizationId: string,
@@ -156,9 +156,9 @@ const listedSeconds = 30 * 86_400;
 const rowsAStatement = 100;
 
 /**
- * Adds mails. A mail about an invitation replaces those that still wait about it. Mails that ended long ago are deleted.
+ * Adds mails. A mail about an invitation replaces mails about it that still wait. Mails that ended long ago are deleted.
  *
- * @returns `false`, without any change, when more than `most` would wait
+ * @returns `false`, without adding or replacing any mail, when more than `most` would wait
  */
 export async function insertMails(
   db: Db,
@@ -270,7 +270,7 @@ export async function findMailsAbout(
   return new Map(rows.map((row) => [row.invitation_id ?? '', readMail(row)]));
 }
 
-/** Organizations whose mails wait for their mail server, and when the first of them may be sent. */
+/** The organizations that have waiting mails and a mail server, each with the time when its first mail may be sent. */
 export async function listWaitingOrganizations(db: Db) {
   const rows = await db
     .selectFrom('mail')
@@ -292,9 +292,9 @@ export async function listWaitingOrganizations(db: Db) {
 }
 
 /**
- * Claims the mail that has waited longest for a mail server, until `until`; none once the server was changed, or its organization
- * disabled. Mails about invitations that are gone, or whose author may no longer invite, are deleted instead; those about expired ones,
- * and old notices, end as refused.
+ * Claims the mail that has been due longest, until `until`; none once the mail server was changed or its organization disabled.
+ * Deletes mails about invitations that are gone, or whose author may no longer invite. Mails about expired invitations, and old
+ * notices, end as refused.
  */
 export async function claimMail(
   db: Db,
@@ -378,7 +378,7 @@ export async function endMail(
   return numUpdatedRows === 1n;
 }
 
-/** Ends a claim. The mail is sent again at `nextAttemptAt`; `counts` says whether this was an attempt. */
+/** Ends a claim. The mail is tried again at `nextAttemptAt`; with `counts`, its `attempts` increase. */
 export async function releaseMail(
   db: Db,
   { id, version }: MailVersion,
@@ -398,7 +398,7 @@ export async function releaseMail(
     .execute();
 }
 
-/** Records how the mail server fared, unless a person changed it since. */
+/** Records that the mail server worked or failed, unless a person has changed its settings since. */
 export async function noteMailServer(
   db: Db,
   { organizationId, revision }: Pick<MailServer, 'organizationId' | 'revision'>,

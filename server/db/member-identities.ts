@@ -5,7 +5,7 @@ import { insertPerson, lockMembers, type User } from './people.ts';
 import { isDeactivated, linkProvisioned } from './provisioned-people.ts';
 import { advisoryLock, transaction, type Db } from './transaction.ts';
 
-/** An account at a provider, by which a member enters the provider's organization. */
+/** An account at a provider, with which a member signs in to the provider's organization. */
 export interface MemberIdentity {
   readonly providerId: string;
   readonly subject: string;
@@ -40,7 +40,7 @@ export async function listLinkedMembers(db: Db, providerId: string, limit: numbe
     providerId,
     subject: row.subject,
     userId: row.person_id,
-    /** The address of the person here. */
+    /** The address of the person at Latchkey, not at the provider. */
     email: row.own_email,
     linkedAt: row.created_at,
     /** When the account last signed in. */
@@ -66,7 +66,7 @@ export async function countLinkedMembers(
  * Links an account at a provider to a member of the provider's organization.
  *
  * @returns `taken` when the account is linked, or another account of this provider is linked to the person: an address that was given
- * to a new employee must not open the account of the one before. `stranger` when the person is not a member
+ * to a new employee must not open the account of its previous holder. `stranger` when the person is not a member
  */
 export async function linkMember(
   db: Db,
@@ -101,7 +101,7 @@ export async function linkMember(
 }
 
 /**
- * Removes the link of a member, and ends the sessions that the provider opened for them. A trigger ends what it vouched for.
+ * Removes the link of a member, and ends the sessions that the provider opened for them. A trigger ends the grants that it vouched for.
  *
  * @returns `false` when there is none
  */
@@ -128,7 +128,7 @@ export async function unlinkMember(
 }
 
 /**
- * Creates a person with a membership and a linked account, and adds them to those of the groups that still exist.
+ * Creates a person with a membership and a linked account, and adds the person to the given groups that still exist.
  *
  * @returns `taken` when another person has the address, `deactivated` when a directory deactivated the person
  */

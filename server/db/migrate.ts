@@ -32,9 +32,9 @@ import { advisoryLock, isPostgres, transaction, type Db } from './transaction.ts
 export interface Migration {
   readonly up: (db: Db) => Promise<void>;
   /**
-   * Whether versions without it may go on using the database, as they do during a rolling upgrade. It may add tables, indexes, and
-   * columns that are nullable or have a default, and triggers that change nothing but what they do not know; it may not change what
-   * older versions read, or rely on what they would have to write.
+   * Whether versions without this migration may go on using the database, as they do during a rolling upgrade. It may add tables,
+   * indexes, columns that are nullable or have a default, and triggers that only change data that older versions do not know. It may
+   * not change data that older versions read, or rely on data that they would have to write.
    */
   readonly isAdditive?: boolean;
 }
@@ -73,9 +73,9 @@ export const migrations: Readonly<Record<string, Migration>> = {
 export const migrationNames: readonly string[] = Object.keys(migrations);
 
 /**
- * Migrates the database to the newest schema, in one transaction and under a lock: of processes that start at the same time,
- * one migrates, and a migration that fails changes nothing. On PostgreSQL, a database with newer migrations is used as it is
- * if all of them are additive.
+ * Migrates the database to the newest schema, in one transaction and under a lock: only one of several starting processes
+ * migrates, and a migration that fails changes nothing. On PostgreSQL, a database with newer migrations is used as it is
+ * if all of the newer ones are additive.
  *
  * @throws {Error} when the database is from a newer Latchkey, or from before the first release
  */

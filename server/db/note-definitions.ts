@@ -16,9 +16,9 @@ import type { Schema } from './schema.ts';
 import { inParts, transaction, type Db } from './transaction.ts';
 
 const daySeconds = 86_400;
-/** What is not listed for this time is forgotten, unless it is marked as changed, rejected or corrected. */
+/** A definition that is not listed for this long is forgotten, unless it is marked as changed, rejected or corrected. */
 const rememberedSeconds = 30 * daySeconds;
-/** The texts that are stored of one server. Beyond that, definitions are compared by their digests, and no one can read them here. */
+/** The most text that is stored of one server. Beyond that, only digests are stored: definitions are compared, but cannot be read. */
 const mostTextBytes = 16 * 1024 * 1024;
 
 type Row = Selectable<Schema['primitive_definition']>;
@@ -34,11 +34,11 @@ type KnownRow = Pick<
 >;
 type Known = Map<string, KnownRow>;
 
-/** What a server has just listed: a page of a list, or its instructions. */
+/** The definitions that a server has just listed: a page of a list, or its instructions. */
 export interface ListedDefinitions {
   readonly kind: DefinitionKind;
   readonly definitions: readonly Definition[];
-  /** Whether the list ends with it. */
+  /** Whether the list ends with this page. */
   readonly isLast: boolean;
 }
 
@@ -51,28 +51,28 @@ export interface ListedCorrection {
 
 /** How a list compares with the accepted definitions. */
 export interface ComparedDefinitions {
-  /** What happens to those that differ, as configured now; `undefined` if the server was deleted. */
+  /** What happens to definitions that differ, as configured now; `undefined` if the server was deleted. */
   readonly rule: 'flag' | 'withhold' | undefined;
-  /** Those that differ from their accepted definition in a new way. */
+  /** The definitions that differ from the accepted one in a new way. */
   readonly changed: readonly Definition[];
-  /** Those that were not known, or known otherwise, and wait until they are accepted for the first time. */
+  /** The definitions that are new or have changed, and wait to be accepted for the first time. */
   readonly added: readonly Definition[];
-  /** The names of all that differ from their accepted definition. */
+  /** The names of all definitions that differ from the accepted one. */
   readonly differing: readonly string[];
-  /** The names of those that are not remembered, because the server has too many. They have no accepted definition. */
+  /** The names that are not remembered, because the server has too many. They have no accepted definition. */
   readonly beyond: readonly string[];
-  /** The names of all that no caller may see. */
+  /** All names that no caller may see. */
   readonly withheld: readonly string[];
-  /** The corrections of the others, by name. */
+  /** The corrections of tools that are not withheld, by name. */
   readonly corrections: ReadonlyMap<string, ListedCorrection>;
-  /** For as long as `definitionsState` is the same, and until this time, the same list compares the same. */
+  /** While `definitionsState` returns `state`, and until the time `until`, the same list has the same result. */
   readonly basis: { readonly state: string; readonly until: EpochSeconds } | undefined;
 }
 
-/** Records the result of a comparison, in the transaction that stores it. It runs again with the transaction after a conflict. */
+/** Records the result of a comparison, in the transaction that stores changes, if any. May run again with that transaction. */
 export type RecordDefinitions = (tx: Db, result: ComparedDefinitions) => Promise<void>;
 
-/** What comparisons depend on besides the list. */
+/** The columns of a server that comparisons depend on. */
 interface State {
   readonly rule: 'flag' | 'withhold';
   readonly newOnes: 'offer' | 'review';
@@ -88,8 +88,8 @@ const stateQuery = immediateQuery((db, targetId: string) =>
 );
 
 /**
- * A text that changes whenever a list of this server may compare otherwise; `undefined` if it was deleted. It may belong to a transaction that
- * is not committed yet, so compare it with that of a comparison, and store nothing under it.
+ * A text that changes whenever the same list of this server may compare differently; `undefined` if the server was deleted. The text may come
+ * from a transaction that is not committed yet: only compare it with the `basis` of a comparison, and store nothing under it.
  */
 export async function definitionsState(db: Db, targetId: string): Promise<string | undefined> {
   const [row] = await stateQuery(db, targetId);
@@ -97,9 +97,9 @@ export async function definitionsState(db: Db, targetId: string): Promise<string
 }
 
 /**
- * Compares what a server has just listed with the accepted definitions, as they are in the database now, and stores what is new. What is
- * listed for the first time is accepted as listed, or waits for review, as its administrators chose. What is listed with its accepted definition
- * again is no longer marked as changed. What has not been listed for 30 days, while others were, is forgotten.
+ * Compares the definitions that a server has just listed with the accepted ones, as they are in the database now, and stores what is new. A
+ * definition that is listed for the first time is accepted as listed or waits for review, as administrators chose. One that is as accepted
+ * again is no longer marked as changed. One that was not listed for 30 days, while others were, is forgotten.
  *
  * Only accepted definitions decide, so no order of lists, at any process, lets another definition through.
  */
@@ -111,7 +111,7 @@ export async function noteDefinitions(
   record: RecordDefinitions = () => Promise.resolve(),
 ): Promise<ComparedDefinitions> {
   const { kind, definitions } = listed;
-  // In this order: if something changes in between, the result belongs to a state that is over.
+  // The state is read first: if something changes between the reads, the result belongs to a state that no longer applies.
   const state = await stateOf(db, targetId);
   const known = await knownOf(db, targetId, kind);
   const isFull = known.size >= mostKnown && forgettable(known, listed, state, now).length === 0;
@@ -133,35 +133,35 @@ export async function noteDefinitions(
   });
 }
 
-/** Compares what may have been listed some time ago with the definitions that are accepted now, without storing anything. */
+/** Compares definitions that may have been listed some time ago with those that are accepted now, without storing anything. */
 export async function compareDefinitions(
   db: Db,
   targetId: string,
   listed: ListedDefinitions,
   now: EpochSeconds,
 ): Promise<ComparedDefinitions> {
-  // In this order, as above.
+  // The state is read first, as in `noteDefinitions`.
   const state = await stateOf(db, targetId);
   return compared(state, listed, await knownOf(db, targetId, listed.kind), now);
 }
 
-/** The digest that something was last listed with. */
+/** The digest with which the definition was last listed. */
 function latestDigest({ seen_digest: seen, accepted_digest: accepted }: KnownRow): string {
   return seen ?? accepted ?? '';
 }
 
-/** Whether it was last written more than a day ago that it was listed. */
+/** Whether `listed_at` was last written at least a day ago. */
 function isStale({ listed_at: at }: KnownRow, now: EpochSeconds): boolean {
   return at <= now - daySeconds;
 }
 
-/** Whether the annotations of its accepted definition are not known yet, and these are. */
+/** Whether the listed definition is the accepted one and has annotations that the row lacks. */
 function lacks(row: KnownRow, { digest, annotations }: Definition): boolean {
   const isAccepted = row.accepted_digest === digest;
   return isAccepted && annotations !== undefined && row.accepted_annotations === null;
 }
 
-/** Whether a list of this kind ends for the first time. */
+/** Whether this is the first time that a list of this kind was read to its end. */
 function isFirstWhole({ kind, isLast }: ListedDefinitions, state: State | undefined): boolean {
   return isLast && state !== undefined && !state.listedKinds.includes(kind);
 }
@@ -203,17 +203,17 @@ function compared(
   };
 }
 
-/** What has to be written of a list. */
+/** The parts of a list that have to be written. */
 interface Changes {
-  /** Accepted as they are. */
+  /** New, and accepted as listed. */
   readonly offered: Definition[];
-  /** Unknown so far, and not accepted. */
+  /** New, and waiting for review. */
   readonly waiting: Definition[];
-  /** With another definition than the last. */
+  /** Listed with another definition than last time, which is not the accepted one. */
   readonly seen: Definition[];
-  /** With the accepted definition again. */
+  /** Listed with the accepted definition again. */
   readonly restored: string[];
-  /** With the accepted definition, whose annotations were not known. */
+  /** Listed with the accepted definition, whose annotations were not stored yet. */
   readonly completed: Definition[];
 }
 
@@ -274,7 +274,7 @@ async function storeListed(
   };
 }
 
-/** What has to be written of a list. Makes the same changes in `known`. */
+/** Finds the parts of a list that have to be written. Makes the same changes in `known`. */
 function changesIn(
   definitions: readonly Definition[],
   known: Known,
@@ -315,9 +315,9 @@ function changesIn(
 }
 
 /**
- * The names of what was not listed within the 30 days before the last day on which the server listed others. Today does not count, because
- * other pages of the same list may follow. What is marked as changed is never forgotten, or its server could get its new definition accepted
- * by not listing it; nor is what people rejected or corrected. What was never accepted is forgotten only if it would wait again.
+ * The names of definitions that were not listed within the 30 days before the last day on which others were. Today does not count, because
+ * other pages of the same list may follow. Definitions that are marked as changed are never forgotten, or servers could get them accepted by
+ * not listing them; nor are those that people rejected or corrected. One that was never accepted is forgotten only if it would wait again.
  */
 function forgettable(
   known: Known,

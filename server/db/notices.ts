@@ -7,12 +7,12 @@ import { readRole } from './people.ts';
 import type { Schema } from './schema.ts';
 import type { Db } from './transaction.ts';
 
-// Notices of what needs attention: whom they are sent to, and what was announced.
+// Notices about things that need attention: the people who get them, and the things that were announced.
 
 /** How often a person gets notices by e-mail. */
 export const noticeFrequencies = ['now', 'daily'] as const satisfies NoticeChoice['frequency'][];
 
-/** What a member wants notices of. */
+/** The kinds of notices that a member wants, and how often. */
 export type NoticeChoice = ReturnType<typeof readChoice>;
 
 function readChoice(row: Schema['notice_choice']) {
@@ -20,7 +20,7 @@ function readChoice(row: Schema['notice_choice']) {
     userId: row.person_id,
     kinds: readStrings(row.kinds),
     frequency: row.frequency,
-    /** What was announced until then was sent. */
+    /** Everything that was announced until then was sent. */
     sentAt: row.sent_at ?? undefined,
   } as const;
 }
@@ -39,7 +39,7 @@ export async function findNoticeChoice(
   return row && readChoice(row);
 }
 
-/** Sets what a member wants notices of; nothing if `choice` is `undefined`. They get everything new, not what they were sent before. */
+/** Sets the notices that a member wants; none if `choice` is `undefined`. A change keeps `sentAt`, so that nothing is sent twice. */
 export async function replaceNoticeChoice(
   tx: Db,
   organizationId: string,
@@ -96,9 +96,9 @@ export async function listNoticeReaders(db: Db, organizationId: string): Promise
 }
 
 /**
- * Records that a reader was sent what was announced until `sentAt`.
+ * Records that a reader was sent everything that was announced until `sentAt`.
  *
- * @returns `false` when another process did since it was read
+ * @returns `false` when another process has recorded a time since the reader was read
  */
 export async function markNoticesSent(
   tx: Db,
@@ -116,7 +116,7 @@ export async function markNoticesSent(
   return numUpdatedRows === 1n;
 }
 
-/** Organizations that are enabled, in which a person or a webhook wants notices, and that are due for a look. */
+/** The enabled organizations that are due for a look and in which a person or a webhook wants notices. */
 export async function listDueLooks(
   db: Db,
   now: EpochSeconds,
@@ -152,7 +152,7 @@ export async function listDueLooks(
           ),
         ]),
       )
-      // Those that wait longest come first, so that many organizations delay all alike.
+      // Organizations that wait longest come first, so that a large number of them delays all equally.
       .orderBy(sql`coalesce(notice_look.next_at, 0)`)
       .orderBy('organization.id')
       .limit(limit)
@@ -160,7 +160,7 @@ export async function listDueLooks(
   );
 }
 
-/** Matches the actions of a webhook that names notices. Those that get every event do not: notices are events only where one is asked for. */
+/** Matches the actions of webhooks that name notices, not of those for every event: notices become events only if a webhook names them. */
 const noticeActions = '%"attention.%';
 
 export async function hasNoticeWebhook(db: Db, organizationId: string): Promise<boolean> {
@@ -201,13 +201,13 @@ export interface NoticedThing {
   readonly announcedAt: EpochSeconds | undefined;
 }
 
-/** How old a stored time may become while a thing is there. */
+/** How old `last_seen_at` may become while a thing is there. */
 const seenPrecisionSeconds = 3600;
 
 /**
- * Records which things are there now, and forgets those that were not for `forgetSeconds`. At most `most` are remembered.
+ * Records which things are there now, and forgets things that have been gone for `forgetSeconds`. At most `most` are remembered.
  *
- * @returns those that are there now
+ * @returns the remembered things that are there now
  */
 export async function noteThings(
   tx: Db,
@@ -257,7 +257,7 @@ export async function noteThings(
       there.push({ kind, subject, firstSeenAt: now, announcedAt: undefined });
     }
   }
-  // After the others were seen: a server that was off for a day must not announce everything again.
+  // Deleted after the update of `last_seen_at`: a server that was off for a day must not announce everything again.
   await tx
     .deleteFrom('noticed_thing')
     .where('organization_id', '=', organizationId)

@@ -1,4 +1,4 @@
-// What calls need of the definitions of a server, derived from them and stored in the row of the target, which every call reads.
+// The facts that calls need about the definitions of a server, derived from them and stored in the target's row, which every call reads.
 
 import { definitionKinds } from '#model/definitions';
 import type { PrimitiveKind } from '#model/tool-rights';
@@ -6,7 +6,7 @@ import { readToolCorrection } from '#model/tool-correction';
 import { readStrings } from './columns.ts';
 import { advisoryLock, type Db } from './transaction.ts';
 
-/** How many tools of one server are remembered, and how many of each other kind. While it has as many, any other is closed. */
+/** The most definitions of each kind that are remembered of one server. While it has that many, any further one is closed. */
 export const mostKnown = 10_000;
 
 /** The kinds with names that callers use. Instructions are not called. */
@@ -18,8 +18,8 @@ export function lockTools(tx: Db, targetId: string): Promise<void> {
 }
 
 /**
- * Within a transaction that has called `lockTools`: derives what is closed, what is open and what only reads. Call it after every change of
- * the definitions, of the policies and of the rules of a server.
+ * Within a transaction that has called `lockTools`: derives the closed names, the open names and the tools that only read. Call it after
+ * every change of the definitions, the policies or the rules of a server.
  */
 export async function renewClosedTools(db: Db, targetId: string): Promise<void> {
   const target = await db
@@ -69,7 +69,7 @@ export async function renewClosedTools(db: Db, targetId: string): Promise<void> 
   await db.updateTable('target').set({ offered }).where('id', '=', targetId).execute();
 }
 
-/** What decides whether a definition that is known is closed. */
+/** The columns that decide whether a known name is closed. */
 export interface ReviewState {
   readonly accepted_digest: string | null;
   readonly seen_digest: string | null;
@@ -77,8 +77,8 @@ export interface ReviewState {
 }
 
 /**
- * Whether something is closed because its definition is not accepted: always as long as none was, and, if another one is accepted, where
- * changes are withheld, or after a person has rejected one.
+ * Whether a name is closed because its current definition is not accepted: always while no definition of it was accepted; if another one
+ * was, only where changes are withheld or after a person has rejected one.
  */
 export function isClosed(row: ReviewState, changedTools: string): boolean {
   if (row.accepted_digest === null) return true;
@@ -115,7 +115,7 @@ function namesOf(rows: readonly { readonly name: string }[]): string[] {
   return rows.map(({ name }) => name);
 }
 
-/** Within a transaction: makes what was compared before invalid, at every process. */
+/** Within a transaction: makes earlier comparisons invalid, in every process. */
 export async function countDefinitionChange(db: Db, targetId: string): Promise<void> {
   await db
     .updateTable('target')

@@ -8,7 +8,7 @@ import {
   type Db,
 } from './transaction.ts';
 
-// Values that work once: links, and challenges that a browser answers. Only the SHA-256 of the value is stored.
+// Values that work once: links, challenges that a browser answers, and assertions. Only the SHA-256 of the value is stored.
 
 /** What a link can be used for, once: `set-up` creates the first owner, `reset` sets a new password. */
 export type LinkPurpose =
@@ -43,7 +43,7 @@ export async function insertLink(
 }
 
 /**
- * Adds the link that creates the first owner, unless there is one that may be handed out again. Returns when it expires.
+ * Adds the link that creates the first owner, unless there is one that may be handed out again. Returns when the valid link expires.
  *
  * @param hashOf the hash of the link that expires at this time
  * @param isLongEnough whether a link that expires at this time may be handed out again
@@ -130,7 +130,7 @@ interface Challenge {
   readonly expiresAt: EpochSeconds;
 }
 
-/** The same for several at once, in one transaction. Of two that are equal, one is the first. */
+/** Like `markChallengeSpent`, for several challenges in one transaction. Of equal challenges, only one is the first. */
 export async function markChallengesSpent(
   db: Db,
   challenges: readonly Challenge[],
@@ -140,7 +140,7 @@ export async function markChallengesSpent(
     await tx.deleteFrom('spent_challenge').where('expires_at', '<=', now).execute();
     const rows = await tx
       .insertInto('spent_challenge')
-      // In one order: transactions that insert the same rows in different orders can deadlock.
+      // Always in the same order: transactions that insert the same rows in different orders can deadlock.
       .values(
         challenges
           .map(({ hash, expiresAt }) => ({ hash, expires_at: expiresAt }))
@@ -153,7 +153,7 @@ export async function markChallengesSpent(
   });
 }
 
-/** The same in a transaction of its own, for which this process does not wait: it is on disk when the promise resolves. */
+/** Like `markChallengesSpent`, in a transaction of its own. Resolves when it is on disk, without blocking the process. */
 export async function markChallengesSpentMeanwhile(
   db: Db,
   challenges: readonly Challenge[],
@@ -174,7 +174,7 @@ export async function markChallengesSpentMeanwhile(
   return areFirst(challenges, inserted);
 }
 
-/** Of each challenge, whether its hash is in a row that was inserted. */
+/** Tells for each challenge whether its hash was inserted; of equal challenges, only for the first. */
 function areFirst(challenges: readonly Challenge[], inserted: readonly unknown[]): boolean[] {
   const hashes = new Set(inserted.map((row) => String(Object(row).hash)));
   return challenges.map(({ hash }) => hashes.delete(hash));
@@ -205,7 +205,7 @@ export async function endSessionsAndLinks(db: Db): Promise<EndedCounts> {
     await end('authorization_code');
     await tx.deleteFrom('grant_bundle').where('redeemed_at', 'is', null).execute();
     await end('authorization_request');
-    // The provider may have replaced them since, and would take their use for theft.
+    // The provider may have replaced these refresh tokens since the backup, and would take their use for theft.
     await end('provider_check');
     const sessions = await end('browser_session');
     return { sessions, links: (await end('one_time_link')) + (await end('invitation')) };

@@ -14,7 +14,7 @@ function readDomain(row: Selectable<Schema['organization_domain']>) {
     organizationId: row.organization_id,
     /** In lower case and ASCII. */
     domain: row.domain,
-    /** What a DNS record must contain; not a secret. */
+    /** The text that a DNS record must contain; not a secret. */
     verificationToken: row.verification_token,
     createdAt: row.created_at,
     /** `dns`: a record was last found at `checkedAt`. `operator`: the operator of this server confirmed it. */
@@ -109,7 +109,7 @@ export async function setDomainProof(
   });
 }
 
-/** Forgets the proof by DNS; that of the operator stays. @returns `false` when there is no such proof */
+/** Deletes a proof by DNS; a confirmation by the operator stays. @returns `false` when there is no such proof */
 export async function endDomainProof(
   db: Db,
   organizationId: string,

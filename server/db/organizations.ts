@@ -55,7 +55,7 @@ export async function findOrganizationName(db: Db, id: string): Promise<string |
   return row?.name;
 }
 
-/** Whether the person owns all organizations, disabled ones too: they administer the installation. */
+/** Whether the person owns all organizations, including disabled ones, and thus administers the installation. */
 export async function ownsEveryOrganization(db: Db, personId: string): Promise<boolean> {
   const rows = await db
     .selectFrom('organization')

@@ -66,8 +66,8 @@ function readMember(
 export type MembershipChange = 'done' | 'stale' | 'last-owner';
 
 /**
- * Adds a person with a membership, or only the membership if the address is known. It is for the operator and first owners: a person
- * whom a directory deactivated is active again.
+ * Adds a person with a membership, or only the membership if the address is known. Only for the operator and first owners, because it
+ * makes a person active again whom a directory deactivated.
  *
  * @returns `false` when both exist
  */
@@ -168,7 +168,7 @@ export async function listMemberships(db: Db, userId: string): Promise<Membershi
   return (await membershipsOfPerson(db, userId)).map(readMembership);
 }
 
-/** The memberships that a session opens: all of the person, or the one of the organization whose provider opened the session. */
+/** The memberships that a session gives access to: all of the person's, or the one in the organization whose provider opened the session. */
 export async function listOpenMemberships(
   db: Db,
   { userId, through }: Pick<Session, 'userId' | 'through'>,
@@ -178,7 +178,7 @@ export async function listOpenMemberships(
   return all.filter(({ organizationId }) => organizationId === through.organizationId);
 }
 
-/** At most `limit` members, ordered by e-mail address: those after the address `after` whose address contains `search`. */
+/** At most `limit` members whose address contains `search` and comes after `after`, ordered by e-mail address. */
 export async function listMembers(
   db: Db,
   organizationId: string,
@@ -273,8 +273,8 @@ export async function removeMember(
 }
 
 /**
- * Within a transaction that holds `lockMembers`: ends a membership and what it opened. A directory that manages it sees the person as
- * deactivated, and gives the same role back if it activates them again, except that owners come back as admins.
+ * Within a transaction that holds `lockMembers`: ends a membership and its sessions. A directory that manages the membership sees the
+ * person as deactivated. If it activates them again, they get the same role back, except that owners come back as admins.
  */
 async function endMembership(
   tx: Db,
@@ -297,7 +297,7 @@ async function endMembership(
     .execute();
 }
 
-/** Makes the member `to` an owner and the owner `from` an admin, in one transaction. @returns `false` when they have other roles */
+/** Makes the member `to` an owner and the owner `from` an admin, in one transaction. @returns `false` unless they are two such members */
 export async function transferOwnership(
   db: Db,
   organizationId: string,
@@ -445,7 +445,7 @@ async function setRole(tx: Db, organizationId: string, userId: string, role: Rol
     .execute();
 }
 
-/** @throws {TypeError} which a check of the table rules out */
+/** @throws {TypeError} for an unknown role, which a check of the table rules out */
 export function readRole(role: string): Role {
   if (!isRole(role)) throw new TypeError(`the role ${role} is unknown`);
   return role;

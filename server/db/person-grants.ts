@@ -1,8 +1,8 @@
-// What a person allowed applications to do, in one organization or in all.
+// The access that a person gave to applications, in one organization or in all.
 import type { EpochSeconds } from '#model/clock';
 import { transaction, type Db } from './transaction.ts';
 
-/** Whether an application has access for a person. */
+/** Whether any application has access on behalf of a person. */
 export async function hasActiveGrant(
   db: Db,
   userId: string,
@@ -24,9 +24,9 @@ export async function hasActiveGrant(
 }
 
 /**
- * Revokes all grants of the person and deletes their codes, pending requests and consents; with `organizationId`, those at its
+ * Revokes all grants of the person and deletes their codes, pending requests and consents; with `organizationId`, only those at its
  * servers. Codes are deleted before grants are revoked: a code that is being redeemed concurrently has become a grant by then, or
- * never will. Grants by assertions are deleted, because to revoke one is to refuse the next.
+ * never will. Grants by assertions are deleted, because a revoked one would refuse the next assertion too.
  */
 export async function revokeGrantsOfPerson(
   db: Db,
@@ -45,7 +45,7 @@ export async function revokeGrantsOfPerson(
         )
         .execute();
     }
-    // One for several servers names none in a column.
+    // A request for several servers has an empty `endpoint_id`.
     await tx
       .deleteFrom('authorization_request')
       .where('person_id', '=', userId)

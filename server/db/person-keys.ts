@@ -11,8 +11,8 @@ import type { Schema } from './schema.ts';
 import { lockUpstream } from './servers.ts';
 import { transaction, type Db } from './transaction.ts';
 
-// The keys that people have at MCP servers which require one of each person. A row ends with the membership, the server, and the
-// place that it was entered for. Nothing has to be revoked elsewhere: only the person can do that.
+// The keys of people for MCP servers that require a key of each person. A row is deleted with the membership, the server, and the
+// place that the key was entered for. Latchkey revokes nothing at the upstream, because only the person can do that.
 
 /** A person's key at a target. */
 export interface PersonKey extends KeyState {
@@ -23,7 +23,7 @@ export interface PersonKey extends KeyState {
   /** Encrypted for `keyPurpose`. */
   readonly sealedKey: string;
   readonly hint?: string | undefined;
-  /** The key before it, encrypted likewise, until it is proved. */
+  /** The previous key, encrypted in the same way, until the new key is proved. */
   readonly sealedPrevious?: string | undefined;
   /** Changes with the key. */
   readonly version: number;
@@ -42,7 +42,7 @@ export interface NewPersonKey {
   readonly replaces: number | undefined;
 }
 
-/** A key in the list of people. */
+/** A key in the list of the people who have one at a target. */
 export interface ListedKey extends KeyState {
   readonly userId: string;
   readonly email: string;
@@ -64,9 +64,9 @@ export async function findPersonKey(
 }
 
 /**
- * Stores a key that was tried. The one before it stays as the previous one unless the new one is proved.
+ * Stores a key that was tried. The key that it replaces is kept as the previous one, unless the new key is proved or the place changed.
  *
- * @returns `false` when the person left, the server no longer requires a key, it is elsewhere, or the key was replaced in the meantime
+ * @returns `false` when the person left, the server requires no key any more or is at another place, or the key was replaced meanwhile
  */
 export async function replacePersonKey(db: Db, key: NewPersonKey): Promise<boolean> {
   const { targetId, userId, organizationId, place, replaces } = key;
@@ -108,14 +108,14 @@ export async function replacePersonKey(db: Db, key: NewPersonKey): Promise<boole
   });
 }
 
-/** Of two keys, of which none is proved, the one that the upstream accepted. */
+/** The key to keep as the previous one: the current key, or the one before it if the upstream refused the current key. */
 function keptBefore({ sealedKey, sealedPrevious, refusedAt }: PersonKey): string {
   return refusedAt !== undefined && sealedPrevious !== undefined ? sealedPrevious : sealedKey;
 }
 
 type Version = At & Pick<PersonKey, 'version'>;
 
-/** The key was tried again with the tool of the rule, which answered: the previous one is no longer needed. */
+/** Records that the tool of the rule answered when the key was tried again: the previous key is no longer needed. */
 export async function notePersonKeyProved(
   db: Db,
   key: Version,
@@ -129,7 +129,7 @@ export async function notePersonKeyProved(
 
 const notedEverySeconds = 60;
 
-/** The upstream refused the key. Writes at most once a minute. */
+/** Records that the upstream refused the key. Writes at most once a minute. */
 export async function notePersonKeyRefused(db: Db, key: Version, now: EpochSeconds): Promise<void> {
   await ofVersion(db, key)
     .set({ refused_at: now })
@@ -144,7 +144,7 @@ export async function notePersonKeyRefused(db: Db, key: Version, now: EpochSecon
 
 const usedEverySeconds = 300;
 
-/** The upstream accepted the key. Writes at most every five minutes, unless it had refused the key before. */
+/** Records that the upstream accepted the key. Writes at most every five minutes, unless it had refused the key before. */
 export async function notePersonKeyAccepted(
   db: Db,
   key: Version & Pick<KeyState, 'refusedAt' | 'lastUsedAt'>,
@@ -181,10 +181,10 @@ export async function listPersonKeys(db: Db, targetId: string): Promise<ListedKe
 }
 
 /**
- * Sets what a target requires of people; `undefined` for nothing, which removes their keys. With another header or template, keys are
- * no longer proved.
+ * Sets the key that a target requires of each person; `undefined` for none, which removes their keys. When the header or the template
+ * changes, no key is proved any more.
  *
- * @returns `false` when no request with a header leads to its upstream
+ * @returns `false` when the target's upstream does not receive requests with headers
  */
 export async function setPersonKeyRule(
   db: Db,

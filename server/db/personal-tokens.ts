@@ -96,8 +96,8 @@ export async function lockPersonalToken(tx: Db, id: string, now: EpochSeconds): 
 }
 
 /**
- * The ids of the organizations that the owner of a token has left since they created it. If they belong to one again, the token stays
- * ended there.
+ * The ids of the organizations that the owner of a token has left since they created it. The token does not work there any more, even if
+ * the owner joins one of them again.
  */
 export async function listEndedOrganizations(db: Db, id: string): Promise<ReadonlySet<string>> {
   const rows = await db

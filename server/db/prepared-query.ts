@@ -36,8 +36,8 @@ export function preparedQuery<Given extends Values, Row>(
 }
 
 /**
- * Like `preparedQuery`, but on SQLite, outside of transactions, the rows are there immediately. They do not wait for writes that
- * were begun before, so these must have been awaited.
+ * Like `preparedQuery`, but on SQLite, outside of transactions, it returns the rows synchronously. It does not wait for earlier
+ * writes, so the caller must have awaited those.
  */
 export function immediateQuery<Given extends Values, Row>(
   build: Build<Given, Row>,
@@ -50,14 +50,14 @@ export function immediateQuery<Given extends Values, Row>(
       adapter instanceof ImmediateAdapter
         ? adapter.readNow(query.sql, query.parameters)
         : undefined;
-    // They come from the query whose type says so.
+    // The rows come from `query`, whose type is `Row`.
     return (rows as Row[] | undefined) ?? db.executeQuery(query).then((result) => result.rows);
   };
 }
 
 /**
- * The answer of a query whose tables change the epoch of PostgreSQL. There, outside of transactions, it is kept for as long as the epoch
- * is the same, which is read each time; on SQLite it is an immediate query. The result must not be changed.
+ * Answers a query whose tables change the epoch of PostgreSQL. There, outside of transactions, the answer is kept as long as the epoch,
+ * which is read each time, is the same. On SQLite it is an immediate query. The caller must not change the answer.
  */
 export function keptQuery<Answer extends object, Row>(
   query: KeptQuery<Answer, Row>,
@@ -68,7 +68,7 @@ export function keptQuery<Answer extends object, Row>(
     );
     return { compile: () => withValues(query, values).compile(db) };
   });
-  // SQLite returns the same row until something is written.
+  // On SQLite, an immediate query returns the same row object until something is written.
   const answers = new WeakMap<object, Answer | undefined>();
   const answerOf = (row: Row & object) => {
     if (!answers.has(row)) answers.set(row, query.read(row));

@@ -1,9 +1,9 @@
-// The refresh tokens with which people are checked again at the provider that they came through.
+// The refresh tokens with which Latchkey checks people again at the provider that they signed in at.
 import type { EpochSeconds } from '#model/clock';
 import { placeKey, type SignInPlace } from './provider-sessions.ts';
 import type { Db } from './transaction.ts';
 
-/** A person who is to be checked again, and the token that the caller has read. */
+/** A person to check again, and the refresh token as it was when it was read. */
 export interface ProviderCheck {
   readonly place: SignInPlace;
   readonly subject: string;
@@ -12,7 +12,7 @@ export interface ProviderCheck {
   readonly version: number;
   readonly checkedAt: EpochSeconds;
   readonly attempts: number;
-  /** What was wrong with the last check; `undefined` if it passed. */
+  /** Why the last check failed; `undefined` if it passed. */
   readonly failure: string | undefined;
 }
 
@@ -53,7 +53,7 @@ export async function insertCheck(
 
 /**
  * Checks that are due and that no process has claimed: at most `share` for each provider, those that are due longest first, so that a
- * provider with many people does not delay the others. Providers that cannot be used are left out.
+ * provider with many people does not delay the others. Disabled providers, and those in `except`, are left out.
  */
 export async function listDueChecks(
   db: Db,
@@ -134,7 +134,7 @@ export async function claimCheck(
   return numUpdatedRows === 1n;
 }
 
-/** Records that the provider knows the person, and the token that it issued instead. Does nothing if a sign-in stored another one. */
+/** Records that the provider knows the person, and the new token if it issued one. Does nothing if a sign-in stored another token. */
 export async function noteCheckPassed(
   db: Db,
   check: ReadCheck,
@@ -183,7 +183,7 @@ export async function noteCheckFailed(
     .execute();
 }
 
-/** Postpones the check of a person that is not needed yet. */
+/** Postpones a check that is not needed yet. */
 export async function postponeCheck(db: Db, check: ReadCheck, nextAt: EpochSeconds): Promise<void> {
   await updateVersion(db, check).set({ claimed_until: 0, next_at: nextAt }).execute();
 }
@@ -202,12 +202,12 @@ export async function deleteCheck(
   return numDeletedRows === 1n;
 }
 
-/** Deletes the tokens of a provider, which it would not accept any more, or which no one wants to be used. */
+/** Deletes the tokens of a provider, when it would not accept them any more or they must not be used any more. */
 export async function deleteChecks(db: Db, provider: string): Promise<void> {
   await db.deleteFrom('provider_check').where('provider', '=', provider).execute();
 }
 
-/** Lets the intervals of a provider count from now on. */
+/** Makes all checks of a provider due, so that changed intervals apply. Checks that are not needed yet are postponed again. */
 export async function renewChecks(db: Db, provider: string): Promise<void> {
   await db
     .updateTable('provider_check')
@@ -216,7 +216,7 @@ export async function renewChecks(db: Db, provider: string): Promise<void> {
     .execute();
 }
 
-/** How checking the people of a provider goes. */
+/** How many people of a provider can be checked, and how many of the checks fail. */
 export type CheckSummary = Awaited<ReturnType<typeof summarizeChecks>>;
 
 export async function summarizeChecks(db: Db, provider: string) {
@@ -238,7 +238,7 @@ export async function summarizeChecks(db: Db, provider: string) {
   return {
     /** How many people can be checked. */
     people: Number(counts.people),
-    /** How many of them the provider did not answer for. */
+    /** How many of these people the provider did not answer for. */
     failing: Number(counts.failing),
     failingSince: counts.since ?? undefined,
     failure: first?.failure ?? undefined,

@@ -19,7 +19,7 @@ export function placeKey(place: SignInPlace): string {
   return place.type === 'organization' ? place.providerId : place.issuer;
 }
 
-/** What a new session comes from. */
+/** The sign-in at a provider that a new session comes from. */
 export interface ProviderSignIn {
   readonly place: SignInPlace;
   readonly subject: string;
@@ -38,13 +38,13 @@ export interface ProviderLogout {
   readonly expiresAt: EpochSeconds;
 }
 
-/** How far the clocks of providers may be from ours, in both directions. */
+/** How far the clock of a provider may differ from ours, in both directions. */
 const skewSeconds = 120;
-/** How long a logout is remembered at least, so that neither a sign-in in progress nor an assertion can outlive it. */
+/** The least time that a logout is remembered, so that neither a sign-in in progress nor an assertion outlives its record. */
 const leastMemorySeconds = identityAssertionLifeSeconds + skewSeconds;
 
 /**
- * Within a transaction: records a logout. Until the transaction ends, no session of the provider begins, and no assertion of it counts.
+ * Within a transaction: records a logout. Until the transaction ends, no session of the provider begins, and none of its assertions counts.
  *
  * @returns `false` if the token was recorded before
  */
@@ -112,9 +112,9 @@ export async function isSignInOpen(
 }
 
 /**
- * Within a transaction: whether a provider of an organization announced, or a check found, that a person was logged out at or after this
- * time, by its clock. None is recorded until the transaction ends. Logouts from one session there do not count, as they leave applications
- * their access.
+ * Within a transaction: whether a provider of an organization announced, or a check found, that a person was logged out at or after
+ * `issuedAt`, by the provider's clock. No logout is recorded until the transaction ends. Logouts from a single session at the provider do
+ * not count, because they leave applications their access.
  */
 export async function isLoggedOutSince(
   tx: Db,
@@ -163,12 +163,12 @@ async function isLinked(
   return row?.person_id === userId;
 }
 
-/** Sessions that a provider opened: one there, that of one person if given, or all of a person. */
+/** Sessions that a provider opened: those of one session there (only of `userId`, if given), or all of a person. */
 type SessionsAt =
   | { readonly providerSession: string; readonly userId?: string | undefined }
   | { readonly providerSession?: undefined; readonly userId: string };
 
-/** Ends sessions that a provider opened. @returns whose they were */
+/** Ends sessions that a provider opened. @returns the ids of the people who had them */
 export async function endSessionsAt(
   db: Db,
   place: SignInPlace,
@@ -222,7 +222,7 @@ const columnOf = ({ type }: SignInPlace) => (type === 'organization' ? 'provider
 
 const lockName = (provider: string) => `provider sessions ${provider}`;
 
-/** Within a transaction: until it ends, no session of the provider begins, no assertion of it counts, and no logout is recorded. */
+/** Within a transaction: until it ends, no session of the provider begins, none of its assertions counts, and no logout is recorded. */
 export async function lockPlace(tx: Db, place: SignInPlace): Promise<void> {
   await advisoryLock(tx, lockName(placeKey(place)));
 }

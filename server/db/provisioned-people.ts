@@ -1,7 +1,7 @@
 import { emailKey } from '#model/email';
 import type { Db } from './transaction.ts';
 
-// What the directory of an organization, by SCIM, says about people who become members in another way.
+// The SCIM records of an organization's directory about people who become members in another way.
 
 /** A person, by their id and the address of their account. */
 interface Known {
@@ -24,7 +24,7 @@ export async function isDeactivated(
   return row !== undefined;
 }
 
-/** Within a transaction that holds `lockMembers`: links a new member to what the directory provisioned for their address, if it did. */
+/** Within a transaction that holds `lockMembers`: links a new member to the SCIM user with their address, if there is exactly one. */
 export async function linkProvisioned(
   tx: Db,
   organizationId: string,

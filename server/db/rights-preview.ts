@@ -1,4 +1,4 @@
-// Which callers would gain or lose something by a change of a server's rules, before it is saved.
+// Previews which callers would gain or lose something by a change of a server's rules.
 
 import type { EpochSeconds } from '#model/clock';
 import type { ServerRecord } from '#model/endpoints';
@@ -28,7 +28,7 @@ import {
 import { noGroupKeepsOut } from './server-access.ts';
 import { inParts, type Db } from './transaction.ts';
 
-/** What one caller gains or loses; a resource without a name stands for all that have no rule of their own. */
+/** The primitives that one caller gains or loses. A resource without a name stands for all resources that have no rule of their own. */
 export interface AffectedCaller {
   /** The id of the person, key, client or grant. */
   readonly id: string;
@@ -65,9 +65,9 @@ export interface PreviewLimits {
 }
 
 /**
- * Compares what callers of a server may use now with what they might use after a change. Callers that are refused anyway, such as
- * revoked keys and people outside the server's groups, are not among them. Those with the same groups, scopes and selections are
- * compared once.
+ * Compares the rights of a server's callers now with their rights after a change. Callers that are refused anyway, such as revoked
+ * keys and people outside the server's groups, are left out. Callers with the same groups, scopes and selections are compared only
+ * once.
  */
 export async function previewToolRules(
   db: Db,
@@ -101,12 +101,12 @@ export async function previewToolRules(
   return { gains: affected('gains'), loses: affected('loses') };
 }
 
-/** All resources that have no rule of their own, of which only the default can say who may read them. */
+/** Stands for all resources that have no rule of their own: only the default decides who may read them. */
 const unnamed: readonly Primitive[] = [{ kind: 'resource', name: '' }];
 
 function mayDiffer(one: Primitive, before: AccessRules, after: AccessRules): boolean {
   const hadRule = before.named[one.kind].has(one.name);
-  // Without a rule of its own, templates may decide about a resource.
+  // Rules of templates may decide about a resource that has no rule of its own.
   if (one.kind === 'resource' && hadRule !== after.named.resource.has(one.name)) return true;
   return !isSameAudience(audienceOf(before, one), audienceOf(after, one));
 }
@@ -281,7 +281,7 @@ function ownCaller(row: {
   };
 }
 
-/** What clients may do for these people. */
+/** The active grants of these people, as callers. */
 async function listGrantCallers(
   db: Db,
   endpointId: string,

@@ -31,14 +31,14 @@ export const periods = {
 /** A minute, an hour or a day. */
 export type Period = keyof typeof periods;
 
-/** Selects the calls that are counted for the subjects of one kind: for all, or for those of one server or of one name. */
+/** Selects the calls that are counted for the subjects of one kind: all subjects, or only those of one server or with one name. */
 export interface CallFilter {
   readonly kind: CallKind;
   readonly serverId?: string | undefined;
   readonly subject?: string | undefined;
-  /** Of the kind `caller`: only the tools of this caller. */
+  /** For the kind `caller`: only the tools of this caller. */
   readonly caller?: Caller | undefined;
-  /** Of the kind `caller`: only the callers of this tool. */
+  /** For the kind `caller`: only the callers of this tool. */
   readonly tool?: string | undefined;
 }
 

@@ -22,16 +22,16 @@ export interface Schema
     latchkey_proxy_allowed: Generated<number>;
     /** How many days its calls are kept; null for the default. */
     call_retention_days: Generated<number | null>;
-    /** 1 if members enter only through one of its identity providers. */
+    /** 1 if members can sign in only through one of its identity providers. */
     single_sign_on_required: Generated<number>;
     /** What happens to the keys, clients and agents of people who leave. */
     leaver_resources: Generated<'suspend' | 'keep'>;
-    /** 1 if the groups of SCIM count for members who entered their address themselves. */
+    /** 1 if SCIM groups also apply to members who entered their address themselves. */
     invited_scim_groups: Generated<number>;
   };
   oauth_client: OwnedColumns & {
     id: string;
-    /** Null for a client of a whole organization, or that registered itself. */
+    /** Null for a client of a whole organization, and for one that registered itself. */
     endpoint_id: string | null;
     /** Null for a client that registered itself. */
     organization_id: string | null;
@@ -114,7 +114,7 @@ export interface Schema
     /** 1 if an identity provider vouched for the person, who was not asked. */
     is_by_assertion: Generated<number>;
     provider_id: string | null;
-    /** Of one that a person gave together with others, under one refresh token. */
+    /** Set for a grant that a person gave together with others, under one refresh token. */
     bundle_id: Generated<string | null>;
     /** The computer that the proxy named. */
     device_id: Generated<string | null>;
@@ -151,11 +151,10 @@ export interface Schema
     assistant: string | null;
     expires_at: number;
     spent_at: number | null;
-    /** Of a row that is part of the code of a bundle. */
+    /** Set for a row that is part of the code of a bundle. */
     bundle_id: Generated<string | null>;
     device_id: Generated<string | null>;
   };
-  /** A computer of a person, as Latchkey's proxy there named it. */
   access_request: {
     id: string;
     organization_id: string;
@@ -169,9 +168,10 @@ export interface Schema
     decided_by: string | null;
     /** The name of the group that the person was added to. */
     group_name: string | null;
-    /** What the person was told; empty unless declined. */
+    /** The answer to the person; empty unless declined. */
     answer: Generated<string>;
   };
+  /** A computer of a person, as Latchkey's proxy there named it. */
   device: {
     id: string;
     person_id: string;
@@ -188,7 +188,7 @@ export interface Schema
     token_id: string;
     organization_id: string;
   };
-  /** Of a grant or of a bundle. */
+  /** Belongs to a grant or to a bundle. */
   refresh_token: {
     hash: string;
     grant_id: string | null;
@@ -274,7 +274,7 @@ export interface Schema
     external_id: string | null;
     /** The address by which it is linked to a member. */
     email_key: string | null;
-    /** JSON text: everything else that the directory said. */
+    /** JSON text: everything else that the directory sent. */
     attributes: string;
     active: number;
     /** The role that the membership has when it begins again. */
@@ -312,7 +312,7 @@ export interface Schema
     user_agent: string;
     /** How many factors were proved: 1 or 2. */
     factors: number;
-    /** Set if a provider of this organization opened it; it opens nothing else. */
+    /** Set if a provider of this organization opened the session, which then opens only this organization. */
     organization_id: string | null;
     provider_id: string | null;
     provider_session: string | null;

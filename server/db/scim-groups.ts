@@ -8,8 +8,8 @@ import { inParts, transaction, type Db } from './transaction.ts';
 
 /*
  * Groups that a directory manages by SCIM. The name of a group is unique, whether or not the directory manages it. Members that the
- * directory places are kept apart from those that people added by hand and those that sign-ins report, so that none of them removes the
- * others.
+ * directory places are stored separately from those that people added by hand and those that sign-ins report, so that no source removes
+ * the members of another.
  */
 
 /** A group as the directory of an organization describes it. */
@@ -30,19 +30,19 @@ function readGroup(
   } as const;
 }
 
-/** A change of the members that the directory placed: steps in their order, by the ids of its entries. */
+/** One step of a change of the members that the directory placed. The ids are those of its entries. */
 export type MemberStep =
   | { readonly type: 'add' | 'remove' | 'replace'; readonly ids: readonly string[] }
   | { readonly type: 'clear' };
 
-/** What a directory can change. Omitted members keep their value; `externalId` is cleared by null. */
+/** A change by a directory. Omitted fields keep their value; null clears `externalId`. */
 export interface ScimGroupChange {
   readonly displayName?: string | undefined;
   readonly externalId?: string | null | undefined;
   readonly members: readonly MemberStep[];
 }
 
-/** What one directory can keep: groups, and members in all of them together. It bounds what a list or a count reads. */
+/** The most groups of one directory, and the most members in all of them together. They bound how much a list or a count reads. */
 export const scimGroupLimits = { groups: 10_000, placed: 1_000_000 } as const;
 
 type Limits = { readonly [Limit in keyof typeof scimGroupLimits]: number };
@@ -273,7 +273,7 @@ export async function countScimMembers(
   return counts;
 }
 
-/** The members that the directory placed, by group, with the user name of each: all, or those `among` these ids, at most 500. */
+/** The members that the directory placed, by group, with the user name of each: all, or those with an id in `among` (at most 500 ids). */
 export async function listScimMembers(
   db: Db,
   groupIds: readonly string[],

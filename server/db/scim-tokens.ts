@@ -15,7 +15,7 @@ function readToken(row: Selectable<Schema['scim_token']>, isCreatorGone: boolean
     hint: row.hint,
     /** The actor, as the audit log names it. */
     createdBy: row.created_by,
-    /** Whether a person created it who is not a member of the organization any more. */
+    /** Whether its creator is a person who is not a member of the organization any more. */
     isCreatorGone,
     createdAt: row.created_at,
     expiresAt: row.expires_at ?? undefined,
@@ -35,7 +35,7 @@ export type NewScimToken = Pick<
 
 /** A request that failed, and how often. */
 export interface ScimFault {
-  /** What was asked, such as `POST Users`. */
+  /** The method and the resource type, such as `POST Users`. */
   readonly request: string;
   /** Whom it was about, as the directory named them. */
   readonly subject: string;
@@ -170,8 +170,8 @@ export async function revokeScimToken(
 export type ScimTenant = NonNullable<Awaited<ReturnType<typeof useScimToken>>>;
 
 /**
- * The organization of this name, if the token with this hash is active and belongs to it. `undefined` if the token or the
- * organization is unknown, or they do not belong together. Deliberately not distinguished. Records the use, accurate to the minute.
+ * The organization of this name, if the token with this hash is active and belongs to it. `undefined` if the token or the organization
+ * is unknown, or they do not belong together; these cases are deliberately not distinguished. Records the use, accurate to the minute.
  */
 export async function useScimToken(
   db: Db,
@@ -208,7 +208,7 @@ export async function lockScimToken(tx: Db, id: string, now: EpochSeconds): Prom
   return numUpdatedRows === 1n;
 }
 
-/** Records a request that failed. Equal ones are counted; the oldest are removed beyond a limit. */
+/** Records a request that failed. Equal requests are counted in one row; beyond `mostFaults`, the oldest are removed. */
 export async function noteScimFault(
   db: Db,
   organizationId: string,

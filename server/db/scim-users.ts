@@ -10,8 +10,8 @@ import type { Schema } from './schema.ts';
 import { transaction, type Db } from './transaction.ts';
 
 /*
- * What a directory says about people, by SCIM. It is the organization's own copy: a person's account, with their address, is never
- * changed. An active entry makes or adopts a membership, an inactive one ends it.
+ * The people that a directory describes by SCIM. An entry is the organization's own copy: it never changes a person's account or its
+ * address. An active entry makes or adopts a membership, an inactive one ends it.
  */
 
 /** A person as the directory of an organization describes them. */
@@ -23,7 +23,7 @@ function readScimUser(row: Selectable<Schema['scim_user']>) {
     /** `su_` and 16 base62 characters. */
     id: row.id,
     organizationId: row.organization_id,
-    /** The person it is linked to; `undefined` until someone with its address becomes a member. */
+    /** The person whom the entry is linked to; `undefined` until someone with its address becomes a member. */
     userId: row.person_id ?? undefined,
     /** Unique in the organization, compared case-insensitively. */
     userName: row.user_name,
@@ -36,10 +36,10 @@ function readScimUser(row: Selectable<Schema['scim_user']>) {
   } as const;
 }
 
-/** What else the directory said, under the names of SCIM. */
+/** The other attributes that the directory sent, under their SCIM names. */
 export type ScimAttributes = Readonly<Record<string, unknown>>;
 
-/** What a directory can change. */
+/** The facts that a directory can change. */
 export interface ScimUserFacts {
   readonly userName: string;
   readonly externalId: string | undefined;
@@ -49,10 +49,10 @@ export interface ScimUserFacts {
   readonly addresses: readonly string[];
 }
 
-/** Users of one directory, at most: what a list, a filter or a count reads is bounded by it. */
+/** The most users of one directory. It bounds how much a list, a filter or a count reads. */
 export const mostScimUsers = 100_000;
 
-/** What a change did to the membership; `kept` if nothing. */
+/** The effect of a change on the membership; `kept` if it had none. */
 export type MembershipEffect = 'began' | 'ended' | 'kept';
 
 /**
@@ -65,9 +65,9 @@ export type ScimUserResult =
 
 interface WriteContext {
   readonly now: EpochSeconds;
-  /** The address whose domain the organization has proved: an account can be created with it, and with no other one. */
+  /** The address whose domain the organization has proved. An account can be created only with this address. */
   readonly provenAddress: string | undefined;
-  /** The id of an account that is created. */
+  /** The id for a new account, if one is created. */
   readonly newUserId: string;
 }
 
@@ -145,11 +145,11 @@ export async function deleteScimUser(
 
 interface Prepared {
   readonly userId: string | undefined;
-  /** What ending the membership of an inactive entry did. */
+  /** `ended` if the entry is inactive and its membership was ended. */
   readonly ended: 'ended' | 'kept';
 }
 
-/** Finds what prevents a write, finds whom the entry is linked to, and ends the membership of an inactive one. */
+/** Finds what prevents a write and whom the entry is linked to, and ends the membership of an inactive entry. */
 async function prepare(
   tx: Db,
   entry: Pick<ScimUser, 'id' | 'organizationId'>,
@@ -212,8 +212,8 @@ async function linkedPerson(
 type Linked = Pick<ScimUser, 'id' | 'organizationId' | 'userId'>;
 
 /**
- * Makes the linked person a member, or a new account, if the organization owns the domain of its address. Otherwise the entry waits:
- * an address alone proves nothing about an account that someone uses, and an account must not take the address of someone elsewhere.
+ * Makes the linked person a member; without one, a new or unclaimed account with `provenAddress`. Otherwise the entry waits: an address
+ * alone proves nothing about an account that someone uses, and a new account must not take the address of someone elsewhere.
  */
 async function enter(
   tx: Db,
@@ -247,8 +247,8 @@ async function enter(
 }
 
 /**
- * An account with this address that no one can enter and that belongs to no organization, as one is that a directory created and
- * deleted again.
+ * An account with this address that no one can sign in to and that belongs to no organization, such as one that a directory created
+ * and whose entry it deleted again.
  */
 async function unclaimedAccount(tx: Db, address: string): Promise<string | undefined> {
   const person = await tx
@@ -278,7 +278,7 @@ async function rememberedRole(tx: Db, id: string) {
   return row.role;
 }
 
-/** Ends the membership, and with the last one everything by which the person could enter. */
+/** Ends the membership; with the person's last one, also all their sessions and personal tokens. */
 async function leave(
   tx: Db,
   { organizationId, userId }: Pick<Linked, 'organizationId' | 'userId'>,
@@ -307,12 +307,12 @@ export async function findScimUser(
   return row && readScimUser(row);
 }
 
-/** Restricts a list to entries that can match; whether they do is for the caller to find out. */
+/** Restricts a list to entries that can match; the caller must check whether they do. */
 export interface ScimUserHint {
   readonly id?: string;
   readonly userName?: string;
   readonly externalId?: string;
-  /** ASCII text that the attributes contain, in any case. */
+  /** ASCII text that the attributes contain, in upper or lower case. */
   readonly text?: string;
 }
 
@@ -337,7 +337,7 @@ export async function listScimUsers(
   return rows.map(readScimUser);
 }
 
-/** How many entries an organization has: all, those that are active, and those that wait for a person. */
+/** How many entries an organization has: all, those that are active, and active ones that wait for a person. */
 export async function countScimUsers(
   db: Db,
   organizationId: string,

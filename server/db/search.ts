@@ -3,7 +3,7 @@ import { sql, type RawBuilder } from 'kysely';
 import { containsText } from './columns.ts';
 import type { Db } from './transaction.ts';
 
-// What a search over an organization finds, one query a kind: at most `limit` rows, those whose name begins with the text first.
+// The queries of a search over an organization, one for each kind: at most `limit` rows, first those whose name begins with the text.
 
 export interface SearchTerms {
   readonly organizationId: string;
@@ -67,7 +67,7 @@ export function findGroups(db: Db, { organizationId, text, limit }: SearchTerms)
     .execute();
 }
 
-/** Keys of servers that are not revoked, by name, id or hint. */
+/** Unrevoked keys of servers, by name, id or hint. */
 export function findKeys(db: Db, { organizationId, text, limit }: SearchTerms) {
   return db
     .selectFrom('api_key as k')
@@ -83,7 +83,7 @@ export function findKeys(db: Db, { organizationId, text, limit }: SearchTerms) {
     .execute();
 }
 
-/** Clients of servers and of the whole organization that are not revoked, by name or id. */
+/** Unrevoked clients of servers and of the whole organization, by name or id. */
 export function findClients(db: Db, { organizationId, text, limit }: SearchTerms) {
   return db
     .selectFrom('oauth_client as c')
@@ -132,7 +132,7 @@ export function findTools(db: Db, { organizationId, text, limit }: SearchTerms) 
 /** How many of the newest entries of the audit log a search reads. */
 const searchedEvents = 5000;
 
-/** Entries of the audit log whose action, target, actor or request contains the text, newest first. */
+/** Entries of the audit log whose action, target or actor contains the text, or whose request id is the text; newest first. */
 export async function findEvents(
   db: Db,
   {

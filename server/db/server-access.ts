@@ -14,7 +14,7 @@ export type ServerAccess = NonNullable<Awaited<ReturnType<typeof findServerAcces
 export interface AccessChoice {
   readonly access: ServerAccess['access'];
   readonly groupIds: readonly string[];
-  /** As it is, unless given. */
+  /** Keeps its value if omitted. */
   readonly isRequestable?: boolean | undefined;
 }
 
@@ -125,7 +125,7 @@ export async function countAllowedMembers(
   return countRows(membersByAccess(db, serverId, choice).where('may_then', '=', 1));
 }
 
-/** The members of a server's organization: whether they may use it now, and after a change. */
+/** The members of a server's organization, each with whether they may use the server now and after a change. */
 function membersByAccess(db: Db, serverId: string, { access, groupIds }: AccessChoice) {
   const inGroups = (groups: ReturnType<typeof sql>) => sql`exists (select 1 from group_person g
     where g.person_id = membership.person_id and g.group_id in (${groups}))`;
@@ -152,7 +152,7 @@ function membersByAccess(db: Db, serverId: string, { access, groupIds }: AccessC
   );
 }
 
-/** Whether a person belongs to the organization of `{organization}/{server}` and to a group that may use the server. */
+/** Whether a person is a member of the organization of `{organization}/{server}` and, if groups restrict the server, in one of these. */
 export async function mayUseServer(db: Db, userId: string, serverPath: string): Promise<boolean> {
   const { organization, server } = partsOf(serverPath);
   const row = await selectUsable(db, userId)
@@ -163,7 +163,7 @@ export async function mayUseServer(db: Db, userId: string, serverPath: string): 
   return row !== undefined;
 }
 
-/** Which of these servers no group keeps from a person. */
+/** The ids of the given servers that a person may use. */
 export async function findUsableServers(
   db: Db,
   userId: string,
@@ -202,15 +202,15 @@ export async function listUsableServers(
       name,
       title: title || name,
       description,
-      /** What is stored of the arguments and results of its calls. */
+      /** The settings for storing the arguments and results of its calls. */
       contents: contents === null ? undefined : readContentSettings(contents),
     } as const;
   });
 }
 
 /**
- * At most `limit` servers of an organization that a member may use, by name, each with the groups by which they may; with none if
- * everyone may.
+ * At most `limit` servers of an organization that a member may use, by name, each with the groups that give them access; without
+ * groups if everyone has access.
  */
 export async function listAccessOfPerson(
   db: Db,
@@ -247,7 +247,7 @@ export async function listAccessOfPerson(
   }));
 }
 
-/** The servers of the organizations of a person that no group keeps from them. */
+/** The servers that a person may use in all their organizations. */
 function selectUsable(db: Db, userId: string) {
   return db
     .selectFrom('endpoint')
@@ -257,7 +257,7 @@ function selectUsable(db: Db, userId: string) {
     .where(noGroupKeepsOut);
 }
 
-/** That a membership's person is in a group that may use the server, if it is restricted to groups. */
+/** The condition that a membership's person is in a group that may use the server, if the server is restricted to groups. */
 export function noGroupKeepsOut(
   where: ExpressionBuilder<Schema, 'endpoint' | 'membership'>,
 ): Expression<SqlBool> {

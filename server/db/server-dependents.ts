@@ -1,7 +1,7 @@
 import type { EpochSeconds } from '#model/clock';
 import type { Db } from './transaction.ts';
 
-/** The active credentials that stop working when a server is deleted. */
+/** Counts the active credentials that stop working when a server is deleted. */
 export async function countServerDependents(db: Db, serverId: string, now: EpochSeconds) {
   const row = await db
     .selectNoFrom((select) => [

@@ -1,13 +1,13 @@
 import type { Generated } from 'kysely';
 import type { PrimitiveKind } from '#model/tool-rights';
 
-/** The columns of what a person answers for. */
+/** The columns of keys, clients and agents for which a person is responsible. */
 export interface OwnedColumns {
-  /** The person who answers for it: its creator, until it is handed over; null if no person does. */
+  /** The person who is responsible: the creator, until somebody else takes over; null if nobody is. */
   owner_id: Generated<string | null>;
-  /** Since when its owner has left. */
+  /** When its owner left; null if it has an owner or never had one. */
   ownerless_at: Generated<number | null>;
-  /** Since when it is refused because its owner has left. */
+  /** When it was suspended because its owner left. */
   suspended_at: Generated<number | null>;
 }
 
@@ -37,7 +37,7 @@ export interface ServerTables {
     upstream_kind: string;
     /** JSON text: the settings of the upstream's kind, except `agent_id`. */
     upstream_settings: string;
-    /** The tokens that its upstream requires; null if it requires none. */
+    /** The `upstream_access` that gets the tokens that its upstream requires; null if it requires none. */
     upstream_access_id: Generated<string | null>;
     /** 1 if its calls contain the identity of the caller. */
     upstream_forwards_caller: Generated<number>;
@@ -50,16 +50,16 @@ export interface ServerTables {
     agent_id: string | null;
     hidden_tools: Generated<string>;
     changed_tools: Generated<string>;
-    /** JSON: who may use what it offers; null without any rule. */
+    /** JSON: the rules about who may use its tools, prompts and resources; null without any rule. */
     tool_rules: Generated<string | null>;
     new_tools: Generated<string>;
-    /** JSON: what calls need of `primitive_definition`. */
+    /** JSON: the facts that calls need, derived from `primitive_definition`. */
     offered: Generated<string>;
     /** JSON: the hidden tools that a credential of its MCP endpoint hid and may show again. */
     hidden_by_credential: Generated<string>;
     /** JSON: the kinds of definitions of which a whole list was read. */
     listed_kinds: Generated<string>;
-    /** Counts the changes of what lists are compared with. */
+    /** Counts the changes of the definitions that lists are compared with. */
     definitions_revision: Generated<number>;
     /** JSON: what is stored of the arguments and results of its calls; null if that was never chosen. */
     call_contents: Generated<string | null>;
@@ -90,15 +90,15 @@ export interface ServerTables {
     position: number;
     /** JSON: the tools, prompts and resources that were chosen; null for all. */
     tool_selection: string | null;
-    /** 1 once it listed a tool with a page of its own, which calls its tools by name. */
+    /** 1 once it has listed a tool with a page (MCP Apps). Such a page calls the member's tools by name. */
     has_apps: Generated<number>;
   };
-  /** What becomes of each name that a member of a collection listed once. */
+  /** The state of each name that a member of a collection has ever listed. */
   collection_name: {
     collection_id: string;
     member_id: string;
     kind: PrimitiveKind;
-    /** The member's own. */
+    /** The name that the member uses. */
     name: string;
     state: 'shown' | 'waiting' | 'left-out';
     /** The name that callers use; null unless it is shown. */
@@ -121,13 +121,13 @@ export interface ServerTables {
     seen_text: string | null;
     seen_annotations: Generated<string | null>;
     changed_at: number | null;
-    /** What an administrator rejected last, until a definition is accepted. */
+    /** The definition that an administrator rejected last, until one is accepted. */
     rejected_digest: Generated<string | null>;
     rejected_at: Generated<number | null>;
     rejected_by: Generated<string | null>;
     /** When it was last listed, to the day. */
     listed_at: number;
-    /** JSON: what administrators say instead of the server. */
+    /** JSON: the administrators' corrections of what the server says. */
     correction: Generated<string | null>;
     corrected_at: Generated<number | null>;
     corrected_by: Generated<string | null>;
@@ -192,7 +192,7 @@ export interface ServerTables {
     created_at: number;
     revoked_at: number | null;
     online_until: number | null;
-    /** JSON: the names of the servers that it runs as commands, as it said when it was connected last. */
+    /** JSON: the names of the servers that it runs as commands, as it reported when it was last connected. */
     commands: Generated<string | null>;
   };
 }

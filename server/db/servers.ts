@@ -119,7 +119,7 @@ export async function findServer(
   return row && readServer(row);
 }
 
-/** The titles of those of these servers that have one, by name. */
+/** The titles of the given servers that have one, by server name. */
 export async function findServerTitles(
   db: Db,
   organization: string,
@@ -136,7 +136,7 @@ export async function findServerTitles(
   return new Map(rows.map(({ name, title }) => [name, title]));
 }
 
-/** What the pages of a server say of it; `undefined` if there is no such server. */
+/** The facts that the heading of a server's pages shows; `undefined` if there is no such server. */
 export async function findServerHeading(
   db: Db,
   organization: string,
@@ -227,7 +227,7 @@ export async function updateServer(
     return updateEndpoint(db, serverId, change, revision);
   }
   return transaction(db, async (tx) => {
-    // In this order, as everything else that locks several of them: tools, endpoint, target.
+    // Locks tools, endpoint and target in this order, like all code that locks several of them.
     const targetId = await findTargetId(tx, serverId);
     if (targetId === undefined) return false;
     if (isPolicy) await lockTools(tx, targetId);
@@ -255,7 +255,7 @@ export async function updateServer(
   });
 }
 
-/** Changes the columns of an endpoint, and counts the change, which may be one of its target. */
+/** Changes the columns of an endpoint, and increases its revision, which counts changes of its target too. */
 async function updateEndpoint(
   db: Db,
   endpointId: string,

@@ -32,7 +32,7 @@ export interface InstallationSession {
   readonly providerSession?: string | undefined;
 }
 
-/** The provider that opened a session, which opens nothing but the provider's organization. */
+/** The provider of an organization that opened a session. Such a session opens only this organization. */
 export interface SessionThrough {
   readonly organizationId: string;
   readonly providerId: string;
@@ -222,7 +222,7 @@ function readSession(row: Selectable<Schema['browser_session']>): Session {
 
 function readThrough(row: Selectable<Schema['browser_session']>): SessionThrough | undefined {
   const { organization_id: organizationId, provider_id: providerId } = row;
-  // Both are set together. With one alone, such a session must not become one of the whole account.
+  // Both are set together. If only one ever were, the session must still not open the whole account.
   if (organizationId === null && providerId === null) return undefined;
   return {
     organizationId: organizationId ?? '',

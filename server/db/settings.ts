@@ -15,17 +15,17 @@ function readSettings(row: Awaited<ReturnType<typeof settingsByName>>[number]) {
      */
     openClientsAllowed: row.open_clients_allowed === 1,
     /**
-     * The same for what uses the client ID of Latchkey's own proxy. The ID proves nothing: any program on a member's
+     * The same for applications with the client ID of Latchkey's own proxy. The ID proves nothing: any program on a member's
      * computer can use it.
      */
     latchkeyProxyAllowed: row.latchkey_proxy_allowed === 1,
     /** How many days its recorded calls are kept. */
     callRetentionDays: row.call_retention_days ?? retention.default,
-    /** Whether members enter only through an identity provider of the organization; see `missingProof`. */
+    /** Whether members can sign in only through an identity provider of the organization; see `missingProof`. */
     singleSignOnRequired: row.single_sign_on_required === 1,
     /** What happens to the keys, clients and agents of people who leave. */
     leaverResources: row.leaver_resources,
-    /** Whether groups of the directory count for members who entered their address themselves when they accepted an invitation. */
+    /** Whether groups of the directory apply to members who entered their address themselves when they accepted an invitation. */
     invitedScimGroups: row.invited_scim_groups === 1,
   } as const;
 }
@@ -55,7 +55,7 @@ export async function findSettings(
   return row && readSettings(row);
 }
 
-/** Changes settings. Omitted members keep their value. */
+/** Changes settings. Omitted settings keep their value. */
 export async function updateSettings(
   db: Db,
   organizationId: string,
@@ -102,7 +102,7 @@ export interface ConnectedApps {
 
 const none: ConnectedApps = { people: 0, apps: 0, connections: 0 };
 
-/** The active grants in an organization to applications that no administrator created. Grants that a setting suspends count. */
+/** Counts the active grants in an organization to applications that no administrator created, including grants that a setting suspends. */
 export async function countConnectedApps(
   db: Db,
   organizationId: string,

@@ -20,8 +20,8 @@ const organizationIds = preparedQuery((db, names: readonly string[]) =>
 );
 
 /**
- * What recorded calls are stored with: names of keys and clients, addresses of people, ids of organizations by name, and ids of devices
- * by grant.
+ * Finds the values that recorded calls are stored with: names of keys and clients, addresses of people, ids of organizations by name, and
+ * ids of devices by grant.
  */
 export async function findCallNames(
   db: Db,
@@ -33,7 +33,7 @@ export async function findCallNames(
   return new Map(rows.map(({ id, name }) => [id, name]));
 }
 
-/** Grants that our proxy got on a device. */
+/** The devices on which Latchkey's proxy got these grants. */
 const devicesOfGrants = preparedQuery((db, ids: readonly string[]) =>
   db
     .selectFrom('oauth_grant')
@@ -56,7 +56,7 @@ export async function findOrganizationNames(
   return new Map(rows.map(({ id, name }) => [id, name]));
 }
 
-/** Names of the callers of subjects of the kind `caller`, by subject. Deleted ones have none. */
+/** The names of the callers in subjects of the kind `caller`, by subject. Deleted callers have none. */
 export async function findCallerNames(
   db: Db,
   subjects: readonly string[],

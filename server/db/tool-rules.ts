@@ -21,22 +21,22 @@ export interface Primitive {
   readonly name: string;
 }
 
-/** The kinds that have a default each. Templates share that of resources. */
+/** The kinds that have a default of their own. Templates share the default of resources. */
 export const defaultKinds = ['tool', 'prompt', 'resource'] as const;
 export type DefaultKind = (typeof defaultKinds)[number];
 
-/** The default that applies to what has no rule of its own. */
+/** The kind whose default applies to a primitive of this kind that has no rule of its own. */
 export function defaultKindOf(kind: PrimitiveKind): DefaultKind {
   return kind === 'template' ? 'resource' : kind;
 }
 
-/** A change of who may use what. What is not named keeps its rule. */
+/** A change of the rules about who may use which primitive. Primitives that are not named keep their rule. */
 export interface ToolRulesChange {
   /** Without an audience, the rule is removed, and the default applies. Of several changes of one name, the last counts. */
   readonly named?: readonly (Primitive & { readonly audience: Audience | undefined })[];
   /**
-   * Defaults for what the server will offer later. What it is known to offer, and has no rule of its own, gets the previous
-   * default as its rule: to change a default must neither open nor close anything that people use today.
+   * Defaults for primitives that the server will offer later. Known primitives without a rule of their own get the previous
+   * default as their rule: a change of a default must neither open nor close anything that people use today.
    */
   readonly others?: Readonly<Partial<Record<DefaultKind, Audience>>>;
 }
@@ -51,7 +51,7 @@ export const noToolRules: AccessRules = {
 
 export type ToolRulesOutcome = 'done' | 'unknown-server' | 'unknown-group' | 'too-many' | 'stale';
 
-/** Tells that rules changed: a fingerprint of those that someone has seen. */
+/** A fingerprint of the rules that someone has seen, by which `changeToolRules` notices a change. */
 export function rulesSeen(rules: AccessRules): string {
   return createHash('sha256')
     .update(accessRulesText(rules) ?? '')
@@ -61,7 +61,7 @@ export function rulesSeen(rules: AccessRules): string {
 /**
  * Changes the rules of a target. Takes effect on the next call.
  *
- * @param seen of `rulesSeen`: nothing is changed if the rules are others by now
+ * @param seen the result of `rulesSeen`: nothing is changed if the rules have changed since
  */
 export async function changeToolRules(
   db: Db,
@@ -70,7 +70,7 @@ export async function changeToolRules(
   seen?: string,
 ): Promise<ToolRulesOutcome> {
   return transaction(db, async (tx) => {
-    // In this order, as everything else that locks several of them: tools, groups, endpoint, target.
+    // Locks tools, groups, endpoint and target in this order, like all code that locks several of them.
     await lockTools(tx, targetId);
     const place = await placeOfTarget(tx, targetId);
     if (!place) return 'unknown-server';
@@ -96,7 +96,7 @@ export async function changeToolRules(
   });
 }
 
-/** The rules that a change leads to. `known` is what the server is known to offer. */
+/** The rules after a change. `known` are the primitives that the server is known to offer. */
 export function changedToolRules(
   before: AccessRules,
   { named = [], others = {} }: ToolRulesChange,
@@ -126,8 +126,8 @@ export function changedToolRules(
 }
 
 /**
- * Of rules that restrict nothing, those for what the server is not known to offer, which a later default must not close. The others only say
- * what is so anyway, and what is known keeps it when a default changes.
+ * Of rules that restrict nothing, keeps those for primitives that the server is not known to offer: a later default must not close these.
+ * The other rules only repeat the default, and known primitives keep it when the default changes.
  */
 function openedAhead(
   named: AccessRules['named'],
@@ -145,7 +145,7 @@ function openedAhead(
   };
 }
 
-/** Who may use something, by its rule or by the default. */
+/** Who may use a primitive, by its own rule or by the default. */
 export function audienceOf(rules: AccessRules, { kind, name }: Primitive): Audience {
   return rules.named[kind].get(name) ?? defaultAudience(rules, defaultKindOf(kind));
 }
@@ -155,7 +155,7 @@ export function isSameAudience(one: Audience, other: Audience): boolean {
   return one.size === other.size && [...one].every((id) => other.has(id));
 }
 
-/** What a server is known to offer, ordered by kind and name. Resources that no rule names are not known. */
+/** The primitives that a server is known to offer, by kind and name. Resources are not among them: their definitions are not stored. */
 export async function listKnown(db: Db, targetId: string): Promise<Primitive[]> {
   const rows = await db
     .selectFrom('primitive_definition')
@@ -167,7 +167,7 @@ export async function listKnown(db: Db, targetId: string): Promise<Primitive[]> 
   return known.sort(inOrder);
 }
 
-/** What a server is known to offer, and what its rules and hidden tools name besides, in the same order. */
+/** The primitives that a server is known to offer, and those that its rules and hidden tools name, in the same order. */
 export async function listNamed(
   db: Db,
   { id, hiddenTools }: { readonly id: string; readonly hiddenTools: readonly string[] },
@@ -180,7 +180,7 @@ export async function listNamed(
       primitiveKinds.flatMap((kind) => [...named[kind].keys()].map((name) => ({ kind, name }))),
     ),
   ];
-  // A kind has no space.
+  // A kind contains no space, so each key stands for one primitive.
   const once = new Map(all.map((one) => [`${one.kind} ${one.name}`, one]));
   return [...once.values()].sort(inOrder);
 }
@@ -199,7 +199,7 @@ function kindOf(column: string): PrimitiveKind {
   return kind;
 }
 
-/** Who may use what has no rule of its own. */
+/** Who may use primitives of this kind that have no rule of their own. */
 export function defaultAudience({ others }: AccessRules, kind: DefaultKind): Audience {
   return others[kind] ?? 'everyone';
 }
@@ -221,7 +221,7 @@ function groupsIn({ named = [], others = {} }: ToolRulesChange): string[] {
   return [...groupsOfAudiences(audiences.filter((audience) => audience !== undefined))];
 }
 
-/** The rules of a target, and where it belongs. */
+/** The rules of a target, with its endpoint and organization. */
 async function placeOfTarget(db: Db, targetId: string) {
   const row = await db
     .selectFrom('target')

@@ -15,7 +15,7 @@ const mostRuns = 5;
  * Runs `work` in a transaction, which is rolled back when `work` rejects. If `db` already is a transaction, `work` runs in it.
  * `work` must await nothing but queries of the transaction that it receives.
  *
- * PostgreSQL rolls back one of two transactions that deadlock, and this runs it again. Therefore `work` may run several times and
+ * PostgreSQL rolls back one of two transactions that deadlock, and this function runs it again. Therefore `work` may run several times and
  * must have no effects outside the database. If the connection breaks during the commit, it is unknown whether the transaction was
  * committed, so it is not run again.
  */
@@ -27,7 +27,7 @@ export async function transaction<Result>(
   return untilNoDeadlock(() => db.transaction().execute(work));
 }
 
-/** Runs a transaction, or a statement outside of one, again if PostgreSQL rolled it back because of another one. */
+/** Runs a transaction or a single statement, and runs it again if PostgreSQL rolled it back because of another transaction. */
 export async function untilNoDeadlock<Result>(run: () => Promise<Result>): Promise<Result> {
   for (let runs = 1; ; runs += 1) {
     try {
@@ -41,7 +41,7 @@ export async function untilNoDeadlock<Result>(run: () => Promise<Result>): Promi
 
 /**
  * Like `transaction`, but the commit does not wait for the disk: it survives a crash of the process, but a power failure only
- * after another commit. Use it for counts that may be lost, never for what is confirmed to a caller.
+ * after a later commit. Use it for counts that may be lost, never for changes that are confirmed to a caller.
  *
  * SQLite `pragma synchronous`, in write-ahead logging; PostgreSQL `synchronous_commit`
  */
@@ -67,8 +67,8 @@ export async function quickTransaction<Result>(
 }
 
 /**
- * Like `transaction`, but on SQLite the process does other things until the commit is on disk. Others may see the changes before that, so
- * use it for what may be seen and then lost in a crash, as long as nothing is confirmed to a caller before this resolves.
+ * Like `transaction`, but on SQLite the process does other work until the commit is on disk. Others may see the changes before that, so
+ * use it only for changes that may be seen and then lost in a crash, and confirm nothing to a caller before it resolves.
  */
 export async function syncedTransaction<Result>(
   db: Db,
@@ -86,11 +86,11 @@ export async function synced(db: Db): Promise<void> {
 }
 
 /**
- * On SQLite, executes statements in a transaction, of which all is done when this returns, except that it is on disk: wait for `synced`.
+ * On SQLite, executes statements in a transaction that is committed when this returns, but not yet on disk: wait for `synced`.
  * Building and awaiting the queries of a transaction takes several times as long.
  *
- * @returns the rows of each statement; `undefined`, with nothing changed, if that is impossible now, because other transactions are open
- * for instance: use `syncedTransaction`
+ * @returns the rows of each statement; `undefined`, with nothing changed, if that is impossible now, for instance because another
+ * transaction is open: then use `syncedTransaction`
  */
 export function writeNow(
   db: Db,

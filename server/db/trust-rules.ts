@@ -10,12 +10,12 @@ function readRule(row: Selectable<Schema['trust_rule']>) {
   const { claim_name: name, claim_value: value } = row;
   return {
     clientId: row.client_id,
-    /** As `iss` says it, character for character. */
+    /** The `iss` of its tokens, character for character. */
     issuer: row.issuer,
-    /** Where the keys of the issuer are, or the keys themselves as a JWK set; if neither is given, its configuration says so. */
+    /** The URL of the issuer's keys, or the keys themselves as a JWK set; if neither is given, the issuer's configuration names the URL. */
     keysUrl: row.keys_url ?? undefined,
     jwks: row.jwks ?? undefined,
-    /** The audience that its tokens must have; if there is none, that of this server. */
+    /** The audience that its tokens must have; if `undefined`, the audience of this server. */
     audience: row.audience ?? undefined,
     /** `sub`, whole, or its beginning followed by `*`. */
     subject: row.subject,
@@ -50,7 +50,7 @@ export async function findTrustRule(db: Db, clientId: string): Promise<TrustRule
   return row && readRule(row);
 }
 
-/** The rules for an issuer of the clients that may be used at a server and are not revoked; none while the organization is disabled. */
+/** The rules about an issuer, of unrevoked clients that may be used at a server; none while the organization is disabled. */
 export async function listTrustRules(
   db: Db,
   {
@@ -79,7 +79,7 @@ export async function listTrustRules(
   return rows.map(readRule);
 }
 
-/** Whether a client of the organization that is not revoked trusts this issuer. */
+/** Whether an unrevoked client of the organization trusts this issuer. */
 export async function isWorkloadIssuer(
   db: Db,
   organizationId: string,

@@ -84,10 +84,10 @@ export async function replaceUpstreamConnection(
   });
 }
 
-/** What the upstream of a server requires of each person. */
+/** The credential that the upstream of a server requires of each person. */
 export type PersonalCredential = 'account' | 'key';
 
-/** What this person has not connected or entered, or what no longer works, by the ids of these servers. */
+/** The accounts and keys that this person has not connected or entered, or that no longer work, by the ids of these servers. */
 export async function listMissingAccounts(
   db: Db,
   userId: string,

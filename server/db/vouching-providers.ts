@@ -9,16 +9,16 @@ import { isPostgres, type Db } from './transaction.ts';
 
 /*
  * Identity providers that vouch for people to applications. An exchange of an assertion reads the provider first and, in the
- * transaction that makes the grant, locks it: a change of the provider ends its grants, so none may be made of what it was before.
+ * transaction that makes the grant, locks it: a change of the provider ends its grants, so its old state must not give a new one.
  */
 
 export type VouchingProvider = ProviderRecord & {
   readonly organization: string;
-  /** Whether its issuer is one of workloads of the organization, too. */
+  /** Whether a workload client of the organization trusts its issuer, too. */
   readonly isOfWorkloads: boolean;
 };
 
-/** The provider of an organization whose assertions count now, if its issuer is this one. */
+/** The provider with this issuer whose assertions an organization accepts now. */
 export function findVouchingProvider(
   db: Db,
   organization: string,
@@ -106,7 +106,7 @@ export async function listNamedProviders(
     );
 }
 
-/** An active grant that came of an earlier assertion about the same account. */
+/** An unrevoked grant from an earlier assertion about the same account. It may have expired. */
 export type KnownGrant = ReturnType<typeof readKnownGrant>;
 
 function readKnownGrant(row: Awaited<ReturnType<typeof knownGrant>>[number]) {
@@ -123,8 +123,8 @@ function readKnownGrant(row: Awaited<ReturnType<typeof knownGrant>>[number]) {
 }
 
 /**
- * What an account at a provider was granted for a client on a device at a server, unless the person was logged out there since `issuedAt`. Whether
- * the person still has the rights is for admissions to say.
+ * The grant of an account at a provider for a client on a device at a server, unless the person was logged out at the provider since
+ * `issuedAt`. Admissions decide whether the person still has the rights.
  */
 export function findKnownGrant(
   db: Db,
@@ -213,7 +213,7 @@ export async function lockVouchingProvider(tx: Db, provider: ProviderRecord): Pr
   return row !== undefined;
 }
 
-/** How much later a link must be used for the time to be written again. */
+/** The use of a link is stored only when the last stored one is at least this old. */
 const usePrecisionSeconds = 60;
 
 /** Within a transaction: whether an account is linked to this person. It stays so until the transaction ends. Records the use. */
@@ -242,7 +242,7 @@ export async function lockMemberLink(
   return true;
 }
 
-/** The names of servers of an organization, by id; those that were deleted are missing. */
+/** The sorted names of the servers with these ids in an organization; deleted servers are missing. */
 export async function findServerNames(
   db: Db,
   organizationId: string,

@@ -48,7 +48,7 @@ export type NewWebhook = Pick<
   'id' | 'organizationId' | 'url' | 'actions' | 'sealedSecret' | 'createdAt'
 >;
 
-/** A change by a person. Omitted members keep their value. Every change clears the record of failures. */
+/** A change by a person. Omitted fields keep their value. Every change resets the failed attempts, and allows the next one at once. */
 export interface WebhookChange {
   readonly url?: string;
   readonly actions?: readonly string[];
@@ -200,7 +200,7 @@ export async function claimPendingEvent(
   const webhook = readWebhook(row);
   const { organization, position, revision } = row;
   const place = { id, revision, position };
-  // In this order, so that a matching event that is stored between the two queries is found and not skipped.
+  // The last sequence is read first, so that a matching event that is stored between the two queries is found and not skipped.
   const last = await lastSequence(db, organization, position);
   if (last === undefined) return undefined;
   const event = await firstMatching(db, organization, position, webhook.actions);

@@ -18,11 +18,11 @@ export function asksForDefinitions(
 }
 
 /**
- * The upstream of a call for a caller of one era: requests pass the adapters, and what the adapters send passes
- * `mirrored` and `pinned`. Classes instead of closures, because every call has one.
+ * The upstream of a call, for a caller of one era. Requests pass the adapters, and the requests that the adapters send
+ * pass `mirrored`, if the caller is legacy, and `pinned`. Classes instead of closures, because every call creates both.
  */
 export class AdaptedUpstream implements Upstream, AdaptedCall {
-  /** Behind the adapters. */
+  /** The upstream that the adapters send to. */
   readonly upstream: Upstream;
   readonly owner: string;
   readonly admission: Admission;
@@ -43,7 +43,7 @@ export class AdaptedUpstream implements Upstream, AdaptedCall {
     const answer = this.#parts.ports.eras.send(this.#era, request, this);
     const { kind, method = '', id } = messageIn(request)?.envelope ?? {};
     if (kind !== 'request' || !presentingMethods.has(method)) return answer;
-    // Here, because the adapters answer some of them from an older handshake.
+    // Compared here, because the adapters answer some of these requests from an older handshake.
     return answer.then((introduction) =>
       this.#introduced(introduction, { method, id, isForCaller: true }),
     );
@@ -59,7 +59,7 @@ export class AdaptedUpstream implements Upstream, AdaptedCall {
   }
 }
 
-/** What the adapters send to. */
+/** The upstream that the adapters send to: compares definitions, and adds the headers that legacy callers do not send. */
 class DirectUpstream implements Upstream {
   readonly #upstream: Upstream;
   readonly #target: Call['target'];

@@ -33,7 +33,7 @@ export async function* messagesOf(
   }
 }
 
-/** Like `messagesOf`, but each message stops counting as part of the answer. A reader that keeps one counts it. */
+/** Like `messagesOf`, but a message stops counting as part of the answer when it is yielded. A reader that keeps it must count it. */
 export async function* messagesLetGo(answer: UpstreamAnswer): AsyncGenerator<Message> {
   const { body } = answer;
   for await (const message of messagesOf(answer)) {
@@ -47,18 +47,18 @@ const keepAlive = Buffer.from(': keepalive\n\n');
 
 type Next = Awaited<ReturnType<AsyncGenerator<Message>['next']>>;
 
-/** Wraps a message of ours as a JSON answer. */
+/** Wraps a message as a JSON answer. */
 export function jsonOf(message: Message, status = 200): UpstreamAnswer {
   return { ...emptyHead, status, mediaType: 'application/json', body: message.body, message };
 }
 
-/** The answer to a message that needs none. */
+/** An answer without a body. The default status is for a message that needs no response. */
 export function emptyAnswer(status = 202): UpstreamAnswer {
   return { ...emptyHead, status };
 }
 
 /**
- * Messages of ours as an upstream's answer: JSON if the first one is the response, with the status from `statusOf`;
+ * Turns messages into an upstream's answer: JSON if the first message is the response, with the status from `statusOf`;
  * otherwise an event stream of all messages as they come.
  */
 export async function answerOf(
@@ -73,7 +73,7 @@ export async function answerOf(
   return streamOf(messages, first);
 }
 
-/** Messages of ours as an event stream, with comments that keep the connection alive. */
+/** Turns messages into an event stream, with comments that keep the connection alive. */
 export function streamOf(messages: AsyncGenerator<Message>, first?: Next): UpstreamAnswer {
   return {
     ...emptyHead,
@@ -113,7 +113,7 @@ const emptyHead: UpstreamAnswer = {
   body: new Uint8Array(),
 };
 
-/** The most bytes of an upstream's message that are kept for a caller: the answer to its handshake, or a question for later. */
+/** The longest message of an upstream that is kept for a caller, in bytes: the answer to a handshake, or a question for the caller. */
 export const maxKeptBytes = 1024 * 1024;
 
 const maxWaiting = 1000;
@@ -128,7 +128,7 @@ export interface InboxMemory {
 
 /**
  * A queue of messages for one reader. Writers never wait: while the reader is a thousand messages or a mebibyte behind,
- * only a response is added, which is the last message. An empty queue takes a message of any length. Each message
+ * only a response is still added, because it is the last message. An empty queue takes a message of any length. Each message
  * counts until the reader asks for the next one.
  */
 export class Inbox {
@@ -147,7 +147,7 @@ export class Inbox {
   }
 
   /**
-   * Adds a message; `false` if there is no room for it. A response for which there is no memory ends the inbox with the
+   * Adds a message; `false` if there is no room for it or the inbox has ended. A response for which there is no memory ends the inbox with the
    * refusal. A message with the same `change` as a waiting one is not added again. Log messages take at most half of the room, so that
    * they do not displace others.
    */
@@ -172,7 +172,7 @@ export class Inbox {
     return true;
   }
 
-  /** Takes the messages that were not read. Nothing counts any longer. */
+  /** Takes the messages that were not read. The inbox then counts no memory. */
   rest(): Message[] {
     const left = this.#waiting.splice(0).map(({ message }) => message);
     this.#changes.clear();
@@ -238,7 +238,7 @@ export class Inbox {
   }
 }
 
-/** An inbox for the call that `upstream` belongs to. Both end if others need the memory of the waiting messages. */
+/** An inbox for the call that `upstream` belongs to. The inbox and the call end if others need the memory of the waiting messages. */
 export function inboxFor({ hold, giveUp }: Pick<Upstream, 'hold' | 'giveUp'>): Inbox {
   const inbox: Inbox = new Inbox({
     hold,

@@ -26,21 +26,21 @@ export interface Admission {
   readonly rights: ToolRights;
   /** Identifies the key, the token or the person, without a secret. */
   readonly reference: string;
-  /** What the credential would get now; `undefined` if it would not be admitted. */
+  /** Looks up the scopes and rights that the credential has now; `undefined` if it would not be admitted. */
   readonly now: () => Promise<Granted | undefined>;
-  /** What also admits the caller's next requests, even with another token. */
+  /** The access that also admits the caller's next requests, even with another token. */
   readonly access: Access;
-  /** What admitted the caller. A collection passes it on to its members. */
+  /** The proved credential of the caller. A collection passes it on to its members. */
   readonly proved: ProvedCredential;
 }
 
-/** What a caller may do. */
+/** The scopes and rights of a caller. */
 export interface Granted {
   readonly scopes: readonly Scope[];
   readonly rights: ToolRights;
 }
 
-/** What lets a caller return even when the token of this request has ended: a key, or a client and its grant. */
+/** The access with which a caller can return even after the token of this request has ended: a key, a client and its grant, or a person. */
 export interface Access {
   /** Distinguishes it from other accesses of the same caller. */
   readonly name: string;
@@ -94,23 +94,23 @@ export interface AdmitPorts {
 }
 
 /**
- * Admissions of one store, by what the store found. A store returns the same object only while nothing has been written
- * since it read it, so an admission is never remembered for longer than what it was made from.
+ * Admissions, by the object that the store found for them. A store returns the same object only as long as nothing has
+ * been written since it read the object, so an admission is never used after the data that it was made from changed.
  */
 export type KnownAdmissions = WeakMap<
   object,
   {
     readonly admission: Admission;
-    /** Of the token, if there is one: another token could have other scopes and another expiry. */
+    /** The claims of the token, if there is one: another token could have other scopes and another expiry. */
     readonly claims?: AccessTokenClaims;
   }
 >;
 
-/** What calls share that are answered in the same turn of the event loop. Nothing is written during it. */
+/** The data that calls share if they are answered in the same turn of the event loop. Nothing is written during the turn. */
 export class Turn {
   /** The change token of the database, read after the calls arrived. */
   readonly asOf: string;
-  /** By what was proved. */
+  /** By the proved credential. */
   #toCollections: Map<ProvedCredential, AdmittedToCollection> | undefined;
 
   constructor(asOf: string) {
@@ -125,7 +125,7 @@ export class Turn {
     this.#toCollections.set(proved, { outer: admission, members: new Map() });
   }
 
-  /** What is known of a caller by their `proved`, if they were admitted to a collection in this turn. */
+  /** The admissions of a caller, found by their proved credential, if they were admitted to a collection in this turn. */
   toCollection(proved: ProvedCredential): AdmittedToCollection | undefined {
     return this.#toCollections?.get(proved);
   }
@@ -157,7 +157,7 @@ export function prove(
   });
 }
 
-/** `prove` and `admitProved`, for a credential that was presented to this node. */
+/** Runs `prove` and then `admitProved`, for a credential that was presented to this node. */
 export function admit(
   credential: PresentedCredential,
   at: Place,
@@ -217,7 +217,7 @@ function admitToMember(
   return whenReady(through, (outer) => memberAdmission(outer, proved, at, ports, turn?.asOf));
 }
 
-/** Admissions to members, by the caller's admission to the collection and what the store found of the member. */
+/** Admissions to members, by the caller's admission to the collection and the object that the store found for the member. */
 const knownMembers = new WeakMap<Admission, WeakMap<object, Admission>>();
 
 function memberAdmission(
@@ -367,7 +367,7 @@ function whileAsked(
   return { now, access: { name, isActive: async () => (await found()) !== undefined } };
 }
 
-/** By what a store found, which it returns again until something has been written. */
+/** By the `toolCaller` that a store found. The store returns the same object until something is written. */
 const knownRights = new WeakMap<object, ToolRights>();
 
 function rightsOf({ endpoint, toolCaller }: Pick<AdmittedClient, 'endpoint' | 'toolCaller'>) {
@@ -378,14 +378,14 @@ function rightsOf({ endpoint, toolCaller }: Pick<AdmittedClient, 'endpoint' | 't
   return rights;
 }
 
-/** What was found, unless a setting suspends it. */
+/** Returns `found`, unless a setting suspends it. */
 export function active<Found extends object>(
   found: Found | Suspended | undefined,
 ): Found | undefined {
   return found && !('suspension' in found) ? found : undefined;
 }
 
-/** Who calls, if the credential is valid, and why it may not be. */
+/** The caller, if the credential is valid, and the cause to log if it is not. */
 interface Suspendable extends Pick<SuspendedCall, 'principal' | 'credential' | 'userId'> {
   readonly cause?: string;
 }

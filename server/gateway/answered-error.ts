@@ -5,7 +5,7 @@ import type { AnswerFacts } from './metering.ts';
 const maxErrorBytes = 64 * 1024;
 
 /**
- * The error that a message of an answer is, of a tool or of the protocol; `undefined` if it is none. Only a message that
+ * The tool error or protocol error in a message of an answer; `undefined` if the message is no error. Only a message that
  * contains one of `errorMarks` is parsed. A message of more than 64 KiB does not count as an error, because errors are short.
  *
  * JSON-RPC 2.0 §5.1; MCP 2025-11-25 tools, "Error Handling"

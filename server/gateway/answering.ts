@@ -136,7 +136,7 @@ function answerFilters(
     changes && acknowledgedChanges(changes, subscriptionOf(call)),
     ownId && ownResponse(ownId.id),
     restore,
-    // MCP 2026-07-28 names the requests that may need input. A value in a list that was not sealed is of no use to anyone.
+    // In MCP 2026-07-28, a list never asks for input. A value in a list that was not sealed is of no use to anyone.
     isListMethod(method) ? undefined : sealed(seal, metering),
     metering.resultFilter,
   ];
@@ -175,7 +175,7 @@ export function listeningFilters({ admission, seal, metering, opened }: Call): F
   ].filter((filter) => filter !== undefined);
 }
 
-/** What the answer to a call depends on, besides the message: how it ends, counts and fails. */
+/** The options of an answer that do not depend on the message: its limits, and how it counts, ends and fails. */
 export function replyOptions(
   call: Call,
   { refuse }: GatewayParts,

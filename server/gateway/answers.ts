@@ -18,7 +18,7 @@ export async function send(upstream: Upstream, request: UpstreamRequest): Promis
   return sent(upstream, request, (answer) => answer);
 }
 
-/** Sends a request like `send` and passes the answer to `step`. If there is none, `recover` gets the error; by default, it throws it. */
+/** Sends a request like `send` and passes the answer to `step`. If there is no answer, `recover` gets the error; the default throws it. */
 export function sent<Next, Other = never>(
   upstream: Upstream,
   request: UpstreamRequest,
@@ -72,7 +72,7 @@ function absence(cause: unknown): unknown {
   }
 }
 
-/** The refusal for a call whose upstream requires credentials of its own, and got none or refused them. */
+/** The refusal for a call whose upstream requires credentials from Latchkey, if these are missing or the upstream refused them. */
 function accessRefusal(cause: UpstreamRefusal): GatewayRefusal {
   const { code, page } = cause;
   switch (code) {
@@ -108,7 +108,7 @@ export function failure({ status, mediaType, retryAfterSeconds }: UpstreamAnswer
   return new GatewayRefusal(code, { detail });
 }
 
-/** What the HTTP status of an answer that cannot be relayed says. */
+/** The failure that an HTTP status means if the answer cannot be relayed. */
 export function failureOfStatus(status: number): UpstreamFailure {
   if (status >= 300 && status < 400) return 'upstream_redirected';
   switch (status) {
@@ -131,7 +131,7 @@ export function failureOfStatus(status: number): UpstreamFailure {
   }
 }
 
-/** Reads a body to its end, so that its connection can be used again. A long one is cut off. */
+/** Reads a body to its end, so that its connection can be used again. A body of more than 64 KiB is cut off. */
 export async function discard(body: UpstreamAnswer['body']): Promise<void> {
   if (body instanceof Uint8Array) return;
   let bytes = 0;
@@ -207,7 +207,7 @@ export async function responseBytes(
 export async function wholeBody(body: Body, maxBytes = maxEventBytes): Promise<Buffer> {
   if (body instanceof Uint8Array) {
     if (body.length > maxBytes) throw unfinished(new SseEventTooLarge(`${maxBytes} bytes`));
-    // The same object, which is known to be scanned already.
+    // Not copied, because a body is recognized as already scanned only if it is the same object.
     return Buffer.isBuffer(body)
       ? body
       : Buffer.from(body.buffer, body.byteOffset, body.byteLength);

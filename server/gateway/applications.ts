@@ -9,38 +9,38 @@ import type { AnnouncedApplication } from '#model/calls';
 import { LimitedMap } from '#model/limited-map';
 import { ownerOf } from './admission.ts';
 
-/** A message as its caller sent it, and what it was scanned as. */
+/** A message as its caller sent it, and the result of its scan. */
 export interface ReadMessage {
   readonly envelope: Envelope;
   readonly era: Era;
   readonly received: Buffer;
 }
 
-/** What a session knows of its application. */
+/** The application of a session, if the session knows it. */
 export interface Announcing {
   readonly application?: string | undefined;
 }
 
 const clientInfo = memberNames('io.modelcontextprotocol/clientInfo');
-/** Applications state their name and version in it; whatever is longer is not one. */
+/** A `clientInfo` only states a name and a version, so longer ones are ignored. */
 const maxClientInfoBytes = 2048;
 const maxKnown = 500;
 const maxCallers = 5000;
 const maxAgentLength = 500;
 
-/** Who sends a request: a principal, as several people may use one client, at an endpoint. */
+/** The sender of a request: a principal at an endpoint. Not a client, because several people may use one client. */
 export interface ApplicationCaller {
   readonly principal: string;
   readonly endpoint: { readonly id: string };
 }
 
-/** What a caller announced when it connected to a server that opens no session. */
+/** The application that a caller announced when it connected to a server that opens no session. */
 interface Initialized {
   readonly agent: string | undefined;
   readonly announced: AnnouncedApplication;
 }
 
-/** Finds out which applications call. Each call of the modern era repeats who it is from, so what is read is kept. */
+/** Finds out which applications call. Each call of the modern era repeats its `clientInfo`, so what was parsed is cached. */
 export class Applications {
   /** By the bytes of `clientInfo`. */
   readonly #known = new LimitedMap<string, AnnouncedApplication | null>(maxKnown);
@@ -68,7 +68,7 @@ export class Applications {
     return agent === undefined ? undefined : { text: agent, source: 'user_agent' };
   }
 
-  /** Servers may open no session, and then only `initialize` says who calls. */
+  /** If a server opens no session, only `initialize` names the application. */
   #initializedBy(
     { principal, endpoint }: ApplicationCaller,
     agent: string | undefined,
@@ -89,7 +89,7 @@ export class Applications {
   }
 
   #announcedBy({ envelope, received }: ReadMessage): AnnouncedApplication | null {
-    // The spans of an envelope are those of the message that it was scanned from.
+    // The spans of the envelope are positions in `received`, from which it was scanned.
     const [info] = envelope.meta ? valuesOf(received, envelope.meta, clientInfo) : [];
     if (!info || info.end - info.start > maxClientInfoBytes) return null;
     const bytes = received.toString('latin1', info.start, info.end);
@@ -102,7 +102,7 @@ export class Applications {
   }
 }
 
-/** Name and version of the application that sends `initialize`, in memory of its own. */
+/** Name and version of the application that sends `initialize`, copied out of the message. */
 export function applicationIn(body: Buffer, { params }: Envelope): string | undefined {
   const info = params && memberIn(body, params, 'clientInfo');
   return info && announcedIn(body, info);

@@ -11,7 +11,7 @@ import type { Admission } from './admission.ts';
 import { GatewayRefusal, type RefusalCode } from './gateway-refusal.ts';
 import { isListMethod } from './tool-list.ts';
 
-/** What a message wants to use of a server. */
+/** A tool, prompt, resource or template that a message wants to use. */
 export interface Subject {
   readonly kind: PrimitiveKind;
   /** The name of a tool or prompt, the URI of a resource, the text of a template. */
@@ -21,8 +21,8 @@ export interface Subject {
 const none: readonly Subject[] = [];
 
 /**
- * Refuses what the caller's scopes and rights do not cover, and what an upstream could read as a different request from the one
- * that was checked. Only the body counts, not the headers. Returns what it cannot decide about before a list has been read.
+ * Refuses a message that the caller's scopes and rights do not cover, or that an upstream could read as a different request from
+ * the one that was checked. Only the body counts, not the headers. Returns the subjects that it cannot decide before a list is read.
  *
  * @throws {GatewayRefusal} `unknown_method`, `insufficient_scope`, `bad_params`, `not_a_message`, and what `checkSubject` throws
  */
@@ -32,7 +32,7 @@ export function authorize(
   { scopes, rights }: Admission,
 ): readonly Subject[] {
   const { method = '', params } = envelope;
-  // Methods under `notifications/` are known, and need no scope, only in notifications.
+  // A method under `notifications/` is known, and needs no scope, but only in a notification.
   const isMisused = envelope.kind === 'request' && method.startsWith('notifications/');
   const needed = isMisused ? undefined : methodScope(method);
   if (needed === undefined) throw new GatewayRefusal('unknown_method', { detail: method });
@@ -50,7 +50,7 @@ export function authorize(
 }
 
 /**
- * Refuses what the caller may not use. To the caller, there is no such thing, whatever the reason.
+ * Refuses a subject that the caller may not use. Whatever the reason, the answer is that the subject does not exist.
  *
  * @throws {GatewayRefusal} `hidden_tool`, `withheld_tool`, `unknown_tool`, `closed_tool`, `unknown_prompt`, `closed_prompt`,
  *   `unknown_resource`, `closed_resource`
@@ -60,7 +60,7 @@ export function checkSubject({ kind, name }: Subject, rights: ToolRights, steps?
   if (!allows(verdict)) throw closedSubject({ kind, name }, verdict);
 }
 
-/** The refusal of what is on no list. */
+/** The refusal of a subject that is on no list. */
 export function unknownSubject(subject: Subject): GatewayRefusal {
   return closedSubject(subject, 'unknown');
 }
@@ -139,8 +139,8 @@ function jsonAt(body: Buffer, { start, end }: Span): unknown {
 }
 
 /**
- * The members of an object. The known ones must not be there under a name that a case-insensitive parser could take for theirs. The
- * scan of the message has refused names that are there twice.
+ * The members of an object. Refuses a name that a case-insensitive parser could take for one of the `known` names. The scan of the
+ * message has already refused duplicate names.
  */
 function exactMembers(
   body: Buffer,
@@ -158,7 +158,7 @@ function exactMembers(
 }
 
 /**
- * What a message wants to use, as far as the caller's rights restrict it.
+ * The subjects of a message. Completions and subscriptions are read only if the caller's rights restrict their kinds of subject.
  *
  * @throws {GatewayRefusal} `bad_params`
  */
@@ -175,7 +175,7 @@ function subjectsOf(envelope: Envelope, body: Buffer, rights: ToolRights): reado
       return rights.restricts('resource') ? listenedSubjects(body, params) : none;
   }
   if (isListMethod(method)) return none;
-  // Of resources and skills, whatever else the method does with them.
+  // Every method about a resource or skill, whatever it does.
   if (method.startsWith('resources/') || method.startsWith('skills/')) {
     if (uri !== undefined) return [{ kind: 'resource', name: uri }];
     if (rights.restricts('resource')) throw missing('uri');
@@ -201,7 +201,7 @@ function completedSubjects(body: Buffer, params: Span | undefined): readonly Sub
     throw badParams('params.ref.type is unknown');
   const name = stringAt(body, members.get(needed));
   if (name === undefined) throw badParams(`params.ref.${needed} must be a string`);
-  // An upstream may look at it instead of the type.
+  // An upstream may look at this member instead of the type.
   if (members.has(other)) throw badParams(`params.ref.${other} does not belong to ${type}`);
   return [{ kind, name }];
 }

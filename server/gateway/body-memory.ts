@@ -5,7 +5,7 @@ export const freeBytes = 64 * 1024;
 const leastPerCaller = 64 * 1024 * 1024;
 const callersAtLimit = 8;
 
-/** Whose body it is: memory is shared between organizations first, and then between the callers of each. */
+/** The owner of a body: memory is shared between organizations first, and then between the callers of each. */
 export interface BodyHolder {
   readonly organization: string;
   readonly caller: string;
@@ -75,7 +75,7 @@ export class BodyMemory {
     return new HeldBody(this, holder, giveUp);
   }
 
-  /** Makes sure that the holder may hold so many bytes more. @throws {GatewayRefusal} `too_many_requests` */
+  /** Makes room for `bytes` more of the holder, by ending larger calls if necessary. @throws {GatewayRefusal} `too_many_requests` */
   makeRoom({ organization, caller }: BodyHolder, bytes: number): void {
     const own = this.#organizations.get(organization);
     const after = (own?.callers.get(caller)?.bytes ?? 0) + bytes;
@@ -156,7 +156,7 @@ export class HeldBody implements Counted {
    */
   take(bytes: number): void {
     if (this.#refusal) throw this.#refusal;
-    // No error is made in advance: every call is released, and its stack would cost a tenth of the call.
+    // The error is not created in `release`, which every call runs: capturing its stack would cost a tenth of the call.
     if (this.#isReleased) throw new GatewayRefusal('cancelled');
     this.#arrived += bytes;
     const more = Math.max(0, this.#arrived - freeBytes) - this.bytes;

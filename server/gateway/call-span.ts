@@ -6,9 +6,9 @@ import type { CallEnd } from '#model/calls';
 import type { RefusalCode } from './gateway-refusal.ts';
 import type { GatewayAnswer, GatewayRequest } from './request.ts';
 
-/** How a span ends, as `error.type` and `rpc.response.status_code` of the OpenTelemetry conventions for MCP. */
+/** The error that a span ends with, as `error.type` and `rpc.response.status_code` of the OpenTelemetry conventions for MCP. */
 export interface SpanError {
-  /** The JSON-RPC code, `tool_error`, or a code of ours. */
+  /** The JSON-RPC code, `tool_error`, or a code of the gateway. */
   readonly type: string;
   /** The JSON-RPC code of the answer, if it has one. */
   readonly rpcCode?: string | undefined;
@@ -17,7 +17,7 @@ export interface SpanError {
 
 /** The span of a call. */
 export class CallSpan {
-  /** The headers of the request with the context of the span, so that what is sent for the request continues the trace below it. */
+  /** The headers of the request, with the trace context of the span, so that what is sent for the request becomes a part of the span. */
   readonly headers: GatewayRequest['headers'];
   readonly #request: GatewayRequest;
   readonly #span: OpenSpan;
@@ -47,7 +47,7 @@ export class CallSpan {
       startedAtMs,
       message: request.isPassedOn ? undefined : message,
     });
-    // `tracestate` belongs to the trace that the caller named, and is dropped without it.
+    // `tracestate` belongs to the trace that the caller named, and is dropped if the span does not continue that trace.
     const { traceparent, tracestate } = this.#span;
     const { tracestate: _dropped, ...others } = headers;
     this.headers = { ...others, ...(tracestate !== undefined && { tracestate }), traceparent };

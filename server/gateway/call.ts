@@ -15,7 +15,7 @@ import type { ChangingLists } from './list-changes.ts';
 import type { Target } from '#model/endpoints';
 import type { ReplyOptions } from './reply.ts';
 
-/** A request that arrived. Each step of its path adds what it found out. */
+/** A request that arrived. Each step of `callPath` adds its findings. */
 export interface Arrived {
   readonly request: GatewayRequest;
   readonly metering: Metering;
@@ -29,17 +29,17 @@ export interface Proved extends Arrived {
 /** A request whose caller may use the endpoint. */
 export interface Admitted extends Proved {
   readonly admission: Admission;
-  /** The headers of the request. Their trace context is that of our span, if there is one. */
+  /** The headers of the request, with the trace context of the gateway's span, if there is one. */
   readonly headers: GatewayRequest['headers'];
-  /** The other node that has the session of the call, and is to answer it. */
+  /** The other node that has the session of the call, and must answer it. */
   readonly node: string | undefined;
 }
 
-/** What follows from an admission alone, found out once for all calls that share it. */
+/** The values that depend on an admission alone, created once for all calls that share the admission. */
 export interface Caller {
   /** The owner of upstream sessions, links and cancellations: a principal and a server. */
   readonly owner: string;
-  /** Binds to this owner what the upstream hands out. */
+  /** Binds the ids and states of the upstream to this owner. */
   readonly seal: PrincipalSeal;
   readonly upstream: Upstream;
   /** An admission that also ends when the account at the upstream is disconnected. */
@@ -57,7 +57,7 @@ export interface Call extends Admitted, Pick<Caller, 'owner' | 'seal' | 'upstrea
   readonly arrived: (bytes: number) => void;
   /** The memory that the call holds of its upstream's answers. */
   readonly held: HeldAnswers;
-  /** Its entry among those that are open. */
+  /** The entry of the call in `OpenAnswers`. */
   readonly opened: OpenAnswer;
   /** Functions to run once the answer has been sent completely or abandoned. */
   readonly afterwards: (() => void)[];
@@ -67,10 +67,10 @@ export interface Call extends Admitted, Pick<Caller, 'owner' | 'seal' | 'upstrea
   readonly finish: (outcome?: AnsweredOutcome, facts?: AnswerFacts) => void;
 }
 
-/** What an adapter between the eras needs of a call. */
+/** The parts of a call that an adapter between the eras uses. */
 export type AdaptedCall = Pick<Call, 'upstream' | 'owner' | 'admission' | 'target'>;
 
-/** A call whose body was read and scanned. Until it is unsealed, `body` is what was received. */
+/** A call whose body was read and scanned. Until the message is unsealed, `body` equals `received`. */
 export interface MessageCall extends Call, Message {
   /** The body as the caller sent it. */
   readonly received: Buffer;
@@ -95,7 +95,7 @@ export interface Forwarded {
   /** Restores the caller's id. */
   readonly restore?: Filter | undefined;
   readonly stream?: ReplyOptions['stream'];
-  /** Notes the lists whose changes are announced in the answer, for the session that it opens. */
+  /** Notes the lists whose changes are announced in the answer, for the session that the answer opens. */
   readonly announced?: (lists: ChangingLists) => void;
   readonly headers?: Readonly<Record<string, string>>;
   /** Ends the session that the upstream opened with this answer, because the caller gets a refusal instead. */

@@ -42,12 +42,12 @@ interface Reader {
 
 interface Leg {
   readonly cut: AbortController;
-  /** What the upstream has accepted; `undefined` if it did not say so in time, or before the stream ended. */
+  /** The acknowledged changes; `undefined` if no acknowledgement came within `acknowledgementTimeoutMs` or before the stream ended. */
   readonly honoured: PromiseWithResolvers<Changes | undefined>;
-  /** The acknowledged stream that this one replaces. It ends once this one is acknowledged, too. */
+  /** The acknowledged stream that this stream replaces. The older one ends once this one is acknowledged. */
   before: Leg | undefined;
   isAcknowledged?: boolean;
-  /** What replaces it. */
+  /** The stream that replaces this one. */
   after?: Leg;
   isOver?: boolean;
 }

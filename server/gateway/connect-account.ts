@@ -24,7 +24,7 @@ interface AccountError {
 
 /**
  * The errors when the MCP server requires an account or a key of the person who calls. A caller that can show a URL is asked to
- * open the page where the person connects or enters it. MCP 2025-11-25 elicitation, "URL Elicitation Required Error"
+ * open the page where the person connects the account or enters the key. MCP 2025-11-25 elicitation, "URL Elicitation Required Error"
  */
 export const accountErrors = {
   not_connected: ({ page = '', showsUrls }: RefusalDetails) => {
@@ -106,7 +106,7 @@ const mayAsk: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resou
 
 /**
  * The answer for a caller whose person has not connected an account or entered a key: a request to open the page if the caller
- * supports that; any other error is rethrown. In a session, the capability was announced at its start. The caller hands
+ * supports that; any other error is rethrown. With `inSession`, the caller announced this when its session began. The caller hands
  * `requestState` back when it tries again.
  *
  * @throws {GatewayRefusal}

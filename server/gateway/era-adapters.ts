@@ -14,13 +14,13 @@ import { discover } from './upstream-handshake.ts';
 
 const maxInitializeBytes = 64 * 1024;
 
-/** Statuses with which an upstream refuses what it does not know. */
+/** Statuses with which an upstream refuses a request that it does not know. */
 const unknown: ReadonlySet<number> = new Set([400, 404, 405, 406, 415]);
 
 /**
- * Upstreams for callers of either era. An upstream that speaks the caller's era gets the caller's own bytes;
- * for one that refuses it, requests and answers are translated. Which era an upstream speaks is detected once:
- * by the handshake of a legacy caller, or with `server/discover` for a modern one.
+ * Sends requests to upstreams for callers of either era. An upstream that speaks the caller's era gets the caller's
+ * own bytes; for an upstream that refuses this era, requests and answers are translated. The era of an upstream is
+ * detected by the handshake of a legacy caller, or with `server/discover` for a modern one, and then remembered.
  *
  * MCP 2026-07-28 versioning
  */
@@ -28,10 +28,10 @@ export class EraAdapters {
   readonly #known: KnownEras;
   readonly #modern: ModernAdapter;
   readonly #legacy = new LegacyAdapter();
-  /** Upstreams that are being asked now, by owner, because the outcome may depend on the owner's account at the upstream. */
+  /** Detections in progress, by owner, because the outcome may depend on the owner's account at the upstream. */
   readonly #asking = new Map<string, Promise<Spoken | undefined>>();
 
-  /** `instance` of this process, where several nodes share a database. */
+  /** `instance` identifies this process where several nodes share a database. */
   constructor(clock: Clock, instance?: string) {
     this.#known = new KnownEras(clock);
     this.#modern = new ModernAdapter(clock, instance);
@@ -94,7 +94,7 @@ export class EraAdapters {
     return call.upstream.send(request);
   }
 
-  /** What the upstream speaks; `undefined` if it cannot be found out now. All waiting calls of an owner share one question. */
+  /** Detects what the upstream speaks; `undefined` if that is not possible now. All waiting calls of an owner share one detection. */
   async #ask({ upstream, owner, target }: AdaptedCall): Promise<Spoken | undefined> {
     const asked = this.#asking.get(owner);
     if (asked) return asked;
@@ -172,7 +172,7 @@ function refuses({ status, mediaType, body }: UpstreamAnswer): boolean {
   return version === undefined || version >= modernVersion;
 }
 
-/** What an upstream speaks, as found out for modern callers. With `neither`, their requests are sent unchanged. */
+/** The era that an upstream speaks, as detected for modern callers. With `neither`, their requests are sent unchanged. */
 export type Spoken = 'modern' | 'legacy' | 'neither';
 
 const maxServers = 10_000;
@@ -182,7 +182,7 @@ const doubtSeconds = 30;
 
 interface Known {
   spoken?: Spoken;
-  /** Whether it refused a legacy handshake when it was last asked, and spoke the modern era. */
+  /** Whether the upstream refused a legacy handshake when it was last asked, and spoke the modern era. */
   isModernOnly?: boolean;
   learntAt: EpochSeconds;
 }
@@ -217,7 +217,7 @@ class KnownEras {
     this.#known.delete(nameOf(target));
   }
 
-  /** Whether what is known is old enough to ask the upstream again. */
+  /** Whether the known era is old enough to ask the upstream again. */
   mayDoubt(target: Target): boolean {
     const known = this.#of(target);
     return known !== undefined && known.learntAt + doubtSeconds <= this.#clock.now();
@@ -231,7 +231,7 @@ class KnownEras {
   }
 }
 
-/** Kept because every call needs one. */
+/** The results of `nameOf`, kept because every call needs one. */
 const names = new WeakMap<Target, string>();
 
 function nameOf(target: Target): string {

@@ -22,7 +22,7 @@ export interface FailedRequest {
   readonly id: string;
   /** Whether the request calls a tool, so that the result of a failed tool can answer it. */
   readonly awaitsToolResult?: boolean;
-  /** The name of the server, if it is called as a member of a collection. Its errors name it, because the caller does not know which it is. */
+  /** The name of the server, if it is called as a member of a collection. Errors then name it, because the caller does not know the member. */
   readonly member?: string | undefined;
 }
 
@@ -37,7 +37,7 @@ interface Words {
   readonly isForTheModel?: boolean;
 }
 
-/** What a caller gets for a code. */
+/** Makes the error that a caller gets for a refusal code. */
 type WordsOf = (details: RefusalDetails, request: FailedRequest) => Words;
 
 /** Maps a refusal to HTTP and JSON-RPC. */
@@ -70,7 +70,7 @@ export function errorAnswer(refusal: GatewayRefusal, request: FailedRequest): Ga
   };
 }
 
-/** Who calls, and from where. */
+/** Errors about the credential and the origin of a caller. */
 const credentials = {
   no_credential: (_details, request) => ({
     status: 401,
@@ -99,7 +99,7 @@ const credentials = {
   }),
 } satisfies Partial<Record<RefusalCode, WordsOf>>;
 
-/** HTTP requests and messages that are not as MCP requires. */
+/** Errors about HTTP requests and messages that are not as MCP requires. */
 const messages = {
   method_not_allowed: always(
     405,
@@ -148,7 +148,7 @@ const unknownResource: WordsOf = (details, { era }) => ({
   data: { uri: details.detail ?? '' },
 });
 
-/** What a caller may not use. */
+/** Errors about tools, prompts and resources that a caller may not use. */
 const closed: Record<ClosedCode, WordsOf> = {
   unknown_tool: unknownTool,
   hidden_tool: unknownTool,

@@ -28,7 +28,7 @@ export class AnswerMessage {
   #text: string | undefined;
   #isPlain: boolean | undefined;
 
-  /** The message that these bytes were scanned as, unless `message` has another body. */
+  /** A message with these bytes. Reuses the scan of `message`, unless that has another body. */
   static of(bytes: Uint8Array, message: Message | AnswerMessage | undefined): AnswerMessage {
     if (message instanceof AnswerMessage)
       return message.bytes === bytes && !message.event ? message : new AnswerMessage(bytes);
@@ -123,7 +123,7 @@ export function allowedNotifications(scopes: readonly Scope[]): Filter | undefin
   };
 }
 
-/** What the operator tells connecting clients about a server. */
+/** The title and instructions that the operator set for a server, for clients that connect. */
 export interface Presentation {
   readonly title?: string | undefined;
   readonly instructions?: string | undefined;

@@ -28,7 +28,7 @@ export interface PinnedRequest {
   readonly method: string;
   /** JSON text. */
   readonly id: string | undefined;
-  /** Whether it goes to the caller, rather than coming from the upstream: an adapter may have made it from an older one. */
+  /** Whether the answer goes to the caller, rather than to an adapter: an adapter may have made it from an older answer. */
   readonly isForCaller: boolean;
 }
 
@@ -40,8 +40,8 @@ export interface GatewayPorts extends AdmitPorts, MeteringPorts {
    */
   readonly upstreamOf: (target: Target, owner: string, admission: Admission) => Upstream;
   /**
-   * Compares the definitions in an answer with the accepted ones, leaves out what must not be shown, and corrects what administrators
-   * corrected.
+   * Compares the definitions in an answer with the accepted ones, removes those that must not be shown, and applies the corrections
+   * of administrators.
    */
   readonly pinned: (
     answer: UpstreamAnswer,
@@ -73,10 +73,10 @@ export interface GatewayPorts extends AdmitPorts, MeteringPorts {
   readonly nodes?: OtherNodes | undefined;
 }
 
-/** What the steps of the pipeline work with. */
+/** The parts of the gateway that the steps of the pipeline use. */
 export interface GatewayParts extends Failing {
   readonly ports: GatewayPorts;
-  /** What follows from admissions that were made. */
+  /** The `Caller` of each admission. */
   readonly callers: WeakMap<Admission, Caller>;
   readonly open: OpenAnswers;
   /** The memory of the bodies that callers send. */
@@ -88,15 +88,15 @@ export interface GatewayParts extends Failing {
   readonly legacy: LegacyState;
   readonly mirrored: MirroredArguments;
   readonly unread: UnreadLists;
-  /** What applications announced. */
+  /** The names and versions that applications announced. */
   readonly applications: Applications;
-  /** What the calls share that are answered now; `undefined` outside of `together`. */
+  /** The data shared by the calls that are being answered; `undefined` outside of `together`. */
   turn: Turn | undefined;
   /** Logs a refusal and returns the answer for its caller. */
   readonly refuse: (refusal: GatewayRefusal, caller: RefusedCaller) => GatewayAnswer;
 }
 
-/** What the answer to a refused call depends on, and what the log says of it. */
+/** The properties of a refused call that its answer depends on, or that the log names. */
 export interface RefusedCaller {
   readonly request: GatewayRequest;
   /** The id of the request, as JSON text; `null` as long as it is not known. */

@@ -13,11 +13,11 @@ const upstreamFailures = [
   'upstream_tls_failed',
   /** Its agent is connected, but does not have this server in its configuration. */
   'upstream_not_served',
-  /** No answer in time. */
+  /** No answer before the timeout. */
   'upstream_timeout',
   /** The answer ended early. */
   'upstream_broke_off',
-  /** HTTP 401 or 403. The record of the call names the account whose credentials it refused. */
+  /** HTTP 401 or 403. The record of the call names the account whose credentials the MCP server refused. */
   'upstream_refused_credentials',
   /** HTTP 404 or 410. */
   'upstream_not_found',
@@ -48,7 +48,7 @@ export function isUpstreamFailure(code: RefusalCode): code is UpstreamFailure {
   return upstreamFailures.some((failure) => failure === code);
 }
 
-/** What a caller may not use. To the caller, there is no such thing: the answers are the same, whatever the reason. */
+/** Codes for what a caller may not use, with their audit actions. Whatever the reason, the caller is told that it does not exist. */
 const closedSubjects = {
   /** In no list that the gateway has accepted from the MCP server. */
   unknown_tool: 'call.unknown-tool',
@@ -208,9 +208,9 @@ export function isDenial({ code }: GatewayRefusal): boolean {
   return denials.has(code) || isClosed(code);
 }
 
-/** What a refusal means to a sender that is a part of Latchkey, such as a collection that calls its members. */
+/** The meaning of a refusal to a sender that is a part of Latchkey, such as a collection that calls its members. */
 export const refusalMeanings = [
-  /** To the caller, there is no such thing. */
+  /** The caller is told that the tool, prompt or resource does not exist. */
   'unknown',
   /** The caller may not use the server. */
   'no_access',

@@ -74,7 +74,7 @@ export class Gateway {
 
   /**
    * Runs `answerAll`, which answers calls that have arrived. The change token of the database is read once for all of
-   * them, after the last one arrived, so that none has to wait for it. `answerAll` must not write: the calls would miss that.
+   * them, after the last call arrived, so that no call has to wait for it. `answerAll` must not write: its calls would miss the change.
    */
   together(answerAll: () => void): void {
     const parts = this.#parts;
@@ -99,7 +99,7 @@ export class Gateway {
     return callPath.pass({ request, metering }, this.#parts);
   }
 
-  /** Admits a caller whose credential was proved, as of the calls of this turn. @throws {GatewayRefusal} */
+  /** Admits a caller whose credential was proved, as of the change token of this turn. @throws {GatewayRefusal} */
   admit(
     proved: ProvedCredential,
     at: Pick<GatewayRequest, 'organization' | 'server'>,

@@ -9,8 +9,8 @@ import type { Upstream, UpstreamAnswer, UpstreamBody, UpstreamRequest } from './
 import type { WholeCall } from './whole-call.ts';
 
 /**
- * The memory that one call holds of its upstream's answers. A body counts from its first chunk until its reader lets go
- * of it, or else until the call is over. Short answers are not tracked.
+ * Counts the memory that one call uses for its upstream's answers. A body counts from its first chunk until its reader
+ * calls `letGo`, or else until the call is over. A whole body of up to `freeBytes` is not tracked.
  */
 export class HeldAnswers {
   readonly #memory: BodyMemory;
@@ -18,7 +18,7 @@ export class HeldAnswers {
   readonly #endCall: GiveUp;
   /** The bodies that may count. */
   #bodies: Set<HeldBody> | undefined;
-  /** Counts bytes of the part that is being sent to the caller, beyond those that `#bodies` count. */
+  /** Counts the part that is being sent to the caller, less the bytes that `#bodies` already count. */
   #passing: HeldBody | undefined;
   #isKept = false;
   #isOver = false;
@@ -32,8 +32,8 @@ export class HeldAnswers {
   }
 
   /**
-   * The same upstream, except that its answers count. If it is used after the call, each answer counts until it has
-   * been read.
+   * The same upstream, except that its answers count as memory of the call. An answer after the end of the call counts
+   * until it has been read.
    */
   counted(upstream: Upstream, whole?: WholeCall): Upstream {
     return new CountedUpstream(this, upstream, whole);
@@ -51,7 +51,7 @@ export class HeldAnswers {
     this.#cut?.();
   };
 
-  /** Returns a function that sets what to call if the call is given up. */
+  /** Returns a function that registers `cut`, to be called if the call is given up. */
   get whenGivenUp(): (cut: () => void) => void {
     return (cut) => (this.#cut = cut);
   }
@@ -74,7 +74,7 @@ export class HeldAnswers {
     this.#passing?.letGo();
   }
 
-  /** Keeps everything counted after `over`, until the returned function is called. Returns `undefined` if nothing counts. */
+  /** Lets the answers count even after `over`, until the returned function is called. Returns `undefined` if nothing counts. */
   keep(): (() => void) | undefined {
     if (this.#counted === 0) return undefined;
     this.#isKept = true;

@@ -43,7 +43,7 @@ import { messageIn, type Upstream, type UpstreamAnswer, type UpstreamRequest } f
 import { askableMethods, discover } from './upstream-handshake.ts';
 
 const sessionIdBytes = 24;
-/** From which level on a collection logs for a caller that has not said so. MCP 2025-11-25 logging leaves that to the server. */
+/** The lowest level that a collection logs for a caller that has set none. MCP 2025-11-25 logging leaves this to the server. */
 const usualLogLevel = 'info';
 
 /**

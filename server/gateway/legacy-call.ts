@@ -7,7 +7,7 @@ import type { Upstream } from './upstream.ts';
 /** Created once, because capturing its stack costs as much as a step of a call. */
 const callEnded = new DOMException('the call was ended', 'AbortError');
 
-/** What the calls of a link need of it. */
+/** The functions of a link that its calls use. */
 export interface LegacyCallPorts {
   /** Sends a message to the upstream. */
   readonly tell: (message: Message) => void;
@@ -16,11 +16,11 @@ export interface LegacyCallPorts {
 }
 
 export interface CallOptions {
-  /** Whether a caller reads its messages. */
+  /** Whether a caller reads the messages of the call. */
   readonly isCallers: boolean;
   /** Whether that caller can be asked. */
   readonly isAskable: boolean;
-  /** Counts the messages that wait for the caller. In a link, by default that of the upstream. */
+  /** Counts the messages that wait for the caller. Default in a link: the `hold` of its upstream. */
   readonly hold?: Upstream['hold'];
   /** Ends the request, because others need the memory of its messages. */
   readonly giveUp?: GiveUp | undefined;
@@ -61,8 +61,8 @@ export class LegacyCall {
   }
 
   /**
-   * What the upstream sends for this call: progress, log messages, questions and the response. Created when first needed,
-   * because most calls only get a response, at once.
+   * The messages of the upstream for this call: progress, log messages, questions and the response. Created when first
+   * needed, because most calls get nothing but a whole response.
    */
   get inbox(): Inbox {
     if (!this.#inbox) {
@@ -72,12 +72,12 @@ export class LegacyCall {
     return this.#inbox;
   }
 
-  /** Whether it is in progress and has got no message. */
+  /** Whether the call is in progress and has received no message. */
   get isWaiting(): boolean {
     return !this.#isOver && !this.#inbox;
   }
 
-  /** Calls `begun` after its first message. */
+  /** Calls `begun` after each message of the call. */
   whenBegun(begun: () => void): void {
     this.#begun = begun;
   }
@@ -133,7 +133,7 @@ export class LegacyCall {
     this.push(response);
   }
 
-  /** The caller gets the upstream's whole answer at once, so nothing is left to be ended. */
+  /** Marks the call as over. The caller gets the upstream's whole answer at once, so there is nothing to cancel. */
   answered(): void {
     if (this.#isOver) return;
     this.#isOver = true;

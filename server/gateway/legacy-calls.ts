@@ -22,7 +22,7 @@ import { FollowedStream, LostCaller, type ResumableStream } from './session-stre
 import { sessionOf, type LegacySession, type LegacySessions } from './sessions.ts';
 import { post, type Upstream } from './upstream.ts';
 
-/** What the gateway remembers of legacy callers between their requests. */
+/** The state of legacy callers that the gateway keeps between their requests. */
 export interface LegacyState {
   readonly sessions: LegacySessions;
   readonly links: PlainLinks;
@@ -238,8 +238,8 @@ function lostStreams(
 }
 
 /**
- * The same streams; none if a listening stream carries messages that the caller may no longer get. The loss of a scope
- * ends such a stream, but a caller who reconnects through another node may arrive before that. Answers are completed.
+ * Returns `lost`, or no streams if a listening stream in it carries messages that the caller may no longer get. The loss of a scope
+ * ends such a stream, but a caller who reconnects through another node may arrive before that. Lost scopes do not end answers.
  */
 function withinScopes(lost: LostStream[], { admission }: Call): LostStream[] {
   const exceeds = ({ kind, scopes }: ResumableStream) =>
@@ -249,7 +249,7 @@ function withinScopes(lost: LostStream[], { admission }: Call): LostStream[] {
   return [];
 }
 
-/** A stream from its beginning if all of its events are still kept, else only what follows. */
+/** A stream from its beginning if all of its events are still kept, else only the events that follow. */
 function wholeStream(stream: ResumableStream): LostStream {
   return { stream, number: stream.has(0) ? 0 : stream.lastNumber };
 }
@@ -286,14 +286,14 @@ async function listen(
     ...(lastEventId !== undefined && { 'last-event-id': lastEventId }),
   };
   const answer = await send(upstream, { method: 'GET', headers, signal: ending.signal });
-  // What continues an answer ends with it.
+  // A stream that continues an answer ends with the answer, so it announces no changes.
   const isListening = (cutOff?.kind ?? 'unasked') === 'unasked';
   const changes = isListening ? changesOf(session, admission) : undefined;
   const isOwn = answer.status === 405 && changes !== undefined && admission.rights.dependsOnCaller;
   if (answer.status === 405 || answer.status === 404) await discard(answer.body);
   if (isOwn) changes.hold();
   else if (answer.status === 405 || answer.status === 404) {
-    // The session is not ended, because some upstreams do not support GET at all. If it is over, the next message will find out.
+    // The session is not ended, because some upstreams do not support GET at all. If the session is over, the next message ends it.
     throw new GatewayRefusal(answer.status === 405 ? 'method_not_allowed' : 'unknown_session');
   }
   changes?.start();
@@ -313,7 +313,7 @@ async function listen(
   });
 }
 
-/** Tells the caller of a session of the lists whose changes were announced; `undefined` if none was. */
+/** Announces changes of the lists that the handshake of a session announced as changing; `undefined` if there are none. */
 function changesOf(session: LegacySession, { rights }: Admission): ListChanges | undefined {
   const { lists = [] } = session;
   if (lists.length === 0) return undefined;

@@ -34,7 +34,7 @@ import {
 const requestTimeoutMs = 30_000;
 const tellTimeoutMs = 10_000;
 const once = { once: true };
-/** How long a question waits for another request to end that may need its response. */
+/** How long a question is held while another request is in progress that may need the response. */
 const heldMs = 1000;
 const mostHeld = 4;
 /** The requests of callers that can be answered with a question. MCP 2026-07-28 basic/patterns/mrtr */
@@ -42,7 +42,7 @@ const asking: ReadonlySet<string> = new Set([
   'tools/call',
   'prompts/get',
   'resources/read',
-  // Of the legacy era. A task that needs input asks for it there.
+  // A method of the legacy era, in whose answer a task asks for the input that it needs.
   'tasks/result',
 ]);
 
@@ -56,7 +56,7 @@ export type Started =
   | { readonly outcome: 'lost' }
   | { readonly outcome: 'refused'; readonly answer: UpstreamAnswer };
 
-/** What a call needs of the caller's request that it is made for. */
+/** The parts of a caller's request that a call for it needs. */
 export interface CallersRequest extends Pick<CallOptions, 'hold' | 'giveUp' | 'task'> {
   readonly headers: UpstreamRequest['headers'];
   /** Aborted when the caller disconnected. */
@@ -69,8 +69,8 @@ export interface CallersRequest extends Pick<CallOptions, 'hold' | 'giveUp' | 't
  *
  * A question is never dropped, because a call at the upstream waits for the response. That may not be the call that
  * gets the question: over stdio, upstreams do not say which call asks. If the call that got it ends before its caller
- * was asked, the question goes to another call. Only calls of some methods can be asked. Upstreams ask for roots when they
- * like, mostly right after the handshake, so that question waits for the next such call.
+ * was asked, the question goes to another call. Only calls of some methods can be asked. Upstreams ask for roots at any
+ * time, mostly right after the handshake, so a question for roots waits for the next call that can be asked.
  *
  * MCP 2025-11-25 lifecycle, transports
  */
@@ -96,7 +96,7 @@ export class LegacyLink {
       for (const left of call.rest()) this.#route(left);
     },
   };
-  /** The severity from which on the upstream was asked to log. Until then, it sends what it likes. */
+  /** The lowest severity that the upstream was asked to log. Until it is asked, the upstream itself decides. */
   #logsFrom = logLevels.size;
   #loggingSet: Promise<unknown> | undefined;
   #listening: Promise<boolean> | undefined;
@@ -122,8 +122,8 @@ export class LegacyLink {
   }
 
   /**
-   * Asks the upstream to log from this level on, unless it was asked for more. Requests of several levels share the link, and each gets of
-   * the log what it wants. Returns `undefined` if there is nothing to wait for.
+   * Asks the upstream to log from this level on, unless it was asked for a lower level. Requests with different levels share the link,
+   * and each gets only the messages from its own level on. Returns `undefined` if there is nothing to wait for.
    *
    * @throws {UpstreamError}
    */
@@ -153,8 +153,8 @@ export class LegacyLink {
   }
 
   /**
-   * An id for `start`, as JSON text. That of a request about a task is unique among all links, because it is the progress token too, and an
-   * upstream without sessions may tell every link of the progress of a task.
+   * An id for `start`, as JSON text. For a request about a task, it is unique among all links, because it is also the progress token, and
+   * an upstream without sessions may report the progress of a task to every link.
    */
   nextId({ isOfTask = false } = {}): string {
     if (isOfTask) return JSON.stringify(randomUUID());
@@ -164,7 +164,7 @@ export class LegacyLink {
 
   /**
    * Sends a request. The id of `message` comes from `nextId`. A call has started when its answer has begun, or when it
-   * gets a question: some upstreams begin their answer only after the response to the question.
+   * gets a message: some upstreams ask a question, and begin their answer only after the response to it.
    */
   start(message: Message, callers: CallersRequest): Promise<Started> {
     const { headers, signal, task } = callers;
@@ -182,7 +182,7 @@ export class LegacyLink {
       signal.removeEventListener('abort', call);
       resolve({ outcome: 'started', call });
     });
-    // If sending fails after the call has begun, that ends the messages of the call.
+    // If sending fails after the call has begun, the failure ends the messages of the call.
     this.#send(message, call, traceHeaders(headers)).then(
       (started) => {
         if (hasBegun && started.outcome === 'refused') void discardAnswer(started.answer);
@@ -343,7 +343,7 @@ export class LegacyLink {
     }
   }
 
-  /** Notes the task that an answer says has begun. Its progress continues under the token of the request. */
+  /** Notes the task, if any, that `response` reports as begun. The progress of the task continues under the token of the request. */
   #noteTask({ id, task }: LegacyCall, response: Message): void {
     const taskId = task && stringAt(response, 'result', 'task', 'taskId');
     if (taskId === undefined) return;
@@ -351,7 +351,7 @@ export class LegacyLink {
     if (task?.progressToken !== undefined) this.#taskTokens.set(id, task.progressToken);
   }
 
-  /** On the stream of a call that is about a task, the caller gets it there; otherwise, whoever listens to the tasks of the owner. */
+  /** Passes a message about a task to `about`, if that is an open call about a task; otherwise to the listeners of the owner's tasks. */
   #tellOfTask(message: Message, about: LegacyCall | undefined): void {
     if (about?.task && about.isOpen) about.push(message);
     else {
@@ -387,7 +387,7 @@ export class LegacyLink {
       this.tell(errorTo(id, -32603, 'too many requests are waiting for the client'));
   }
 
-  /** Keeps a question for the next call that can be asked, unless another request seems to wait for the response. */
+  /** Keeps a question for the next call that can be asked. Refuses it after `heldMs` if an open call may be waiting for the response. */
   #hold(question: Message): void {
     this.#held.add(question);
     setTimeout(() => {
@@ -404,8 +404,8 @@ export class LegacyLink {
   }
 
   /**
-   * `about`, if its caller still gets messages, or can be asked; otherwise the latest call of which that is true, preferably one
-   * that is not being asked.
+   * Returns `about` if it is open or askable, as `is` requires; otherwise the latest call that is, preferably one whose caller is
+   * not being asked.
    */
   #fitting(is: 'isOpen' | 'isAskable', about: LegacyCall | undefined): LegacyCall | undefined {
     if (about?.[is]) return about;
@@ -419,8 +419,8 @@ async function arrived(answer: UpstreamAnswer): Promise<UpstreamAnswer> {
 }
 
 /**
- * Whether the upstream does not know the session. The specification requires 404; the examples of the SDK, and so many servers, answer
- * 400 and say that there is no such session.
+ * Whether the upstream does not know the session. The specification requires 404; the examples of the SDK, and therefore many
+ * servers, answer 400 with a message about the session.
  */
 function isSessionGone({ status, body }: UpstreamAnswer): boolean {
   if (status !== 400 || !(body instanceof Uint8Array)) return status === 404;
@@ -429,7 +429,7 @@ function isSessionGone({ status, body }: UpstreamAnswer): boolean {
 
 /**
  * The response to a call in a short answer that has arrived whole and contains nothing else; `undefined` for any other
- * answer, or if the call has got messages before or was ended.
+ * answer, or if the call already got messages or was ended.
  */
 function onlyResponse({ mediaType, body }: UpstreamAnswer, call: LegacyCall): Message | undefined {
   if (!(body instanceof Uint8Array) || body.length > freeBytes || !call.isWaiting) return undefined;

@@ -44,7 +44,7 @@ export class LegacyLinks {
    * The link of this owner's client, opened if there is none; `undefined` if the upstream refuses the handshake.
    *
    * @throws {GatewayRefusal} `too_many_requests`
-   * @throws {UpstreamError} if it cannot be reached
+   * @throws {UpstreamError} if the upstream cannot be reached
    */
   link(
     { owner, admission, target, upstream }: AdaptedCall,
@@ -154,7 +154,7 @@ function digestOf(target: Target): string {
   return cachedDigest(target, () => JSON.stringify(target));
 }
 
-/** The digest of a client, without its log level: a link can log for several. Calls mostly share the record of a client. */
+/** The digest of a client, without its log level, because one link can log for several levels. Most calls share the record of a client. */
 function clientDigest(client: ClientDescription): string {
   const { capabilities, clientInfo } = client;
   return cachedDigest(client, () => JSON.stringify([capabilities, clientInfo]));

@@ -1,6 +1,6 @@
 /*
- * What a legacy caller learns of its tasks at a legacy member of a collection: their status, and their progress, which outlives the request
- * that began the task. `LegacyLink` hears it of the member, `LegacySessionOverModern` passes it to the caller.
+ * Notifications for a legacy caller about its tasks at a legacy member of a collection: their status, and their progress, which outlives
+ * the request that began the task. `LegacyLink` receives them from the member, and `LegacySessionOverModern` passes them to the caller.
  *
  * MCP 2025-11-25 tasks, progress
  */
@@ -10,12 +10,12 @@ import { changedObject } from 'latchkey-mcp/json-edit';
 import { maxIdBytes, type Message, messageOf, spanAt, textAt } from 'latchkey-mcp/message';
 import type { Inbox } from './adapter-messages.ts';
 
-/** Of one owner, and of one session. Nothing says reliably when a task is over. */
+/** The most tasks of one owner, and of one session. Limited, because no message tells reliably when a task is over. */
 const mostTasks = 1000;
-/** The same for all names and values together. */
+/** The most characters of all names and values together. */
 const mostLetters = 64 * 1024;
 
-/** What is remembered of tasks, by their ids or tokens. There is no news of those with longer ones, which would take too much memory. */
+/** Data about tasks, by id or token. An id or token over `maxIdBytes` is not kept, to save memory, so its task gets no news. */
 export class TaskMap<Value extends string | true> extends LimitedMap<string, Value> {
   #letters = 0;
 
@@ -55,7 +55,7 @@ function beginsTask(request: Message): boolean {
   return spanAt(request, 'params', 'task') !== undefined;
 }
 
-/** A progress notification, or a request that asks for progress, with another token, which is JSON text. */
+/** Replaces the token of a progress notification, or of a request that asks for progress. `progressToken` is JSON text. */
 export function withProgressToken(message: Message, progressToken: string): Message {
   const { body, envelope } = message;
   const isNews = envelope.method === progress;
@@ -67,8 +67,8 @@ export function withProgressToken(message: Message, progressToken: string): Mess
 }
 
 /**
- * The tasks of one owner at one upstream. An upstream without sessions may tell everyone of all tasks, so only those count that a request
- * of the owner began or named. All links of the owner share them, because a link is replaced when its server is changed.
+ * The tasks of one owner at one upstream. An upstream without sessions may report all tasks to everyone, so a task counts only if a
+ * request of the owner began or named it. All links of the owner share them, because a link is replaced when its server is changed.
  */
 export class LegacyTasks {
   readonly #ids = new TaskMap<true>();
@@ -82,7 +82,7 @@ export class LegacyTasks {
     return taskId !== undefined && this.#ids.has(taskId);
   }
 
-  /** Call the returned function to hear no more. */
+  /** Call the returned function to unsubscribe. */
   listen(inbox: Inbox): () => void {
     this.#listeners.add(inbox);
     return () => this.#listeners.delete(inbox);
@@ -99,11 +99,11 @@ export class LegacyTasks {
  */
 export class TaskTokens {
   readonly #prefix = randomBytes(12).toString('base64url');
-  /** The callers' own, by ours. Both are JSON text. */
+  /** The callers' tokens, by the tokens that replace them. Both are JSON text. */
   readonly #callers = new TaskMap<string>();
   #count = 0;
 
-  /** The request as it is sent: under a token of ours if it begins a task and asks for progress. */
+  /** The request to send: with a token of this session's own if it begins a task and asks for progress. */
   sent(request: Message): Message {
     const { progressToken } = request.envelope;
     if (progressToken === undefined || !beginsTask(request)) return request;
@@ -113,7 +113,7 @@ export class TaskTokens {
     return this.#callers.has(own) ? withProgressToken(request, own) : request;
   }
 
-  /** Progress of a task under the caller's own token; `undefined` for progress that has no token of ours. */
+  /** Progress of a task under the caller's own token; `undefined` for a token that `sent` did not issue. */
   told(news: Message): Message | undefined {
     const callers = this.#callers.get(textAt(news, 'params', 'progressToken') ?? '');
     return callers === undefined ? undefined : withProgressToken(news, callers);

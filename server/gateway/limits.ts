@@ -16,12 +16,12 @@ const streamsACall = 4;
 const tellEveryMs = 200;
 /** After this many rounds, that is two seconds, other nodes are told again which requests are still open. */
 const tellOpenEvery = 10;
-/** What a node reported is forgotten after this time unless the node repeats it. */
+/** The open requests that a node reported are forgotten after this time, unless the node repeats the report. */
 const elsewhereSeconds = 6;
-/** How many changes one message has: with names of 100 bytes, less than half the size of the largest message between nodes. */
+/** The most changes in one message: with names of 100 bytes, less than half the size of the largest message between nodes. */
 const mostTold = 2000;
 
-/** Who was counted, how many requests were counted since the last report, and how many are open. */
+/** The counted caller, how many requests were counted since the last report, and how many are open. */
 export type RateChange = [name: string, taken: number, open: number];
 
 /** A request that was counted. */
@@ -38,8 +38,8 @@ interface Bounds {
 
 /**
  * Applies the limits of a server to its callers: rate, concurrency and duration. Notifications and listening streams
- * are counted separately, so that a caller can always cancel. Several nodes tell each other five times a second what they
- * counted, so within that time a caller may exceed a limit by what the other nodes let in.
+ * are counted separately, so that a caller can always cancel. Several nodes report their counts to each other five times a
+ * second, so a caller may exceed a limit by the requests that the other nodes let in since their last report.
  */
 export class CallLimits {
   readonly #clock: Clock;
@@ -62,7 +62,7 @@ export class CallLimits {
     clearInterval(this.#timer);
   }
 
-  /** Adds what another node has counted. */
+  /** Adds the counts that another node reported. */
   heard(instance: string, changes: readonly RateChange[]): void {
     const now = this.#clock.now();
     for (const [name, taken, open] of changes) {
@@ -228,7 +228,7 @@ export class CallerRate {
     return sum;
   }
 
-  /** Counts what another node let in since its last report, and notes how many requests are in progress there. */
+  /** Counts the requests that another node let in since its last report, and notes how many requests are in progress there. */
   addElsewhere(
     instance: string,
     { taken, open }: { readonly taken: number; readonly open: number },

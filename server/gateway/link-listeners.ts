@@ -14,14 +14,14 @@ const maxChangeBytes = 64 * 1024;
 /** A notification that a list or a resource changed. */
 export interface Change {
   readonly message: Message;
-  /** The list that changed; empty if it is a resource. */
+  /** The list that changed; empty if a resource changed. */
   readonly list: string;
   readonly uri: string;
   /** Distinguishes it from other changes. */
   readonly key: string;
 }
 
-/** The change that a message reports; `undefined` for other messages. A long message is reduced to what identifies the change. */
+/** The change that a message reports; `undefined` for other messages. A long message is reduced to the members that identify the change. */
 export function changeIn(message: Message): Change | undefined {
   const { method = '' } = message.envelope;
   const list = /^notifications\/(\w+)\/list_changed$/.exec(method)?.[1] ?? '';
@@ -38,7 +38,7 @@ export function changeIn(message: Message): Change | undefined {
   };
 }
 
-/** What listeners need of a link. */
+/** The parts of a link that listeners use. */
 export interface ListenedLink {
   readonly initialized: Message;
   listen(): Promise<boolean>;
@@ -46,7 +46,7 @@ export interface ListenedLink {
 }
 
 export interface Listener {
-  /** The accepted part of what was requested. */
+  /** The accepted part of the requested changes. */
   readonly honoured: Changes;
   /** The lowest severity of the log messages outside calls that it receives; `undefined` if it receives none. */
   readonly logsFrom: number | undefined;
@@ -137,7 +137,7 @@ export class LinkListeners {
     return true;
   }
 
-  /** Passes a log message that belongs to no call to the listeners that want it; `false` if none wants any. */
+  /** Passes a log message that belongs to no call to the listeners that want it; `false` if no listener wants log messages. */
   takeLog(message: Message): boolean {
     const isLong = message.body.length > maxChangeBytes;
     const severity = severityOf(stringAt(message, 'params', 'level'));
@@ -205,7 +205,7 @@ export class LinkListeners {
     if (isUnused) this.#subscriptions.delete(uri);
   }
 
-  /** Sends a request about a resource once the one before it is answered, so that the upstream receives them in order. */
+  /** Sends a request about a resource once the previous one is answered, so that the upstream receives them in order. */
   async #ask(method: string, uri: string, before: Promise<boolean>): Promise<boolean> {
     await before.catch(() => undefined);
     const response = await this.#link.request(method, JSON.stringify({ uri }));

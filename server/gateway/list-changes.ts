@@ -1,6 +1,6 @@
 /*
- * Tells callers who listen that their lists changed because of what they may use: rules, groups, selections or reviews. The upstream
- * knows nothing of that. `open-answers.ts` looks twice a second what every open stream's caller may do now.
+ * Tells listening callers that their lists changed because their rights changed, through rules, groups, selections or reviews, of
+ * which the upstream knows nothing. `open-answers.ts` looks up the rights of every open stream's caller twice a second.
  */
 import { type PrimitiveList, primitiveLists, type ToolRights } from '#model/tool-rights';
 import type { EndSignal } from '#model/ending';
@@ -28,7 +28,7 @@ const names = { tool: 'tools', prompt: 'prompts', resource: 'resources' } as con
 /** The state of each list that was last announced to a caller, as digests. */
 export type ToldLists = Record<PrimitiveList, string>;
 
-/** Notes what a caller's lists are now. */
+/** The current state of a caller's lists. */
 export function toldLists(rights: ToolRights): ToldLists {
   return {
     tool: rights.listState('tool'),
@@ -41,9 +41,9 @@ export function toldLists(rights: ToolRights): ToldLists {
 export type ChangingLists = readonly PrimitiveList[];
 
 /**
- * Announces that lists change, if what the caller may use of the server can change, because a client listens only to what is
- * announced. All other bytes stay the same. With `isHeard`, the caller can listen, and we tell of the changes; `announced` is called
- * with the lists that the caller reads about.
+ * Announces `listChanged` for all lists if the caller's rights can change, because a client listens only to announced changes. All
+ * other bytes stay the same. Adds nothing without `isHeard`, which tells that the caller can listen to the gateway. `announced` is
+ * called with the lists whose changes the answer announces.
  *
  * MCP 2025-11-25 lifecycle; MCP 2026-07-28 server/discover
  */
@@ -83,7 +83,7 @@ function textAt(bytes: Buffer, span: { start: number; end: number } | undefined)
   return span && bytes.toString('latin1', span.start, span.end);
 }
 
-/** The notifications of one stream. At most one of each list waits to be sent. */
+/** The list changes that one stream announces. At most one notification for each list waits to be sent. */
 export class ListChanges {
   readonly #told: ToldLists;
   readonly #meta: string | undefined;
@@ -95,8 +95,8 @@ export class ListChanges {
   #isStarted = false;
 
   /**
-   * `lists` are those whose changes the caller subscribed to, and `told` the states that were last announced, which the streams of one
-   * session share. `subscription` is the id of the request that a stream of the modern era answers, as JSON text.
+   * `lists` are the lists whose changes the caller subscribed to. `told` are the states that were last announced; the streams of one
+   * session share them. `subscription` is the id of the request that a stream of the modern era answers, as JSON text.
    */
   constructor(
     rights: ToolRights,
@@ -125,14 +125,14 @@ export class ListChanges {
     this.#isHeld = isHeld;
   }
 
-  /** The stream begins. From now on, changes of these lists are announced, and first those since the last announcement. */
+  /** Begins to announce changes of these lists, starting with the changes since the last announcement. */
   start(lists = this.#lists): void {
     this.#lists = lists;
     this.#isStarted = true;
     this.#compare();
   }
 
-  /** Compares the caller's lists, with the rights that they have now, with the states that were last announced. */
+  /** Compares the lists that the caller sees with these rights to the states that were last announced. */
   look(rights: ToolRights): void {
     if (rights === this.#rights) return;
     this.#rights = rights;
@@ -172,8 +172,8 @@ export class ListChanges {
 }
 
 /**
- * The events of an upstream's stream with those of `changes` between them, until the upstream's end. If the stream is held, it goes on
- * until `signal` aborts.
+ * The events of an upstream's stream, with the events of `changes` between them, until the upstream's stream ends. If `changes` are
+ * held, it goes on until `signal` aborts.
  */
 export async function* withChanges(
   events: AsyncGenerator<SseEvent>,
@@ -220,7 +220,7 @@ export async function* withChanges(
     }
   } finally {
     signal.removeEventListener('abort', wake);
-    // It may be waiting for the upstream, until the call ends.
+    // Not awaited, because `events` may wait for the upstream until the call ends.
     void events.return(undefined).catch(() => undefined);
   }
 }
@@ -232,8 +232,8 @@ export function wantedLists(params: object): ChangingLists {
 }
 
 /**
- * Follows the subscription of a modern caller: `changes` tells of what the upstream accepted, and, with `isOwn`, of every list that
- * the caller wants, which the acknowledgement then says. If the upstream accepted nothing, the stream stays open for that.
+ * Follows the subscription of a modern caller: `changes` announces the lists that the upstream accepted or, with `isOwn`, all lists that
+ * the caller wants, which are then added to the acknowledgement. If the upstream accepted nothing, the stream is held open for them.
  *
  * MCP 2026-07-28 basic/patterns/subscriptions
  */
@@ -246,7 +246,7 @@ export function acknowledgedChanges(
     if (scan.outcome === 'refused') return message;
     const { kind, method } = scan.envelope;
     if (kind === 'response' && changes.isHeld) {
-      // The upstream has nothing more to tell.
+      // The upstream has nothing more to send, but the stream stays open.
       if (!isError(bytes)) return undefined;
       changes.hold(false);
     }
@@ -273,8 +273,8 @@ const methodNotFound = -32601;
 const maxErrorBytes = 64 * 1024;
 
 /**
- * The answer to a `subscriptions/listen`, or, if the upstream does not know that method, the beginning of a stream that accepts
- * nothing, to which `acknowledgedChanges` adds. `id` is that of the request, as JSON text.
+ * The answer to a `subscriptions/listen`, or, if the upstream does not know that method, an acknowledgement of nothing, to which
+ * `acknowledgedChanges` adds lists. `id` is the id of the request, as JSON text.
  */
 export async function listenAnswer(answer: UpstreamAnswer, id: string): Promise<UpstreamAnswer> {
   const { status, mediaType, body } = answer;
@@ -286,7 +286,7 @@ export async function listenAnswer(answer: UpstreamAnswer, id: string): Promise<
   return ownStream(answer, messageEvent(acknowledged({ lists: [], uris: [] }, id).body));
 }
 
-/** A stream of ours in place of an answer whose body has been read. It ends at once unless it is held. */
+/** A stream of the gateway's own in place of an answer whose body has been read. It ends immediately unless it is held. */
 export function ownStream(
   answer: UpstreamAnswer,
   body: Uint8Array = new Uint8Array(),

@@ -16,7 +16,7 @@ const [quote, comma, colon, openBrace, closeBrace, openBracket, closeBracket, ba
 
 /** All names, statuses and result types that matter are shorter. */
 const longestNoted = 1024;
-/** A longer task ID or request state is refused. It is held until its end, because the sealed value begins with a MAC over all of it. */
+/** A longer task ID or request state is refused. Such a string is held until its end, because a MAC over all of it comes first. */
 const longestHeld = 1024 * 1024;
 
 /** The objects of a response that can contain a task ID or request state. */
@@ -54,8 +54,8 @@ const ownedIn: Readonly<Record<Place, ReadonlyMap<string, Owned>>> = {
 type Reading = 'name' | 'held' | 'noted' | 'passing';
 
 /**
- * Seals task IDs and the request state in a JSON response that is too long to hold in memory; `sealed` does so in shorter ones. It
- * passes chunks on as they arrive, except for the strings that it replaces.
+ * Seals task IDs and the request state in a JSON response that is too long to hold in memory; `sealed` does so in shorter
+ * responses. Chunks are passed on as they arrive, except for the strings to replace.
  */
 export class LongAnswerSeal {
   readonly #seal: PrincipalSeal;
@@ -191,7 +191,7 @@ export class LongAnswerSeal {
     if (this.#isHolding || this.#tokenBytes <= longestNoted) this.#token.add(bytes);
   }
 
-  /** Returns what to pass on instead of a string that was held. */
+  /** Returns the bytes to pass on instead of a string that was held. */
   #endString(): Uint8Array {
     const raw = this.#token.whole();
     const isWhole = raw.length > 0 && this.#tokenBytes === raw.length;

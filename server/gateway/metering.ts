@@ -43,11 +43,11 @@ export type CallOutcome =
 /** How an answer that had begun ended. A caller that leaves before the end is not an error. */
 export type AnsweredOutcome = Exclude<CallOutcome, 'refused'>;
 
-/** What is recorded of an answer, besides its outcome. */
+/** The facts that are recorded of an answer, besides its outcome. */
 export interface AnswerFacts {
-  /** Default: what the outcome says. */
+  /** Default: the end of the task that the answer reports, or else the end for the outcome. */
   readonly end?: CallEnd | undefined;
-  /** The code of a JSON-RPC error, or a code of ours. */
+  /** The code of a JSON-RPC error, or a code of the gateway. */
   readonly error?: string | undefined;
   /** The HTTP status. */
   readonly status?: number | undefined;
@@ -58,7 +58,7 @@ export interface AnswerFacts {
 /** An admitted request, and how it ended. */
 export interface MeteredCall {
   readonly serverId: string;
-  /** The target that it was for. */
+  /** The target that the call was for. */
   readonly targetId: string;
   readonly credential: Admission['credential'];
   /** The person who calls, or for whom an application calls. */
@@ -72,11 +72,11 @@ export interface MeteredCall {
   readonly outcome: CallOutcome;
   /** `error.type` of its span; `undefined` for a call that did not fail. */
   readonly errorType?: string | undefined;
-  /** From its arrival to the end of its answer. */
+  /** Milliseconds from the arrival of the request to the end of its answer. */
   readonly ms: number;
 }
 
-/** Notes calls, with the `ORG/SERVER` of each. Called for every request, so it neither waits nor throws. */
+/** Notes calls, with the `ORG/SERVER` of each. Called for every metered call, so it neither waits nor throws. */
 export type NoteCall = (call: MeteredCall & { readonly serverPath: string }) => void;
 
 /** Where metering reports each call. */
@@ -113,8 +113,8 @@ const unanswered: ReadonlySet<RefusalCode> = new Set([
 
 /**
  * Follows one request from its arrival to the end of its answer, and then notes it, once. Only admitted requests whose answer has
- * an end are noted: no notifications, no listening streams, and no requests of our own pages that only find out what a person can
- * use.
+ * an end are noted: no notifications, no listening streams, and no requests of Latchkey's pages that only find out what a person
+ * can use.
  */
 export class Metering {
   readonly #startedAt = performance.now();
@@ -135,12 +135,12 @@ export class Metering {
   #part: PassedPart | undefined;
   /** Whether this request is the call that a collection sent to its member. */
   #isPart = false;
-  /** Whether the collection's call has ended. No contents of this one are kept afterwards. */
+  /** Whether the collection's call has ended. No contents of this request are kept afterwards. */
   #isWholeOver = false;
   #ended: PartEnd | undefined;
   /** Set once the call is sent. */
   #upstream: Pick<Upstream, 'account' | 'secrets'> | undefined;
-  /** The application, once the call has ended, or what it sent to a member. */
+  /** The application. Set once the call has ended, or once a member has asked for it. */
   #announced: AnnouncedApplication | undefined;
   /** Set until the span begins. */
   #tracing: Tracing | undefined;
@@ -152,7 +152,7 @@ export class Metering {
     this.#applications = applications;
   }
 
-  /** Starts counting it, for this caller and server. */
+  /** Starts to meter the request, for this caller and server. */
   admitted(admission: Admission): void {
     if (!this.#request.isForPage) this.#admission = admission;
   }
@@ -167,14 +167,14 @@ export class Metering {
     this.#session = session;
   }
 
-  /** From now on it has a span, even if it ends before its message is read. */
+  /** From now on the request has a span, even if it ends before its message is read. */
   traced(tracing: Tracing): void {
     this.#tracing = tracing;
   }
 
   /**
    * Begins the span, which started when the request arrived. Returns the headers of the request with the trace context of
-   * the span, so that what is sent on behalf of the request continues the trace below it. `undefined` if there is none.
+   * the span, so that what is sent on behalf of the request becomes a part of the span. `undefined` if no span begins.
    */
   beginSpan(message?: Message): GatewayRequest['headers'] | undefined {
     if (!this.#tracing) return undefined;
@@ -186,7 +186,7 @@ export class Metering {
     return span.headers;
   }
 
-  /** This call, as a collection passes it along with what it sends to a member. */
+  /** This call, as a collection passes it on with the requests that it sends to members. */
   get whole(): WholeCall {
     return {
       requestId: this.#request.id,
@@ -212,7 +212,7 @@ export class Metering {
     if (!admission || !isCall(this.#envelope)) return undefined;
     const { target } = admission.endpoint;
     if (passedMethods.has(this.#envelope?.method ?? '')) {
-      // It begins when it is sent to a member.
+      // A call to a collection begins when it is sent to a member.
       if (target.upstream.kind === 'collection') return undefined;
       const begin = this.#request.whole?.join(this.#asPart(target));
       this.#isPart = begin !== undefined;
@@ -244,7 +244,7 @@ export class Metering {
     };
   }
 
-  /** What is to be stored, without the secrets that it was sent with. */
+  /** The contents to store, without the secrets that the call was sent with. */
   #takeContents(): CallContents | undefined {
     const contents = this.#contents;
     this.#contents = undefined;
@@ -258,14 +258,14 @@ export class Metering {
     return this.#callId;
   }
 
-  /** It is another round of this call. */
+  /** The request is another round of this call. */
   continues(callId: string): void {
     this.#callId = callId;
   }
 
-  /** It began this task, or is about it. `status` is what its answer says of the task. */
+  /** The request began this task, or is about it. `status` is the status of the task in the answer. */
   isOfTask(sealedId: string, status?: string): void {
-    // Readers of a row must not learn the id.
+    // Readers of a row must not learn the id of the task.
     this.#callId = createHash('sha256').update(sealedId).digest('hex').slice(0, callIdLetters);
     if (this.#envelope?.method === 'tasks/get') this.#taskEnd = taskEnds.get(status ?? '');
   }
@@ -310,7 +310,7 @@ export class Metering {
     };
   }
 
-  /** Another node answers it, and counts it. */
+  /** Another node answers and counts the request. */
   passedOn(): void {
     this.#admission = undefined;
   }
@@ -333,7 +333,7 @@ export class Metering {
     }
   }
 
-  /** Its answer was sent to the end, or until its caller left. */
+  /** The answer was sent to its end, or until the caller disconnected. */
   answered(outcome: AnsweredOutcome, facts: AnswerFacts = {}): void {
     const error = answeredError(outcome, facts);
     this.#spanOver(error);
@@ -370,7 +370,7 @@ export class Metering {
     });
     const own = { end: facts.end ?? this.#taskEnd ?? endOf[outcome], error: facts.error };
     if (this.#isPart) {
-      // The whole call records it, and takes the contents.
+      // The call to the collection records this part, and takes its contents.
       this.#ended = own;
       return;
     }

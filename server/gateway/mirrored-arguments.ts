@@ -11,7 +11,7 @@ import { messageIn, type Upstream, type UpstreamAnswer, type UpstreamRequest } f
 
 const maxServers = 1000;
 const maxPages = 100;
-/** The most tools that are kept of one server. The parameters of other tools are learned again for each refused call. */
+/** The most tools that are kept for one server. The parameters of other tools are learned again for each refused call. */
 const maxTools = 1000;
 const maxCharacters = 64 * 1024;
 /**
@@ -26,7 +26,7 @@ const annotation = Buffer.from('x-mcp-header');
 /** Sends a request to an upstream. */
 type Send = Upstream['send'];
 
-/** What one page of a tool list declares. */
+/** The declarations on one page of a tool list. */
 interface Learned {
   /** The mirrored parameters, by tool name; none for a tool without any. */
   readonly tools: ReadonlyMap<string, readonly MirroredParameter[]>;
@@ -37,8 +37,8 @@ interface Learned {
 
 /**
  * Adds the headers in which modern upstreams want tool arguments repeated, for legacy callers, who do not send them.
- * The upstream's tool lists declare them. Lists are read as they pass, and requested when a call is refused because
- * of a missing header; only the latest is kept. Tools with invalid annotations are removed from lists.
+ * The upstream's tool lists declare these headers. Lists are read as they pass, and requested when a call is refused
+ * because of a missing header; only the latest list is kept. Tools with invalid annotations are removed from lists.
  *
  * MCP 2026-07-28 transports, "Custom Headers from Tool Parameters"
  */
@@ -118,7 +118,7 @@ class MirroredTools {
     return this.#tools.get(name);
   }
 
-  /** Keeps what a page declares. The first page of a list replaces the previous list. */
+  /** Keeps the declarations of a page. The first page of a list replaces the previous list. */
   note({ tools }: Learned, { isFirst }: { readonly isFirst: boolean }): void {
     if (isFirst) for (const name of this.#tools.keys()) this.#forget(name);
     for (const [name, parameters] of tools) {
@@ -180,7 +180,7 @@ async function relist(
   return found;
 }
 
-/** Reads what a page of a list declares. */
+/** Reads the declarations on a page of a list. */
 function learn(bytes: Buffer): Learned {
   const tools = new Map<string, readonly MirroredParameter[]>();
   const invalid: string[] = [];

@@ -45,7 +45,7 @@ const legacyOnly = /^(?:initialize|ping|logging\/setLevel|resources\/(?:un)?subs
 
 /** A client description is kept as long as its handshake, so its size is limited. */
 const maxClientLetters = 64 * 1024;
-/** How many descriptions calls share, and how long they may be. */
+/** The most client descriptions that calls share, and the longest that they share, in characters. */
 const maxShared = 1000;
 const maxSharedLetters = 4096;
 
@@ -79,7 +79,7 @@ export class ModernAdapter {
     const { signal } = request;
     const message = messageIn(request);
     const { kind, id = 'null', method = '', progressToken } = message?.envelope ?? {};
-    // A collection passes on what legacy callers say of roots and tasks, which differ between the eras, as it is.
+    // A collection passes on legacy callers' messages about roots and tasks unchanged, although these differ between the eras.
     const isMember = caller.admission.proved.type === 'member';
     if (message && kind === 'notification' && method === rootsChanged && isMember) {
       const link = this.links.open(caller, this.#client(message));
@@ -133,7 +133,7 @@ export class ModernAdapter {
   }
 
   /**
-   * The client that a request describes. Calls that describe it alike share a record, which is not made again.
+   * The client that a request describes. Calls with the same description share one record.
    *
    * @throws {GatewayRefusal} `bad_params`
    */
@@ -196,11 +196,11 @@ function knownClient(message: Message): ClientDescription {
 export interface ModernCallPorts {
   /** The result that puts a question of the upstream to the caller. */
   readonly ask: (question: Message) => Message;
-  /** From which level on the caller wants the upstream's log messages; `undefined` if it wants none. */
+  /** The lowest level of log messages that the caller wants from the upstream; `undefined` if it wants none. */
   readonly logLevel: string | undefined;
   /** Aborted when the caller disconnected. */
   readonly signal: EndSignal;
-  /** What the caller is told of a task by a message; absent for callers that know nothing of tasks of the legacy era. */
+  /** Turns a message about a task into the one for the caller; absent for callers that do not know the tasks of the legacy era. */
   readonly taskNews?: ((message: Message) => Message | undefined) | undefined;
 }
 
@@ -255,7 +255,7 @@ function isLoggedFrom(level: string | undefined, message: Message): boolean {
 /**
  * A legacy upstream's notifications as the stream of a `subscriptions/listen`: first the accepted subscription, then
  * changes, and, when the upstream's own stream has ended for good, the end. A request with a log level also gets log messages that
- * belong to no call. A caller of a collection also hears of its tasks.
+ * belong to no call. A caller of a collection also gets notifications about its tasks.
  *
  * MCP 2026-07-28 subscriptions
  */
@@ -315,10 +315,10 @@ const stateBytes = 24;
 const waitMs = 600_000;
 const maxPerOwner = 100;
 
-/** Distinguishes our states from those of upstreams. */
+/** Distinguishes the states of `InterruptedCalls` from the states of upstreams. */
 const statePrefix = 'latchkey.';
 
-/** The process that keeps the interrupted call of this state; `undefined` if the state does not say. */
+/** The process that keeps the interrupted call of this state; `undefined` if the state names none. */
 export function instanceOfState(state: string): string | undefined {
   return /^latchkey\.([0-9A-Za-z]{16})\.[\w-]{32}$/.exec(state)?.[1];
 }
@@ -364,7 +364,7 @@ export class InterruptedCalls {
     return state;
   }
 
-  /** `undefined` also for a state that was used or belongs to another owner. */
+  /** Returns `undefined` also for a state that was used or belongs to another owner. */
   take(state: string, owner: string): InterruptedCall | undefined {
     const kept = this.#calls.get(state);
     if (kept?.owner !== owner) return undefined;

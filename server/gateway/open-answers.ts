@@ -15,8 +15,8 @@ const uncheckedMs = 3400;
 const maxEndless = 512;
 
 /**
- * The name that an exchange is counted under: of a key, or of a client together with a person. One person of a widely used client must not
- * make others wait.
+ * The name that an exchange is counted under: the id of a key, or the principal, which is a client together with a person, because one
+ * person must not make the others who use the same client wait.
  */
 export function countedFor({ credential, principal }: Admission): string {
   return credential.type === 'key' ? credential.id : principal;
@@ -24,9 +24,9 @@ export function countedFor({ credential, principal }: Admission): string {
 
 /**
  * The exchanges in progress, each with its credential. Twice a second every such credential is checked again, and exchanges that it no
- * longer allows are ended, so that a revocation by any process reaches open streams within a second. A listening stream ends with the loss
- * of any scope, because it must deliver less; the caller opens a new one. If the caller's rights have changed, the stream is notified. A
- * call that was allowed is completed. If the database cannot be asked, everything that is open ends within five seconds.
+ * longer allows are ended, so that a revocation by any process reaches open streams within a second. A listening stream ends when its
+ * caller loses any scope, because it must deliver less; the caller opens a new one. If the caller's rights have changed, the stream is
+ * notified. Losing a scope does not end a call that was allowed. If the database cannot be asked, everything that is open ends within five seconds.
  */
 export class OpenAnswers {
   /**
@@ -34,7 +34,7 @@ export class OpenAnswers {
    * calls that are over. See `brief-map.ts`.
    */
   readonly #open = new Map<string, OpenAnswer[]>();
-  /** Those of calls that collections sent to members: their callers made one call, which is among the others. */
+  /** The exchanges of collections with their members. Their callers made one call each, which is in `#open`. */
   readonly #atMembers = new Map<string, OpenAnswer[]>();
   /** Checks in progress, by `lookedUpAs`: at most one each. */
   readonly #looking = new Set<string>();
@@ -46,7 +46,7 @@ export class OpenAnswers {
     this.#timer = setInterval(() => void this.#check(), checkEveryMs).unref();
   }
 
-  /** How many exchanges the caller has open: at members of collections, or elsewhere. */
+  /** How many exchanges the caller has open: at members of collections if `admission` is to a member, else elsewhere. */
   count(admission: Admission): number {
     return this.#ofKind(admission).get(countedFor(admission))?.length ?? 0;
   }
@@ -86,7 +86,7 @@ export class OpenAnswers {
   }
 
   #each(act: (answer: OpenAnswer) => void): void {
-    // What ends leaves its list.
+    // All are collected first, because an exchange that ends leaves its list.
     const all = [...this.#open.values(), ...this.#atMembers.values()];
     for (const answer of all.flat()) act(answer);
   }
@@ -154,11 +154,11 @@ export class OpenAnswer {
   allowedAtMs = performance.now();
   /** What its caller may use, according to the last check. */
   rights: ToolRights;
-  /** Tells its caller of lists that changed, if it listens to them. */
+  /** Announces changed lists to the caller, if the caller listens to them. */
   changes: ListChanges | undefined;
-  /** Those of the same caller, this one included. */
+  /** The exchanges of the same caller, including this one. */
   readonly #all: OpenAnswer[];
-  /** Its place among them; -1 once it is over. */
+  /** The index of this exchange in `#all`; -1 once it is over. */
   #at: number;
 
   constructor(all: OpenAnswer[], admission: Admission, ending: Pick<Ending, 'abort'>) {
@@ -189,7 +189,7 @@ export class OpenAnswer {
   over(): void {
     const last = this.#all.at(-1);
     if (this.#at < 0 || !last) return;
-    // The last one takes its place.
+    // The last exchange takes the place of this one.
     this.#all[this.#at] = last;
     last.#at = this.#at;
     this.#all.pop();

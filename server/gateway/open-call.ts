@@ -14,7 +14,7 @@ import type { WholeCall } from './whole-call.ts';
 
 const maxOpenPerCredential = 1024;
 
-/** What follows from an admission, remembered for as long as that is. */
+/** The `Caller` of an admission, cached for as long as the admission exists. */
 export function callerWith(
   admission: Admission,
   { ports, callers }: Pick<GatewayParts, 'ports' | 'callers'>,
@@ -35,13 +35,13 @@ export function callerWith(
   return caller;
 }
 
-/** The call of a collection's caller, for the calls to members that belong to it. */
+/** The call to a collection that calls to its members are parts of; `undefined` if the server is not a collection. */
 export function wholeCall({ endpoint }: Admission, metering: Metering): WholeCall | undefined {
   return endpoint.target.upstream.kind === 'collection' ? metering.whole : undefined;
 }
 
 /**
- * Adds the call to those that are open, which end when the caller loses access.
+ * Adds the call to the open calls, which end when their caller loses access.
  *
  * @throws {GatewayRefusal} `too_many_requests`
  */
@@ -115,7 +115,7 @@ function endOpen({ ending, finish }: Call, error: unknown): unknown {
   return slownessIn(ending.signal) ?? new GatewayRefusal('cancelled', { cause: error });
 }
 
-/** Whether the error only says that the answer broke off, as it does when the call was ended. */
+/** Whether the error only reports that the answer broke off, as happens when the call is ended. */
 function isBreak(error: unknown): boolean {
   return !(error instanceof GatewayRefusal) || isUpstreamFailure(error.code);
 }

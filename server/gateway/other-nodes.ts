@@ -44,7 +44,7 @@ interface NodePorts {
   readonly nodes?: OtherNodes | undefined;
 }
 
-/** What the gateways of several nodes tell each other. */
+/** An event that the gateway of one node sends to the gateways of the others. */
 export type GatewayEvent =
   | { readonly type: 'cancelled'; readonly owner: string; readonly request: string }
   | { readonly type: 'counted'; readonly counts: RateChange[] };
@@ -59,7 +59,7 @@ export function nodeOf(
 }
 
 /**
- * The other node that keeps the interrupted call to which this call brings a response; `undefined` for a call that this
+ * The other node that keeps the interrupted call that this call responds to; `undefined` for a call that this
  * node answers. The call carries the state that `InterruptedCalls` issued, already unsealed.
  */
 export function nodeOfResponse(
@@ -71,7 +71,7 @@ export function nodeOfResponse(
   return otherThan(nodes, request, instanceOfState(stringAt(body, requestState) ?? ''));
 }
 
-/** The node that a call names, if the call is to be passed on. */
+/** The node that a call names, if the call must be passed on. */
 function otherThan(
   nodes: OtherNodes | undefined,
   { isPassedOn }: Pick<GatewayRequest, 'isPassedOn'>,
@@ -127,7 +127,7 @@ async function* passed(
   try {
     yield* body;
   } catch (error) {
-    // The answer was ended here: a draining server ends its streams, as it does those of its own sessions.
+    // The answer was ended here: a draining server ends this stream like the streams of its own sessions.
     if (signal.aborted) return;
     finish('upstream-error');
     throw error;

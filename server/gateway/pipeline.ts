@@ -3,13 +3,13 @@
  * `send` have passed.
  *
  * On its way to the upstream a request passes
- *   adapters       which translate where the upstream speaks the other era
+ *   adapters       which translate it if the upstream speaks the other era
  *   mirrored       which repeats arguments in headers for legacy callers of a modern upstream
- *   credentials    of the upstream's own, then its driver (`app/open-upstreams.ts`)
- *   pinned tools   which compares each list of tools with what was accepted
- * and its answer the filters of `answering.ts`. A stream is numbered and kept for a caller who loses it.
+ *   credentials    steps that add the upstream's own credentials, then its driver (`app/open-upstreams.ts`)
+ * and its answer passes `pinned`, which compares the definitions in it with the accepted ones, and the filters of `answering.ts`. A
+ * stream is numbered and kept for a caller who loses it.
  *
- * A call with a key waits for nothing but the upstream, once its body has arrived and its handshake has been made.
+ * Once its body has arrived and a handshake has been made, a call with a key normally waits for nothing but the upstream.
  */
 import { legacyOnlyMethods, modernHeaders } from 'latchkey-mcp/headers';
 import type { Message } from 'latchkey-mcp/message';
@@ -146,13 +146,13 @@ function withMessage(call: Call, { body, envelope }: Message, isLate: boolean): 
   return { ...call, body, envelope, received: body, isLate, era: 'legacy' };
 }
 
-/** Begins the span of the call, now that its message may name the one that it continues. */
+/** Begins the span of the call, now that its message has been read, which may name the span that it continues. */
 function beginSpan(call: Call | MessageCall): Call | MessageCall {
   const headers = call.metering.beginSpan('body' in call ? call : undefined);
   return headers ? { ...call, headers } : call;
 }
 
-/** A call in the session of another node goes there once, and is admitted there again. */
+/** Passes a call in the session of another node to that node, at most once. That node admits the call again. */
 function passToItsNode(
   call: Call | MessageCall,
   { ports }: GatewayParts,
@@ -186,7 +186,7 @@ function admitAgain(call: MessageCall, parts: GatewayParts): Awaitable<MessageCa
   return call.isLate ? readmitted(call, parts) : call;
 }
 
-/** The call with what its caller may do now. @throws {GatewayRefusal} */
+/** The call with a new admission, which has the rights that its caller has now. @throws {GatewayRefusal} */
 function readmitted(call: MessageCall, parts: GatewayParts): Awaitable<MessageCall> {
   return whenReady(admitProved(call.proved, call.request, parts.ports), (admission) => {
     const { owner, upstream } = callerWith(admission, parts);
@@ -208,12 +208,12 @@ function findEra(call: MessageCall): MessageCall {
   return found;
 }
 
-/** Checks the method, and what it is about, against the scopes and the rights of the caller. */
+/** Checks the method and the subjects of a message against the scopes and the rights of the caller. */
 function authorizeMessage(call: MessageCall, parts: GatewayParts): Awaitable<MessageCall> {
   const { envelope, era, body, admission } = call;
   const { kind, method = '' } = envelope;
   if (kind === 'response') return call;
-  // A collection, which speaks the modern era alone, passes on what its own callers of the legacy era ask.
+  // A collection speaks only the modern era, but passes on the legacy requests of its own callers to its members.
   const isOfMember = call.proved.type === 'member';
   if (era === 'modern' && !isOfMember && legacyOnlyMethods.has(method)) {
     throw new GatewayRefusal('unknown_method', { detail: method });
@@ -223,8 +223,8 @@ function authorizeMessage(call: MessageCall, parts: GatewayParts): Awaitable<Mes
 }
 
 /**
- * Reads the lists that decide about what the caller wants to use, which were not read yet, and authorizes the call again. What
- * cannot be decided even then is refused.
+ * Reads the lists that decide about the subjects of a call, because they were not read yet, and authorizes the call again. A
+ * subject that cannot be decided even then is refused.
  *
  * @throws {GatewayRefusal}
  */
@@ -251,7 +251,7 @@ async function authorizeByLists(
     if (undecided.length === 0) return current;
   }
   for (const subject of undecided) checkSubject(subject, current.admission.rights);
-  // It is on the list, but the list was not noted.
+  // The subject is on the list, but the list was not noted.
   throw new GatewayRefusal('unavailable');
 }
 
@@ -266,8 +266,8 @@ function unseal(call: MessageCall): MessageCall {
 }
 
 /**
- * A response to a question of another node's upstream goes to that node. If the node is gone, the call that the response
- * belongs to is, too.
+ * Passes a response to the node whose upstream asked the question. If that node is gone, the call that the response
+ * belongs to is gone, too.
  */
 function passToAskingNode(
   call: MessageCall,

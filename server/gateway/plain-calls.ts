@@ -78,7 +78,7 @@ function forwardOver(
   }
 }
 
-/** The id that a result must be for. Only requests have results. */
+/** The id that a result must have. Only requests have results. */
 function ownIdOf({ kind }: Envelope, id: string | undefined): Forwarded['ownId'] {
   return kind === 'request' ? { id, isRequest: true } : undefined;
 }
@@ -86,7 +86,7 @@ function ownIdOf({ kind }: Envelope, id: string | undefined): Forwarded['ownId']
 const confirmTimeoutMs = 30_000;
 const idleSeconds = 300;
 
-/** What a modern request must carry in `params._meta`; the values are JSON text. MCP 2026-07-28 */
+/** The members that a modern request must have in `params._meta`; the values are JSON text. MCP 2026-07-28 */
 const plainMeta = metaOf(gatewayClient);
 
 /** How the gateway speaks to an upstream on behalf of a caller that made no handshake. */
@@ -101,7 +101,7 @@ export type PlainLink =
 
 type LegacyPlainLink = Extract<PlainLink, { era: 'legacy' }>;
 
-/** Which caller a link is for, and which upstream it leads to. */
+/** The caller and the upstream that a link connects. */
 export interface LinkAsked {
   /** The owner: a principal at a server. */
   readonly key: string;

@@ -17,15 +17,15 @@ import type { Upstream } from './upstream.ts';
 const timeoutMs = 30_000;
 const maxPages = 100;
 const maxPageBytes = 4 * 1024 * 1024;
-/** Of all pages together. */
+/** The most names, and characters in them, on all pages together. */
 const maxNames = 100_000;
 const maxCharacters = 8 * 1024 * 1024;
 const methodNotFound = '-32601';
 
 /**
- * Reads the whole list that decides which names of a kind there are, on behalf of a caller and with the caller's own upstream. On its
- * way, the definitions in it are compared like those of any list, and noted. Returns `undefined` if another caller's request has just
- * read it; with `mayWait`, that is waited for.
+ * Reads the whole list that decides which names of a kind exist, on behalf of a caller and through the caller's own upstream. As with
+ * any list, its definitions are compared with the accepted ones, and noted. With `mayWait`, if another caller's request is already
+ * reading the list, waits for that and returns `undefined`.
  *
  * @throws {GatewayRefusal} if it cannot be read
  */
@@ -48,7 +48,7 @@ async function readAll(
   call: MessageCall,
   parts: GatewayParts,
 ): Promise<ReadonlySet<string>> {
-  // Other calls may wait for this, so it does not end with this one.
+  // Other calls may wait for this list, so reading it does not end when this call ends.
   const ending = new AbortController();
   const signal = AbortSignal.any([ending.signal, AbortSignal.timeout(timeoutMs)]);
   const giveUp = (refusal: GatewayRefusal) => ending.abort(refusal);

@@ -97,7 +97,7 @@ const jsonAlone: Accepts = { json: true, events: false };
 const either: Accepts = { json: true, events: true };
 
 /**
- * What an `Accept` header allows. No header, or only a wildcard, means JSON: events go only to callers that ask for
+ * Reads which forms an `Accept` header allows. No header, or only a wildcard, means JSON: events go only to callers that ask for
  * them. RFC 9110 §12.5.1
  */
 export function parseAccept(header: string | undefined): Accepts {

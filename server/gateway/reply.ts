@@ -38,13 +38,13 @@ const eventStream = 'text/event-stream';
 /** JSON answers up to this length are read whole before any part of them is passed on. */
 const heldBytes = 1024 * 1024;
 
-/** What the caller's answer depends on, besides the upstream's. */
+/** The options that the caller's answer depends on, besides the upstream's answer. */
 export interface ReplyOptions {
   readonly accepts: Accepts;
   readonly filters: readonly Filter[];
-  /** The id, as JSON text, of the request that a result must be for; absent where any result is the right one. */
+  /** The id, as JSON text, that a result must have, and whether the caller's message is a request; absent if any id is right. */
   readonly ownId?: { readonly id: string | undefined; readonly isRequest: boolean } | undefined;
-  /** Seals what belongs to the caller in a JSON answer that is too long to be held for the filters. */
+  /** Seals the task ids and request states in a JSON answer that is too long to be held for the filters. */
   readonly sealLong?: (() => LongAnswerSeal) | undefined;
   /** Whether filters need the whole message, however long. */
   readonly isHeldWhole?: boolean;
@@ -52,9 +52,9 @@ export interface ReplyOptions {
   readonly isAlways200?: boolean | undefined;
   /** Whether an event stream is reduced to the one response in it. */
   readonly isSingle?: boolean;
-  /** Events that the caller missed of the stream that this one continues. */
+  /** Events that the caller missed in the stream that this answer continues. */
   readonly missed?: AsyncIterable<Uint8Array> | undefined;
-  /** Events of ours that go between those of the upstream's stream. */
+  /** The gateway's own events, sent between the events of the upstream's stream. */
   readonly changes?: ListChanges | undefined;
   /** Opens the session's stream, which numbers and stores events. */
   readonly stream?: (() => FollowedStream) | undefined;
@@ -62,19 +62,19 @@ export interface ReplyOptions {
   readonly maxBytes: number;
   /** Aborts when the call is ended. */
   readonly signal: EndSignal;
-  /** What the call holds of the upstream's answers. */
+  /** Counts the memory that the call uses for the upstream's answers. */
   readonly held?: HeldAnswers;
-  /** Called once, with how the answer ended. */
+  /** Called with how the answer ended. Only the first call has an effect. */
   readonly finish: (outcome: AnsweredOutcome, facts?: AnswerFacts) => void;
-  /** Returns the last event of a stream that breaks off for a known reason: an error for the caller. */
+  /** Returns the error message that ends a stream which breaks off for a known reason; `undefined` for other reasons. */
   readonly report: ((error: unknown) => string | undefined) | undefined;
-  /** Called when a long JSON answer breaks off, when it is too late to tell the caller. */
+  /** Called with the refusal when a long JSON answer breaks off, because it is too late to send the refusal to the caller. */
   readonly cut: (refusal: GatewayRefusal) => void;
 }
 
 /**
- * Makes the caller's answer from the status, media type and messages of the upstream's answer, and from nothing else in
- * it. Messages are parsed once, pass the filters, and are passed on as they arrive. Only short JSON is read whole.
+ * Makes the caller's answer from only the status, media type and messages of the upstream's answer. The events of a stream pass the
+ * filters one by one, and JSON as a whole. JSON over `heldBytes` with status 200 bypasses them as it arrives, unless `isHeldWhole`.
  *
  * @throws {GatewayRefusal}
  */
@@ -119,7 +119,7 @@ async function replyOnce(answer: UpstreamAnswer, options: ReplyOptions): Promise
     const long = longJson(await checkedStart(read, options), options);
     return { ...jsonAnswer(200, long), whenGivenUp: held?.whenGivenUp };
   }
-  // A refusal in JSON-RPC, for example of a header or a version, is for the caller to understand.
+  // A JSON-RPC error with 400 or 404, for example about a header or a version, is passed on for the caller to handle.
   if (status !== 400 && status !== 404) throw failure(answer);
   const message = new AnswerMessage(await wholeBody(body));
   if (ownId && !message.isError) throw failure({ ...answer, mediaType: '' });
@@ -148,7 +148,7 @@ function passed(
   scanned?: UpstreamAnswer['message'],
 ): AnswerMessage {
   const message = filtered(AnswerMessage.of(bytes, scanned), filters);
-  // Filters drop only events, never a JSON answer.
+  // The filters of a call drop only events. Only for a `GET`, `noResponses` may drop a JSON answer, which becomes empty.
   return message ?? new AnswerMessage(new Uint8Array());
 }
 
@@ -173,9 +173,9 @@ async function responseIn(
   });
 }
 
-/** Turns the events of one answer into what its caller gets. */
+/** Turns the events of one answer into the bytes that its caller gets. */
 class PassedEvents {
-  /** How the answer ended, as far as its events say. */
+  /** The first error among the events, if there is one. */
   error: AnsweredError | undefined;
   readonly #options: ReplyOptions;
   readonly #stream: FollowedStream | undefined;
@@ -208,7 +208,7 @@ class PassedEvents {
     this.#options.finish(this.error ? 'tool-error' : 'ok', { ...this.error, ...this.facts });
   }
 
-  /** What is recorded of what was sent so far. */
+  /** The facts to record about the part of the answer that was sent so far. */
   get facts(): AnswerFacts {
     return { status: 200, bytes: this.#bytes };
   }
@@ -261,7 +261,7 @@ function wholeStream(body: Uint8Array, options: ReplyOptions): GatewayAnswer {
       const part = passing.pass(event);
       if (part) chunks.push(part);
     }
-    // If there is no memory for them, the caller gets the error alone.
+    // `splice` empties `chunks`, so if there is no memory for them, the caller gets the error alone.
     const whole = joined(chunks.splice(0));
     held?.pass(whole.length);
     const sent = held?.keep();
@@ -283,7 +283,7 @@ function joined(chunks: readonly Uint8Array[]): Uint8Array {
   return only && others.length === 0 ? only : Buffer.concat(chunks);
 }
 
-/** Notes how an answer broke off. If the call was ended for being slow, that counts as the cause, not the break that followed. */
+/** Notes how an answer broke off. If a refusal ended the call, that refusal counts as the cause, not the break that followed. */
 function ended(cause: unknown, { signal, finish }: ReplyOptions, facts: AnswerFacts): unknown {
   const error = slownessIn(signal) ?? cause;
   const isAbort = error instanceof Error && error.name === 'AbortError';
@@ -296,7 +296,7 @@ function codeOf(error: unknown): RefusalCode {
   return error instanceof GatewayRefusal ? error.code : 'upstream_broke_off';
 }
 
-/** The refusal by which a call was ended for taking too long. */
+/** The refusal that ended a call, such as for taking too long; `undefined` if no refusal did. */
 export function slownessIn({ aborted, reason }: EndSignal): GatewayRefusal | undefined {
   return aborted && reason instanceof GatewayRefusal ? reason : undefined;
 }
@@ -311,7 +311,7 @@ interface CheckedLong extends LongBody {
   readonly members: TopLevelMembers | undefined;
 }
 
-/** Checks what has arrived. As long as nothing has been passed on, a refusal can still be sent as the answer. */
+/** Checks the part that has arrived, because a refusal can still be sent as the answer as long as nothing has been passed on. */
 async function checkedStart(long: LongBody, options: ReplyOptions): Promise<CheckedLong> {
   const members = options.ownId && new TopLevelMembers();
   const heldSoFar = long.held.reduce((sum, { length }) => sum + length, 0);
@@ -391,7 +391,7 @@ function eventAnswer<Body extends NonNullable<GatewayAnswer['body']>>(
   return { status: 200, headers, body };
 }
 
-/** An answer with the kept events of a session, and those that follow. */
+/** An answer with the stored events of a session's streams, followed by the new ones. */
 export function resumed(
   chunks: AsyncIterable<Uint8Array>,
   finish: ReplyOptions['finish'],

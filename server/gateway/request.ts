@@ -7,17 +7,17 @@ import type { AnswerMessage } from './filters.ts';
 import type { RefusalMeaning } from './gateway-refusal.ts';
 import type { WholeCall } from './whole-call.ts';
 
-/** What a caller's own credential proved, without the credential. */
+/** The facts that a caller's own credential proved, without the credential. */
 export type OwnCredential =
   | { readonly type: 'key'; readonly keyHash: string }
   | { readonly type: 'token'; readonly claims: AccessTokenClaims }
   /** A person whose browser session was looked up just now. */
   | { readonly type: 'person'; readonly userId: string };
 
-/** It says who calls, not what they may do: that is looked up for every request. */
+/** Tells who calls, but not what the caller may do, which is looked up for every request. */
 export type ProvedCredential =
   | OwnCredential
-  /** What the caller of a collection, which this names, proved there. For calls to its members. */
+  /** For a call to a member of a collection: the collection, and what its caller proved there. */
   | { readonly type: 'member'; readonly collection: string; readonly proved: OwnCredential };
 
 /** An HTTP request to an MCP endpoint, as the gateway sees it. */
@@ -33,15 +33,15 @@ export interface GatewayRequest {
   /** Names and values in turn, as received, so that repeated headers are visible. */
   readonly rawHeaders: readonly string[];
   /**
-   * Who calls, where our own pages or another node proved it. Never taken from a header: such a request carries no
-   * credential.
+   * Who calls, if Latchkey's own pages, a collection or another node proved it. Never taken from a header: such a request
+   * carries no credential.
    */
   readonly proved?: ProvedCredential;
-  /** The call of a collection's caller that it is a part of. */
+  /** The call to a collection that this request is a part of. */
   readonly whole?: WholeCall | undefined;
   /**
-   * Whether a page of ours asks, to show what a person can use. It passes all checks, but is no call of that person: it is neither
-   * counted nor recorded.
+   * Whether a page of Latchkey sends the request, to show what a person can use. The request passes all checks, but is not a call of
+   * that person: it is neither counted nor recorded.
    */
   readonly isForPage?: boolean | undefined;
   /**
@@ -59,9 +59,9 @@ export interface GatewayRequest {
     arrived?: (bytes: number) => void,
     signal?: EndSignal,
   ) => Buffer | Promise<Buffer>;
-  /** What the body was scanned as, if this process scanned it. It is not scanned again. */
+  /** The result of scanning the body, if this process did that already. The body is not scanned again. */
   readonly message?: Message;
-  /** The headers that `modernHeaders` made for `message`. They are not made again. */
+  /** The headers that `modernHeaders` made for `message`, so that they are not made again. */
   readonly messageHeaders?: Readonly<Record<string, string>>;
   /** Reports that the caller disconnected before the answer was complete. */
   readonly gone: Departure;
@@ -73,7 +73,7 @@ export interface Departure {
   addEventListener(type: 'abort', listener: () => void): void;
 }
 
-/** Calls `act` when the caller has disconnected, at once if that has happened. */
+/** Calls `act` when the caller disconnects, or immediately if that has already happened. */
 export function whenGone({ gone }: Pick<GatewayRequest, 'gone'>, act: () => void): void {
   if (gone.aborted) act();
   else gone.addEventListener('abort', act);
@@ -84,13 +84,13 @@ export interface GatewayAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array | AsyncIterable<Uint8Array>;
-  /** What the body was read as, if it is one message. */
+  /** The message in the body, if the body is one message. */
   readonly message?: AnswerMessage;
-  /** The JSON-RPC code of an error answer of ours. */
+  /** The JSON-RPC code of an error that the gateway itself answers with. */
   readonly errorCode?: number | undefined;
   /**
-   * What an error answer of ours means. Senders in Latchkey decide by this alone: an MCP server can answer with our statuses, codes and
-   * words, but never with this.
+   * The meaning of an error that the gateway itself answers with. Senders in Latchkey decide by this alone: an MCP server can answer
+   * with the same status, code and message, but never with this.
    */
   readonly refused?: RefusalMeaning | undefined;
   /**

@@ -1,6 +1,6 @@
 /*
- * Answers where administrators wrote rules about resources. There is no list that decides which resources there are, so an upstream
- * answers about those that are open. Its errors must not tell a caller which others are closed.
+ * Answers where administrators wrote rules about resources. No list decides which resources exist, so the upstream answers calls
+ * about the open ones. Its errors must not tell a caller which resources are closed.
  */
 import { allows, type ToolRights } from '#model/tool-rights';
 import { membersIn, replaced } from 'latchkey-mcp/json-edit';
@@ -13,7 +13,7 @@ import type { Filter } from './filters.ts';
 import { isListMethod, privateEdits } from './tool-list.ts';
 import type { UpstreamAnswer } from './upstream.ts';
 
-/** The URI that a call is about, if rules are about resources. */
+/** The URI of the resource that a call is about, if there are rules about resources. */
 export function restrictedUri({
   envelope,
   admission,
@@ -25,7 +25,7 @@ export function restrictedUri({
     : undefined;
 }
 
-/** Refuses a call about a resource like one about a resource that is closed, if the upstream answers with an error. */
+/** If the upstream answers with an error, refuses the call in the same way as a call about a closed resource. */
 export function sameRefusal(uri: string): Filter {
   return (message) => {
     if (message.isError) throw unknownSubject({ kind: 'resource', name: uri });
@@ -34,8 +34,8 @@ export function sameRefusal(uri: string): Filter {
 }
 
 /**
- * The same answer, unless it is a stream that begins with an error: that is refused before the caller's answer begins, because the
- * answer to a call that is closed is not a stream.
+ * Returns the same answer, unless it is a stream that begins with an error. Such a stream is refused before the caller's answer
+ * begins, because the answer to a call about a closed resource is not a stream.
  *
  * @throws {GatewayRefusal} `unknown_resource`
  */
@@ -72,7 +72,7 @@ export const privateResult: Filter = (message) => {
 
 const updated = 'notifications/resources/updated';
 
-/** In event streams, drops what would tell that a resource changed which the caller may not read now. */
+/** In event streams, drops messages that would reveal the change of a resource that the caller may not read now. */
 export function openUpdates(rights: () => ToolRights): Filter {
   return (message) => {
     if (!message.event) return message;

@@ -8,8 +8,8 @@ import { GatewayRefusal } from './gateway-refusal.ts';
 import type { Metering } from './metering.ts';
 
 /**
- * What is bound to one caller: values that an upstream gives it to hand back later, and would accept from anyone, and
- * tasks that the caller itself keeps for the upstream.
+ * The kinds of value that are bound to one caller: ids of tasks and states of requests that an upstream gives the caller
+ * to hand back, and would accept from anyone, and ids of tasks that the caller itself keeps for the upstream.
  */
 export type SealedKind = 'task' | 'state' | 'ownTask';
 
@@ -19,8 +19,8 @@ export type Mac = (text: string) => string;
 const macLetters = 22;
 
 /**
- * Binds a value that an upstream hands out to its owner, a principal at a server. The sealed value consists of 132 bits
- * of a code over both, a dot, and the upstream's value. Upstreams see one gateway and cannot tell its callers apart, so
+ * Binds a value from an upstream to its owner, a principal at a server. The sealed value consists of 132 bits of a code
+ * over kind, owner and value, a dot, and the upstream's value. Upstreams see one gateway and cannot tell its callers apart, so
  * they would accept the value from any of them. The same value is always sealed the same way, because clients compare
  * task ids.
  *
@@ -32,7 +32,7 @@ export function principalSeal(owner: string, mac: Mac) {
   return {
     seal: (kind: SealedKind, value: string): string => `${codeOf(kind, value)}.${value}`,
 
-    /** `undefined` for what was not sealed for this owner. */
+    /** Returns `undefined` for a value that was not sealed for this owner. */
     open(kind: SealedKind, given: string): string | undefined {
       const value = given.slice(macLetters + 1);
       const right = Buffer.from(`${codeOf(kind, value)}.`);
@@ -46,7 +46,7 @@ export type PrincipalSeal = ReturnType<typeof principalSeal>;
 
 const callIdLetters = 24;
 
-/** What is sealed of a request's state: the call that the request belongs to, and the upstream's state. */
+/** The contents of a sealed request state: the call that the request belongs to, and the upstream's state. */
 export interface CallState {
   /** 24 letters, the same for all rounds of the call. */
   readonly callId: string;
@@ -59,7 +59,7 @@ export function sealState(seal: PrincipalSeal, { callId, value }: CallState): st
   return seal.seal('state', value === undefined ? callId : `${callId}.${value}`);
 }
 
-/** `undefined` for what was not sealed for this owner. */
+/** Returns `undefined` for a state that was not sealed for this owner. */
 export function openState(seal: PrincipalSeal, given: string): CallState | undefined {
   const opened = seal.open('state', given);
   if (opened === undefined) return undefined;
@@ -78,7 +78,7 @@ export interface OwnedValue {
   readonly value: string | undefined;
   /** Who may keep the task: the upstream, for the caller; the caller, for the upstream; or either. */
   readonly keeper: 'upstream' | 'caller' | 'either';
-  /** Whether it is the task that a response is the state of, or that it has begun. */
+  /** Whether it is the task whose state a response reports, or that a response reports as begun. */
   readonly isOfAnswer?: boolean;
 }
 
@@ -138,7 +138,7 @@ export function ownedValues(
   return found;
 }
 
-/** A message, and the id of the call that its state says it continues. */
+/** A message, and the id of the call that it continues according to its state. */
 interface Unsealed extends Message {
   readonly continues?: string;
 }
@@ -147,7 +147,7 @@ interface Unsealed extends Message {
  * Replaces sealed values in a caller's message with the upstream's own, and removes a state that only holds the id of the
  * call, because the upstream gave none. A value that was not sealed, or was sealed for
  * another caller, is refused like a task that does not exist. The id of a task that the caller itself keeps is sealed
- * on its way, so that it can never equal that of an upstream's task.
+ * on its way, so that it can never equal the id of an upstream's task.
  *
  * @throws {GatewayRefusal} `not_theirs`, `bad_params`
  */

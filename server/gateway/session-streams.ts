@@ -56,7 +56,7 @@ export class SessionStreams {
     return stream;
   }
 
-  /** The stream and number of an event id; `undefined` if later events are lost. */
+  /** The stream and number of an event id; `undefined` if the id is unknown or later events were dropped. */
   find(eventId: string): { stream: ResumableStream; number: number } | undefined {
     this.#forgetOld();
     const [, id = '', digits = ''] = /^([au]\d{1,9})-(\d{1,9})$/.exec(eventId) ?? [];
@@ -128,8 +128,8 @@ export class SessionStreams {
 export type StreamKind = 'answer' | 'unasked';
 
 /**
- * A stream of events to a caller whose connection may be lost. We give events our own ids and keep them for a while, so
- * that those after any id can be replayed. Only the latest reader receives them.
+ * A stream of events to a caller whose connection may be lost. The gateway gives the events its own ids and keeps them
+ * for a while, so that the events after any id can be replayed. Only the latest reader receives events.
  *
  * MCP 2025-11-25 transports, "Resumability and Redelivery"
  */
@@ -144,7 +144,7 @@ export class ResumableStream {
   answered: string | undefined;
   /** The stream that continues this one, after the upstream ended this one. */
   successor: ResumableStream | undefined;
-  /** The scopes of its caller, which decide what it carries. */
+  /** The scopes of its caller, which decide which messages it carries. */
   scopes: readonly Scope[] = [];
   readonly #streams: SessionStreams;
   #caller: LostCaller;
@@ -214,7 +214,7 @@ export class ResumableStream {
     const number = this.#lastNumber + 1;
     const bytes = withEventId(event, `${this.id}-${number}`);
     const isKept = this.#streams.keep(this, number, bytes.length + keptEventBytes);
-    // Most streams have one event. A list that grows makes room for many.
+    // Most streams have one event. `push` on an empty list would allocate room for many.
     if (isKept && this.#kept.length > 0) this.#kept.push(bytes);
     else this.#kept = isKept ? [bytes] : [];
     this.#lastNumber = number;
@@ -230,7 +230,7 @@ export class ResumableStream {
   /** Nothing more follows. */
   end(): void {
     this.#isOpen = false;
-    // Its events may be kept for minutes, and the call must not be.
+    // The events may be kept for minutes, and must not keep the whole call in memory.
     this.#caller = noCaller;
     this.#wake();
   }
@@ -268,7 +268,7 @@ const graceMs = 60_000;
  * at another node, so only the loss of the latest connection counts.
  */
 export class LostCaller {
-  /** Ends what the caller waits for, at the latest when the caller has been away for too long. */
+  /** Ends what the caller waits for. Runs at the latest when the caller has been away for 60 s. */
   readonly giveUp: () => void;
   #connections = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -299,10 +299,10 @@ export class LostCaller {
 const noCaller = new LostCaller(() => undefined);
 
 const maxPendingRequests = 1000;
-/** For all requests of a session that wait: a session must not hold much of what its upstream chose. */
+/** The most characters in all pending ids of a session, because its upstream chooses these ids. */
 const maxPendingLetters = 16 * 1024;
 /**
- * The longest id of the upstream's that is kept. A request with a longer id cannot be answered, and a stream with a
+ * The longest id from an upstream that is kept. A request with a longer id cannot be answered, and a stream with a
  * longer event id cannot be continued.
  */
 const maxIdLength = 1024;
@@ -347,7 +347,7 @@ export class FollowedStream {
     return this.pushComment(event);
   }
 
-  /** The same for an event without a message. */
+  /** Like `push`, for an event without a message. */
   pushComment(event: SseEvent): Uint8Array | undefined {
     const bytes = this.#stream.push(event);
     return this.#isReader() ? bytes : undefined;

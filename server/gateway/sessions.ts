@@ -47,7 +47,7 @@ type Sessions = Map<string, KeptSession>;
 
 /** The upstream of a session. */
 export interface SessionEnd {
-  /** Whose server it is. */
+  /** The organization of the server. */
   readonly organization?: string;
   /** The result of `upstreamLocation`. */
   readonly place?: string;
@@ -56,10 +56,10 @@ export interface SessionEnd {
 }
 
 /**
- * The sessions of legacy callers. An id of ours (192 random bits) replaces the upstream's and is valid only for the
- * principal and server it was created for. Sessions expire after an hour without use. A principal with too many loses
- * the least recently used one of their own. When there are too many of all, the organization with the most loses its
- * least recently used one. The upstream is notified when a session is given up.
+ * The sessions of legacy callers. The gateway's own id (192 random bits) replaces the upstream's id, and is valid only
+ * for the principal and server it was created for. Sessions expire after an hour without use. A principal with too many
+ * sessions loses the least recently used one. When there are too many in total, the organization with the most sessions
+ * loses its least recently used one. The upstream is notified when a session is given up.
  *
  * MCP 2025-11-25 transports, "Session Management"
  */
@@ -125,7 +125,7 @@ export class LegacySessions {
     return this.#sessions.size;
   }
 
-  /** `undefined` also for a session of another principal or server. */
+  /** Returns `undefined` also for a session of another principal or server. */
   find(id: string, principal: string, endpointId: string): LegacySession | undefined {
     const session = this.#sessions.get(id);
     if (session?.principal !== principal || session.endpointId !== endpointId) return undefined;
@@ -202,7 +202,7 @@ export class LegacySessions {
     }
   }
 
-  /** Makes room at the cost of the organization that has the most, so that none takes the place of another. */
+  /** Makes room at the cost of the organization with the most sessions, so that no organization displaces the sessions of another. */
   #forgetOfMost(): void {
     let most: Sessions | undefined;
     for (const sessions of this.#byOrganization.values()) {
@@ -229,14 +229,14 @@ function ownerOfSession({ principal, endpointId }: LegacySession): string {
   return ownerOf(principal, endpointId);
 }
 
-/** The process that opened the session of this id; `undefined` if the id does not say. */
+/** The process that opened the session of this id; `undefined` if the id names none. */
 export function instanceOf(sessionId: string): string | undefined {
   return /^([0-9A-Za-z]{16})\.[\w-]{32}$/.exec(sessionId)?.[1];
 }
 
 /**
  * The session that a call names; `undefined` if it names none. A session that was opened before the server got another
- * upstream is ended, because its upstream id must not be sent there.
+ * upstream is ended, because its id at the old upstream must not be sent to the new one.
  *
  * @throws {GatewayRefusal} `unknown_session`
  */

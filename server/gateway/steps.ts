@@ -4,15 +4,15 @@ import type { Awaitable } from '#model/awaitable';
 import type { Arrived } from './call.ts';
 import type { GatewayAnswer } from './request.ts';
 
-/** What every path needs of the parts that its steps work with. */
+/** The member that every path requires of the parts of its steps. */
 export interface Failing {
   /** Ends a failed call, at whatever step it failed, and returns the answer for its caller. Never throws. */
   readonly failed: (error: unknown, call: Arrived) => GatewayAnswer;
 }
 
 /**
- * Passes a call on, answers it, or refuses it by throwing. Never changes the given call, but returns a new one with
- * what the step found out.
+ * Passes a call on, answers it, or refuses it by throwing. Never changes the given call: adds the findings of
+ * the step to a new one.
  */
 type Run<From, To, Parts> = (call: From, parts: Parts) => Awaitable<To | GatewayAnswer>;
 
@@ -41,7 +41,7 @@ export class Steps<Last extends Arrived, Parts extends Failing> {
     return new Steps<Next, Parts>([...this.#steps, { name, run }]);
   }
 
-  /** Adds the step that answers whatever reaches it. */
+  /** Adds the step that answers every call that reaches it. */
   last(name: string, run: Run<Last, never, Parts>): Path<Parts> {
     return new Path([...this.#steps, { name, run }]);
   }
@@ -60,8 +60,8 @@ export class Path<Parts extends Failing> {
   }
 
   /**
-   * Passes a call through the steps until one of them answers it. It goes on in the same turn as long as steps return values,
-   * and waits only where one returns a promise. Neither throws nor rejects.
+   * Passes a call through the steps until one of them answers it. Continues in the same turn as long as steps return values,
+   * and waits only for a step that returns a promise. Neither throws nor rejects.
    */
   pass(call: Arrived, parts: Parts): Awaitable<GatewayAnswer> {
     return this.#from(0, call, parts);

@@ -6,16 +6,16 @@ import type { PrimitiveKind, ToolRights } from '#model/tool-rights';
 import type { Filter } from './filters.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 
-/** A list of what a server offers. */
+/** The form of a list of tools, prompts, resources, resource templates or skills. */
 interface ListShape {
   readonly kind: PrimitiveKind;
   /** The member of the result that is the list. */
   readonly member: string;
   /** The member that identifies an entry. */
   readonly key: string;
-  /** What it lists, in messages. */
+  /** The name of the entries in error messages, in the plural. */
   readonly what: string;
-  /** Whether its entries are compared with what was accepted. Two with the same key then make it unreadable. */
+  /** Whether the entries are compared with the accepted definitions. Two entries with the same key then make the list unreadable. */
   readonly isPinned: boolean;
   readonly resultMembers: KnownMembers;
   readonly entryMembers: KnownMembers;
@@ -66,10 +66,10 @@ const shapes = {
   'skills/list': shape('resource', 'skills', 'uri', { others: ['frontmatter', 'resources'] }),
 } as const satisfies Record<string, ListShape>;
 
-/** A method whose results are lists of what a server offers. */
+/** A method that lists tools, prompts, resources, resource templates or skills. */
 export type ListMethod = keyof typeof shapes;
 
-/** The list that decides which names of a kind there are. */
+/** The list that decides which names of a kind exist. */
 export const listOfKind = {
   tool: 'tools/list',
   prompt: 'prompts/list',
@@ -81,12 +81,12 @@ export function isListMethod(method: string | undefined): method is ListMethod {
   return method !== undefined && Object.hasOwn(shapes, method);
 }
 
-/** Whether the entries of the lists of this method are compared with what was accepted. */
+/** Whether the entries of this method's lists are compared with the accepted definitions. */
 export function isPinnedList(method: string): method is ListMethod {
   return isListMethod(method) && shapes[method].isPinned;
 }
 
-/** What the entries of a list are. Skills are resources. */
+/** The kind of the entries of a list. Skills are resources. */
 export function listedKind(method: ListMethod): PrimitiveKind {
   return shapes[method].kind;
 }
@@ -95,7 +95,7 @@ export function listedKind(method: ListMethod): PrimitiveKind {
 export interface ReadList {
   /** The location of the array. */
   readonly span: Span;
-  /** By their names, URIs or templates. */
+  /** `name` is the name, URI or template of an entry. */
   readonly entries: readonly { readonly name: string; readonly span: Span }[];
   /** Absent on the last page. An empty text is a cursor. */
   readonly nextCursor: string | undefined;
@@ -150,7 +150,7 @@ function entryOf(what: string): string {
   return `a ${what.replace(/s$/, '')}`;
 }
 
-/** The refusal of a list that two parsers could read differently. */
+/** The refusal of a list that is too long, or that two parsers could read differently. */
 export function unreadableList(method: ListMethod, why: string): GatewayRefusal {
   const detail = `its list of ${shapes[method].what} could not be read: ${why}`;
   return new GatewayRefusal(method === 'tools/list' ? 'unreadable_tools' : 'unreadable_list', {
@@ -160,7 +160,7 @@ export function unreadableList(method: ListMethod, why: string): GatewayRefusal 
 
 export interface KnownMembers {
   readonly names: ReadonlySet<string>;
-  /** The same in lower case. */
+  /** The same names in lower case. */
   readonly lower: ReadonlySet<string>;
 }
 
@@ -183,8 +183,8 @@ export function checkNames(
 }
 
 /**
- * Leaves out of a list what its caller may not use, and says that it is for that caller alone if it depends on who asks. An answer
- * that cannot be parsed is refused rather than passed on. `undefined` if it passes as it is.
+ * Removes the entries that the caller may not use from a list, and marks the list as private if it depends on the caller. Refuses
+ * an answer that cannot be parsed. Returns `undefined` if every list passes unchanged.
  *
  * MCP 2026-07-28 server/utilities/caching
  */
@@ -222,7 +222,7 @@ export function privateEdits(
   return [{ span: { start: at, end: at }, text: `"cacheScope":${isPrivateText},` }];
 }
 
-/** Edits that remove entries from a list. What surrounds the others keeps its bytes. */
+/** Edits that remove entries from a list. The bytes around the other entries stay the same. */
 export function removals(
   { entries }: Pick<ReadList, 'entries'>,
   isRemoved: (entry: ReadList['entries'][number]) => boolean,
@@ -233,7 +233,7 @@ export function removals(
     const { span } = entry;
     const [previous, next] = [entries[index - 1], entries[index + 1]];
     if (!isRemoved(entry)) isFirst = false;
-    // With the comma in front, or behind if nothing remains in front.
+    // Removed with the comma before it, or after it if no entry remains before it.
     else if (!isFirst && previous) {
       edits.push({ span: { start: previous.span.end, end: span.end }, text: '' });
     } else edits.push({ span: { start: span.start, end: next?.span.start ?? span.end }, text: '' });

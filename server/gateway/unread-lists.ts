@@ -1,23 +1,23 @@
 type Names = ReadonlySet<string>;
 
-/** Which list is read, and on whose behalf. */
+/** The list to read, and the owner on whose behalf it is read. */
 interface Asked {
   readonly place: string;
   readonly owner: string;
-  /** Whether another owner's reading of the list will do. */
+  /** Whether to wait if another owner is reading the list, instead of reading it. */
   readonly mayWait: boolean;
 }
 
 /**
- * Lists that are being read because rules are about names, and which names there are was not known. One caller at a time reads a list of
- * a server. The others wait, and read it themselves only if that did not help: the caller may have had no account at the upstream,
- * or one that sees less.
+ * Lists that are being read because rules are about names, and it was not known which names exist. One caller at a time reads a list of
+ * a server. The others wait, and read the list themselves only if that did not help: the first caller may have no account at the
+ * upstream, or one that sees less.
  */
 export class UnreadLists {
   readonly #ofPlaces = new Map<string, Promise<unknown>>();
   readonly #ofOwners = new Map<string, Promise<Names>>();
 
-  /** The names that were read; `undefined` if another owner has read them. Rejects if they cannot be read. */
+  /** The names that were read; `undefined` after waiting for another owner, whose reading may have failed. Rejects if they cannot be read. */
   async read(
     { place, owner, mayWait }: Asked,
     readAll: () => Promise<Names>,

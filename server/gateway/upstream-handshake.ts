@@ -26,7 +26,7 @@ export const gatewayClient: ClientDescription = {
   logLevel: undefined,
 };
 
-/** Whether an upstream speaks our modern revision; `unclear` if it is busy or wants something else first. */
+/** Whether an upstream speaks `modernVersion`; `unclear` if it is busy, fails, or requires authentication first. */
 export type Discovered =
   | { readonly outcome: 'modern'; readonly answer: Message }
   | { readonly outcome: 'refused' }
@@ -70,7 +70,7 @@ export interface Handshake {
   readonly sessionId: string | undefined;
 }
 
-/** What came of `initialize`; `refusal` says why an upstream has no sessions of the legacy era. */
+/** The outcome of `initialize`; `refusal` tells why the upstream opened no handshake of the legacy era. */
 export type Initialized =
   | { readonly outcome: 'opened'; readonly handshake: Handshake }
   | { readonly outcome: 'refused'; readonly refusal: GatewayRefusal };
@@ -80,7 +80,7 @@ export type Initialized =
  *
  * MCP 2025-11-25 lifecycle
  *
- * @throws {UpstreamError} if it cannot be reached
+ * @throws {UpstreamError} if the upstream cannot be reached
  * @throws {GatewayRefusal} the failure of an answer that says nothing about the era, or is too long
  */
 export async function initialize(
@@ -124,7 +124,7 @@ export function askableMethods({
   return new Set(answerable.map(([method]) => method));
 }
 
-/** The headers of every request of a handshake. */
+/** The headers of every request that follows `initialize`. */
 export function handshakeHeaders({
   protocolVersion,
   sessionId,

@@ -11,9 +11,9 @@ export interface UpstreamRequest {
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: Uint8Array;
-  /** What `body` was scanned as, if it was. Steps read it with `messageIn`. */
+  /** The result of scanning `body`, if it was scanned. Steps read it with `messageIn`. */
   readonly message?: Message | undefined;
-  /** The key of the person who calls, for an MCP server behind an agent. Everywhere else it is one of the headers. */
+  /** The key of the person who calls, for an MCP server behind an agent. For other servers, the key is one of the headers. */
   readonly key?: { readonly name: string; readonly value: string } | undefined;
   /** The call that the request belongs to, for an upstream that calls others for the same caller: a collection. */
   readonly whole?: WholeCall;
@@ -51,11 +51,11 @@ export interface UpstreamAnswer {
   readonly mediaType: string;
   readonly sessionId: string | undefined;
   readonly retryAfterSeconds: number | undefined;
-  /** `WWW-Authenticate`, for the code that sends our own tokens. No caller ever gets it. */
+  /** `WWW-Authenticate`, for the code that sends Latchkey's own tokens. No caller ever gets it. */
   readonly challenge?: string | undefined;
   /** Whole if it was short, else in chunks as they arrive. */
   readonly body: Uint8Array | UpstreamBody;
-  /** What `body` was scanned as, or written with that outcome, if it was. It is not scanned again. */
+  /** The message in `body`, if that was scanned, or written with a known result of the scan. The body is not scanned again. */
   readonly message?: Message | AnswerMessage | undefined;
 }
 
@@ -65,7 +65,7 @@ export function mediaTypeOf(contentType: string): string {
   return contentType.split(';')[0]?.trim().toLowerCase() ?? '';
 }
 
-/** What is read of an answer's headers. Their names are in lower case. A `Retry-After` that is a date is ignored. */
+/** Reads status and headers of an answer. The header names are in lower case. A `Retry-After` that is a date is ignored. */
 export function answerHead(
   status: number,
   headers: Readonly<Record<string, string | undefined>>,
@@ -85,21 +85,21 @@ export interface UpstreamBody extends AsyncIterable<Uint8Array> {
   readonly letGo?: () => void;
 }
 
-/** A way to one MCP server. Carries raw JSON-RPC bytes and parses none of them. */
+/** Sends requests to one MCP server. Requests and answers carry raw JSON-RPC bytes. */
 export interface Upstream {
   /** @throws {UpstreamError} {UpstreamRefusal} if there is no answer */
   send(request: UpstreamRequest): Promise<UpstreamAnswer>;
 
-  /** Counts what is kept of its answers after they have been read, if that is limited. `giveUp` ends whatever keeps it. */
+  /** Counts the parts of answers that are kept after they have been read, if these are limited. `giveUp` ends whatever keeps them. */
   readonly hold?: ((giveUp: GiveUp) => HeldBody) | undefined;
 
   /** Ends the call that the upstream belongs to, and cuts off what the caller does not read. */
   readonly giveUp?: GiveUp | undefined;
 
-  /** Whose account requests are sent with, where that turns out with the first of them. */
+  /** The account that requests are sent with, if that is known only after the first of them. */
   readonly account?: (() => UpstreamAccount | undefined) | undefined;
 
-  /** What was sent to the upstream as proof of who calls, and nothing recorded may contain. */
+  /** The secrets that were sent to the upstream to prove who calls. Nothing that is recorded may contain them. */
   readonly secrets?: (() => readonly string[]) | undefined;
 
   /** Whether open answers may go on. Checked as often as the caller's credential. */
@@ -131,10 +131,10 @@ export class UpstreamError extends Error {
   readonly code:
     | 'unreachable'
     | 'unknown_host'
-    /** It may be in a private network, or its host name is unknown. */
+    /** The server may be in a private network, or its host name is unknown. */
     | 'not_public'
     | 'tls'
-    /** Its agent does not serve it. */
+    /** The agent does not serve this server. */
     | 'not_served'
     | 'timeout'
     | 'broken'
@@ -156,7 +156,7 @@ export class UpstreamError extends Error {
   }
 }
 
-/** Why an upstream that requires credentials of its own is not asked, or refuses. */
+/** Why a request to an upstream that requires credentials from Latchkey is not sent, or is refused. */
 export class UpstreamRefusal extends Error {
   override readonly name = 'UpstreamRefusal';
   readonly code:
@@ -164,17 +164,17 @@ export class UpstreamRefusal extends Error {
     | 'not_connected'
     /** The caller's person has not entered a key. */
     | 'key_missing'
-    /** It refuses the key of the caller's person. */
+    /** The upstream refuses the key of the caller's person. */
     | 'key_refused'
-    /** It acts for people, and the caller is not a person. */
+    /** The upstream acts for people, and the caller is not a person. */
     | 'no_person'
-    /** It refuses a token that was issued just now. */
+    /** The upstream refuses a token that was issued just now. */
     | 'token_refused'
     /** The account, or Latchkey, lacks a permission that the request requires. */
     | 'scope_missing'
-    /** Its authorization server issues us no token. */
+    /** The upstream's authorization server issues no token to Latchkey. */
     | 'no_token';
-  /** Where the caller's person connects an account or enters a key. */
+  /** The URL where the caller's person connects an account or enters a key. */
   readonly page: string;
 
   constructor(code: UpstreamRefusal['code'], page: string, options?: ErrorOptions) {

@@ -148,7 +148,7 @@ function addLinks(
   void reply.header('Link', pageLinks(url, { total, page, limit }));
 }
 
-/** The `Link` header of a page of a list: the pages before and after it. RFC 8288 §3 */
+/** The `Link` header of a page of a list: the first, previous, next and last page. RFC 8288 §3 */
 function pageLinks(
   url: URL,
   { total, page, limit }: { total: number; page: number; limit: number },

@@ -15,7 +15,7 @@ export interface AgentRouteOptions {
   readonly agents: {
     readonly directory: AgentDirectory;
     readonly clock: Clock;
-    /** Wrong keys of agents. */
+    /** Counts wrong keys of agents. */
     readonly attempts: FailedAttempts;
     readonly refusals: RefusalLog;
     readonly hasRoomFor: (agentId: string) => boolean;
@@ -97,7 +97,7 @@ export class Upgrades {
       try {
         response.assignSocket(socket);
       } catch {
-        // An earlier request on this connection is still unanswered. No genuine client upgrades then.
+        // An earlier request on this connection is still unanswered. No genuine client upgrades before it has the answer.
         socket.destroy();
         return;
       }

@@ -8,7 +8,7 @@ import { GatewayRefusal } from '#gateway/gateway-refusal';
 /** A body may have this many chunks, and one more for each 64 bytes. Parsing a chunk costs as much as parsing a thousand bytes. */
 const freeChunks = 1024;
 const leastChunkBytes = 64;
-/** How much of a refused body is read, and how long, before the connection is closed. */
+/** How much of a refused body is read, and for how long, before the connection is closed. */
 const mostDroppedBytes = 4 * 1024 * 1024;
 const mostDroppingMs = 2000;
 
@@ -93,7 +93,7 @@ class BodyRefusal extends Error {
 /**
  * Lets the routes of `app` receive bodies of up to `maxBytes` as they are, of any type.
  *
- * Fastify's own reader keeps each chunk of a body as a buffer of its own. It closes the connection of a body that is refused.
+ * Fastify's own reader keeps each chunk of a body as a separate buffer. After a refusal, Fastify closes the connection.
  */
 export function takeRawBodies(app: FastifyInstance, maxBytes: number): void {
   app.removeAllContentTypeParsers();

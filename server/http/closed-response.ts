@@ -1,13 +1,13 @@
 /*
- * The end of a response. A client may send the next request before it has the answer to the one before; the response to it then
- * waits behind the other one, without a socket, and Node treats it differently when the connection closes.
+ * Handles the end of a response. A client may send a request before it has the answer to its previous request. The response then
+ * waits behind the previous response, without a socket, and Node treats it differently when the connection closes.
  */
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
 /**
- * What to call when a connection closes: one listener for all responses of the connection. A list, because a `Set` that lives as
- * long as a connection keeps what was deleted from it: see `brief-map.ts`.
+ * The functions to call when a connection closes: one listener serves all responses of the connection. A list, because a `Set` that
+ * lives as long as a connection keeps the entries that were deleted from it: see `brief-map.ts`.
  */
 const atClose = new WeakMap<Socket, (() => void)[]>();
 
@@ -22,7 +22,7 @@ export function whenClosed(response: ServerResponse, act: () => void): () => voi
     return () => undefined;
   }
   const acts = actsOf(socket);
-  /** Returns whether it was still waiting. */
+  /** Returns whether `act` had not been called yet. */
   const stop = () => {
     const at = acts.indexOf(closed);
     if (at < 0) return false;
@@ -45,7 +45,7 @@ function actsOf(socket: Socket): (() => void)[] {
   const acts: (() => void)[] = [];
   atClose.set(socket, acts);
   socket.once('close', () => {
-    // Each takes itself out of the list.
+    // Each function removes itself from the list.
     for (let next = acts[0]; next; next = acts[0]) next();
   });
   return acts;

@@ -77,7 +77,7 @@ export function oauthStatus(code: OAuthErrorCode): number {
   }
 }
 
-/** What an error of the HTTP framework means. */
+/** Describes an error of the HTTP framework by its status. */
 export function frameworkWords(status: number): string {
   if (status === 413) return 'the body is too large';
   if (status === 415) return 'the body must be application/x-www-form-urlencoded';

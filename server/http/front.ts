@@ -20,10 +20,10 @@ export interface FrontOptions extends TokenAnswerOptions {
   readonly maxBodyBytes: number;
   readonly trustedProxies: readonly string[];
   readonly log: Log;
-  /** The checks that apply to every request. */
+  /** Whether a request fails the checks that apply to every request. */
   readonly isRefused: (request: IncomingMessage) => boolean;
   readonly isOwnHost: (host: string | undefined) => boolean;
-  /** Handles everything unusual. */
+  /** Handles unusual requests. */
   readonly framework: (request: IncomingMessage, response: ServerResponse) => void;
   /** Whether only calls that need no session and no stream are ordinary. */
   readonly isStateless?: boolean;
@@ -35,9 +35,9 @@ const ordinaryForm = /^application\/x-www-form-urlencoded(?:; ?charset=utf-8)?$/
 
 /**
  * Answers ordinary MCP calls and token requests without the framework, which costs as much as everything else done for
- * them. Ordinary means a POST with the canonical path and our own host, and not from a web page. A token request must also
- * be a form that has arrived completely by the end of the turn, with the head. Anything unusual goes untouched through the
- * framework, whose routes call the same functions.
+ * them. Ordinary means a POST with the canonical path and the server's own host, and not from a web page. A token request
+ * must also be a form, whose body has arrived completely by the end of the turn in which its head arrived. Anything
+ * unusual goes untouched through the framework, whose routes call the same functions.
  *
  * The requests of one turn of the event loop are handled together at its end. By then their bodies have usually arrived,
  * so they can be read synchronously.
@@ -48,7 +48,7 @@ export class Front {
   #isClosing = false;
   #calls: FrontCall[] = [];
   #tokenRequests: FrontRequest[] = [];
-  /** What was answered in this turn, and is not sent yet. */
+  /** The answers of this turn that are not sent yet. */
   #ready: Ready[] = [];
 
   constructor(options: FrontOptions) {
@@ -61,7 +61,7 @@ export class Front {
         : (request) => proxyAddress(request, trusts);
   }
 
-  /** Leaves everything to the framework from now on, which tells callers that the server is stopping. */
+  /** From now on leaves everything to the framework, which tells callers that the server is stopping. */
   close(): void {
     this.#isClosing = true;
   }
@@ -123,7 +123,7 @@ export class Front {
     }
   }
 
-  /** Adds the answer to `answered` if it is there immediately. */
+  /** Adds the answer to `answered` if it is ready immediately. */
   #answerTokenRequest(waiting: FrontRequest, answered: Ready[]): void {
     const { request, response, id } = waiting;
     const isReadable = request.complete && request.readableLength <= maxFormBytes;
@@ -149,7 +149,7 @@ export class Front {
     );
   }
 
-  /** Sends the answers that become ready in a turn together at its end: each alone wakes its reader while others are made. */
+  /** Sends all answers of a turn together at its end: sent one by one, each would wake its reader while others are being made. */
   #sendSoon(to: FrontRequest, answer: GatewayAnswer): void {
     if (this.#ready.push({ to, answer }) > 1) return;
     setImmediate(() => {
@@ -183,7 +183,7 @@ interface Ready {
   readonly answer: GatewayAnswer;
 }
 
-/** A request that is answered without the framework. It waits for the others of its event loop turn. */
+/** A request that is answered without the framework, together with the others of its event loop turn. */
 class FrontRequest {
   readonly id = randomUUID();
   readonly request: IncomingMessage;

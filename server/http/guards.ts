@@ -19,9 +19,9 @@ import type { FailedAttempts } from '#oauth/failed-attempts';
 import { OAuthError } from '#oauth/oauth-error';
 
 /**
- * Detects requests that a reverse proxy could frame differently: a transfer coding other than `chunked`, any in
- * HTTP/1.0, or not exactly one `Host`. The HTTP parser refuses other ambiguities. Later requests on such a connection
- * are suspect too, since they have already been parsed. RFC 9112 §3.2, §6.1
+ * Detects requests that a reverse proxy could frame differently: a transfer coding other than `chunked`, any transfer
+ * coding in HTTP/1.0, or not exactly one `Host` (in HTTP/1.0, more than one). The HTTP parser refuses other ambiguities. Later
+ * requests on such a connection are suspect too, since they have already been parsed. RFC 9112 §3.2, §6.1
  */
 export function framingGuard(): (request: IncomingMessage) => boolean {
   const suspect = new WeakSet<Socket>();
@@ -77,8 +77,8 @@ export function isAllowedOrigin(
 }
 
 /**
- * Returns a function that closes all connections on which nothing is in progress. Node's own `closeIdleConnections` leaves those
- * that never carried a request, such as the ones that clients open in advance or in place of those whose calls they aborted.
+ * Returns a function that closes all connections on which nothing is in progress. Node's own `closeIdleConnections` leaves open the
+ * connections that never carried a request, such as those that clients open in advance, or to replace one whose call they aborted.
  */
 export function idleConnections(server: Server): () => void {
   const unused = new Set<Socket>();
@@ -115,15 +115,15 @@ export async function authenticated<Caller>(
   });
 }
 
-/** What the log says about a request, as far as it is known. */
+/** The id and the route of a request for its log line, as far as they are known. */
 export interface RequestName {
   readonly id?: string;
   readonly route?: string | undefined;
 }
 
 /**
- * Writes the log line of a request when its response has ended. Also when the caller disconnected or the connection
- * broke, which is logged as `cut`. Without a response head there is no status.
+ * Writes the log line of a request when its response has ended, even if the caller disconnected or the connection broke,
+ * which is logged as `cut`. Without a response head, the line has no status.
  */
 export function requestLine(
   { method }: IncomingMessage,
@@ -142,9 +142,9 @@ export function requestLine(
 }
 
 /**
- * Answers what is not an HTTP request in the form of every other error, and closes the connection, because it is
- * unknown where the next request would begin. Sends nothing if a response has begun or an earlier one is due, since
- * it would be mistaken for that. RFC 9112 §2.2
+ * Answers bytes that are not an HTTP request in the form of every other error, and closes the connection, because it is
+ * unknown where the next request would begin. Sends nothing if a response has begun or an earlier one is due, since the
+ * error would be mistaken for that response. RFC 9112 §2.2
  */
 export function unreadableRequests(log: Logger) {
   const latest = new WeakMap<Duplex, ServerResponse>();

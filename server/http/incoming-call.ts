@@ -5,7 +5,7 @@ import type { Departure, GatewayRequest } from '#gateway/request';
 import { readBody } from './body.ts';
 import { whenClosed } from './closed-response.ts';
 
-/** What is known about a request before the gateway gets it. */
+/** The details of a request that are known before the gateway gets it. */
 export interface IncomingCallDetails {
   readonly id: string;
   readonly organization: string;

@@ -23,7 +23,7 @@ export interface McpRouteOptions {
 
 /**
  * `{base}/mcp/{organization}/{server}`: passes the request to the gateway and sends its answer.
- * `front.ts` does the same for calls with nothing unusual about them.
+ * `front.ts` does the same for ordinary calls.
  */
 export function mcpRoute(
   app: FastifyInstance,
@@ -57,7 +57,7 @@ export function mcpRoute(
 
 /**
  * Whether this is the one spelling of an endpoint's URL: names of the allowed form, nothing percent-encoded.
- * Another spelling could pass a rule of a proxy in front that this one does not.
+ * Another spelling could pass a rule of a proxy in front that this spelling does not pass.
  */
 function isEndpointPath(url: string, organization: string, server: string): boolean {
   const [path = ''] = url.split('?', 1);

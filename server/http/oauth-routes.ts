@@ -86,7 +86,7 @@ export function oauthRoutes(app: FastifyInstance, options: OAuthRoutesOptions): 
   publicDocuments(app, options);
 }
 
-/** What the proxy shows people of their own: the servers and the devices. */
+/** The lists that the proxy shows to people: their own servers and devices. */
 function listRoutes(app: FastifyInstance, { base, ports }: OAuthRoutesOptions): void {
   app.get(serverListPath, { exposeHeadRoute: false }, async (request, reply) => {
     void reply.header('Cache-Control', 'no-store');
@@ -149,7 +149,7 @@ function publicDocuments(app: FastifyInstance, options: OAuthRoutesOptions): voi
   );
 }
 
-/** Refuses a request for what only tokens for the list of servers open. RFC 6750 §3 */
+/** Refuses a request without a valid token for the list of servers. RFC 6750 §3 */
 function noListToken(authorization: string | undefined, reply: FastifyReply, base: string) {
   const invalid = authorization === undefined ? '' : 'error="invalid_token", ';
   const metadata = `resource_metadata="${serverListMetadataUrl(base)}"`;

@@ -24,10 +24,10 @@ export interface RegistryRoutesOptions {
   readonly administration: { readonly db: Db; readonly clock: Clock };
 }
 
-/** A page of the list, unless the client asks for fewer or more. */
+/** The number of servers on a page, unless the client asks for fewer or more. */
 const usualLimit = 30;
 const mostLimit = 100;
-/** Each answer reads the database for a caller without any credential. */
+/** Requests of one network are limited, because each answer reads the database for a caller without any credential. */
 const maxPerMinute = 600;
 const minute = { seconds: 60, maxNames: 10_000 };
 const cacheSeconds = 300;
@@ -41,11 +41,11 @@ interface Answer {
 }
 
 const json = 'application/json; charset=utf-8';
-// One answer for what does not exist and for what is not published, so that it does not reveal which.
+// The same answer for a server that does not exist and for one that is not published, so that it does not reveal which it is.
 const noServer: Answer = { status: 404, body: { error: 'Server not found' } };
 
 /**
- * What owners published, for anyone, without credentials: `{base}/registry/{organization}/v0.1/servers` (MCP registry API v0.1, the
+ * Serves to anyone, without credentials, what owners published: `{base}/registry/{organization}/v0.1/servers` (MCP registry API v0.1, the
  * routes that read), `{base}/mcp/{organization}/{server}/server-card` (SEP-2127) and the AI catalog.
  */
 export function registryRoutes(app: FastifyInstance, options: RegistryRoutesOptions): void {
@@ -119,7 +119,7 @@ export function registryRoutes(app: FastifyInstance, options: RegistryRoutesOpti
   });
 }
 
-/** All of it is public and needs no credential. SEP-2127 "CORS Requirements"; VS Code and Copilot send the others. */
+/** All answers are public and need no credential. SEP-2127 "CORS Requirements"; VS Code and Copilot send the other headers. */
 const corsHeaders = {
   'Access-Control-Allow-Origin': '*',
   'Access-Control-Allow-Methods': 'GET',

@@ -21,7 +21,7 @@ export const tokenPath = '/api/oauth/token';
 /** The longest body of a request to an OAuth endpoint. */
 export const maxFormBytes = 16 * 1024;
 
-/** What the OAuth endpoints need of a request whose body has arrived. Fastify's requests are of this shape. */
+/** The parts of a request that the OAuth endpoints use, once its body has arrived. Fastify's requests have this shape. */
 export interface FormRequest {
   readonly id: string;
   /** The caller's address. */
@@ -98,14 +98,14 @@ function refused(
   return { status, headers: { ...uncached, ...headers }, body: JSON.stringify(body) };
 }
 
-/** What the answer does not say. Of an error of a library only its name, because its message may quote what was sent. */
+/** The cause, which the answer does not contain. Of a library's error only the name, because its message may quote the request. */
 function causeOf(error: unknown): string | undefined {
   const cause = error instanceof Error ? error.cause : undefined;
   if (typeof cause === 'string') return cause;
   return cause instanceof Error ? cause.name : undefined;
 }
 
-/** Refuses a client or address that failed to authenticate too often. */
+/** Runs `act`, unless the client or the address failed to authenticate too often. */
 export function guarded<Answer>(
   request: FormRequest,
   failedAttempts: FailedAttempts,
@@ -139,7 +139,7 @@ function noteDenied(
   );
 }
 
-/** Headers that must not be repeated, because a reverse proxy might use one copy and we the other. */
+/** Headers that must not be repeated, because a reverse proxy might use one copy and Latchkey the other. */
 const singleHeaders = ['authorization', 'content-type'];
 
 function formOf(request: FormRequest): Form {

@@ -2,12 +2,12 @@ import { monitorEventLoopDelay, performance } from 'node:perf_hooks';
 import type { CallOutcome, MeteredCall } from '#gateway/metering';
 import type { RefusalCode } from '#gateway/gateway-refusal';
 
-/** Servers with series of their own. The calls of all others are counted under one name. */
+/** The most servers with series of their own. Calls to all others are counted under one name. */
 const mostServers = 1000;
 const otherServers = 'other';
 /** Upper bounds of the latency histogram. */
 const boundsSeconds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
-/** The same of `mcp.server.operation.duration`, which the OpenTelemetry conventions for MCP advise. */
+/** Upper bounds of `mcp.server.operation.duration`, as the OpenTelemetry conventions for MCP advise. */
 const operationBoundsSeconds = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
 const outcomes = ['ok', 'tool-error', 'refused', 'upstream-error'] as const;
 
@@ -33,7 +33,7 @@ const knownMethods: ReadonlySet<string> = new Set([
   'tools/call',
   'tools/list',
 ]);
-/** JSON-RPC codes with series of their own: those of JSON-RPC, of MCP and of the gateway. */
+/** JSON-RPC codes with series of their own: the codes that JSON-RPC, MCP and the gateway define. */
 const knownCodes: ReadonlySet<string> = new Set(
   [
     -32700, -32600, -32601, -32602, -32603, -32800, -32000, -32001, -32002, -32003, -32020, -32021,
@@ -42,21 +42,21 @@ const knownCodes: ReadonlySet<string> = new Set(
 );
 const other = '_OTHER';
 
-/** A number that is read when the metrics are. */
+/** A number that is read each time the metrics are requested. */
 export interface Gauge {
   readonly name: string;
   readonly help: string;
   /** One value, or one for each value of the label. */
   readonly read: () => number | Readonly<Record<string, number>>;
   readonly label?: string;
-  /** Whether it only grows. */
+  /** Whether the number only grows. */
   readonly isCounter?: boolean;
 }
 
 export interface MetricsPorts {
   readonly version: string;
   readonly gauges: readonly Gauge[];
-  /** Each sends a cheap request and rejects without an answer. The one for NATS exists only if NATS connects the nodes. */
+  /** Each probe sends a cheap request, and rejects if there is no answer. `nats` is present only if NATS connects the nodes. */
   readonly probes: {
     readonly database: () => Promise<unknown>;
     readonly nats?: () => Promise<unknown>;
@@ -106,7 +106,7 @@ class Durations {
 export class Metrics {
   readonly #calls = new Map<string, Map<CallOutcome, number>>();
   readonly #latencies = new Map<CallOutcome, Durations>();
-  /** By method, then by type of error; the empty type is that of calls that did not fail. */
+  /** By method, then by type of error; calls that did not fail have the empty type. */
   readonly #operations = new Map<string, Map<string, Durations>>();
   readonly #refusals = new Map<RefusalCode, number>();
   readonly #loop = monitorEventLoopDelay({ resolution: 20 });

@@ -2,11 +2,11 @@ import { createServer } from 'node:http';
 
 export interface MetricsAddress {
   readonly host: string;
-  /** 0 takes a free one. */
+  /** 0 chooses a free port. */
   readonly port: number;
 }
 
-/** Serves `/metrics` on an address of its own, which nothing else listens on. It asks for no credential. */
+/** Serves `/metrics` on an address that nothing else listens on. Requires no credential. */
 export async function serveMetrics(
   { host, port }: MetricsAddress,
   text: () => Promise<string>,

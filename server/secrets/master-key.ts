@@ -16,14 +16,14 @@ export interface MasterKey {
   /** @throws if the value was sealed under another key or for another purpose, or was modified */
   open(purpose: string, sealed: string): string;
 
-  /** Derives 32 bytes for one purpose. Always the same, and they reveal nothing about the key. RFC 5869 */
+  /** Derives 32 bytes for one purpose. They are always the same, and reveal nothing about the key. RFC 5869 */
   derive(purpose: string): Buffer;
 
   /** HMAC-SHA-256 of the text for one purpose, base64url. */
   mac(purpose: string, text: string): string;
 }
 
-/** What most modules need of the master key. */
+/** The part of the master key that most modules use. */
 export type Sealing = Pick<MasterKey, 'seal' | 'open' | 'mac'>;
 
 /**
@@ -56,7 +56,7 @@ function exists(file: string): boolean {
   return readable(file, () => statSync(file, { throwIfNoEntry: false }) !== undefined);
 }
 
-/** @throws {Error} that says so if this user may not read the file */
+/** @throws {Error} that tells what to do if this user may not read the file */
 function readable<Result>(file: string, read: () => Result): Result {
   try {
     return read();

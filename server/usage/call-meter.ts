@@ -28,7 +28,7 @@ type MutableTally = { -readonly [Member in keyof CallTally]: CallTally[Member] }
 
 interface CallMeterPorts {
   readonly record: (tallies: readonly CallTally[]) => Promise<void>;
-  /** Which of these tools their targets have listed. */
+  /** Finds the tools among these that their targets have listed. */
   readonly listed: (tools: readonly TargetSubject[]) => Promise<readonly TargetSubject[]>;
   /** Deletes expired rows. */
   readonly deleteOld: (now: EpochSeconds) => Promise<void>;
@@ -39,13 +39,13 @@ interface CallMeterPorts {
 
 /**
  * Counts calls in memory and adds them to the store every five seconds, so that no request waits for it. A process
- * that is killed loses the counts of that time.
+ * that is killed loses the counts since the last write.
  */
 export class CallMeter {
   #tallies = new Map<string, MutableTally>();
   /** The tallies of calls with the same properties, found in one lookup. */
   readonly #alike = new Map<string, readonly MutableTally[]>();
-  /** Tallies of calls of tools that failed and have no rows of their own yet. At most a hundred names per target. */
+  /** Tallies of failed calls of tools that have no rows of their own yet. At most a hundred names per target. */
   #unproved = new Map<string, MutableTally>();
   readonly #unprovedNames = new Map<string, Set<string>>();
   readonly #names: CountedNames;
@@ -83,7 +83,7 @@ export class CallMeter {
   }
 
   #talliesOf(call: MeteredCall, at: EpochSeconds, bucket: number): readonly MutableTally[] {
-    // The tallies of a name may change until it has been answered successfully, so they are not cached before.
+    // The tallies of a name may change until a call of it has succeeded, so they are not cached before.
     if (call.outcome !== 'ok') return this.#findTallies(call, at, bucket);
     const { serverId, targetId, credential, userId = '', application = '', method, tool } = call;
     const named = tool === undefined ? '' : `=${tool}`;
@@ -114,7 +114,7 @@ export class CallMeter {
     if (credential.type !== 'person') find(credential.type, credential.id);
     if (userId !== undefined) find('person', userId);
     if (application) {
-      // Also one whose calls all fail, so it needs no successful call as proof.
+      // An application whose calls all fail is counted, too, so it needs no successful call as proof.
       const name = applicationName(application);
       find('application', this.#names.subjectFor(targetId, 'application', name, true));
     }
@@ -218,7 +218,7 @@ function keyOf({ kind, serverId, targetId, at, bucket, subject }: CallTally): st
   return `${kind} ${serverId} ${targetId} ${at} ${bucket} ${subject}`;
 }
 
-/** Assistants and collections ask servers for lists that they do not have: no error that anyone can mend. */
+/** Whether the server does not have the requested list. Assistants and collections ask anyway, so nobody can fix this error. */
 function isAbsentList({ method, errorType }: MeteredCall): boolean {
   return errorType === methodNotFound && isListMethod(method);
 }
@@ -249,8 +249,8 @@ export const otherNames = '(other)';
 
 /**
  * Decides which names of tools, methods and applications get rows of their own. Names come from callers, who can send anything, so
- * that of a tool or method is accepted only after its MCP server has answered it successfully or listed it, unless Activity records the
- * method, and at most a hundred of each kind per target. The names of the target that was called longest ago are forgotten first.
+ * the name of a tool or method is accepted only after its MCP server has answered it successfully or listed it, or if Activity records
+ * the method. At most a hundred names of each kind are accepted per target; those of the target called longest ago are forgotten first.
  */
 export class CountedNames {
   readonly #known = new LimitedMap<string, Set<string>>(maxGroups);

@@ -3,7 +3,7 @@ import type { CredentialUse } from '#db/last-uses';
 
 type Uses = readonly (CredentialUse & { readonly usedAt: EpochSeconds })[];
 
-/** Buffers uses in memory and writes them every `flushEveryMs`, so that no request waits for it. */
+/** Buffers uses in memory and writes them every `flushEveryMs`, so that no request waits for the database. */
 export class UsageRecorder {
   readonly #pending = new Map<string, CredentialUse & { usedAt: EpochSeconds }>();
   readonly #timer: NodeJS.Timeout;

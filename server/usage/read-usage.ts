@@ -87,7 +87,7 @@ export interface UsageQuery {
   readonly organizationId: string;
   readonly range: UsageRange;
   readonly of: CallFilter;
-  /** How many of the subjects are named; by default fifty. */
+  /** The most subjects that are named. Default: fifty. */
   readonly limit?: number | undefined;
 }
 

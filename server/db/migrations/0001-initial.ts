@@ -27,7 +27,7 @@ export async function up(db: Db): Promise<void> {
 /** Rows are stored in the order of their key. */
 const onlySqlite = ' without rowid';
 
-// Each refers only to those before it.
+// Each table refers only to tables before it.
 const tables = [
   ...serverTables,
   ...peopleTables,

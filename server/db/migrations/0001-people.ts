@@ -134,7 +134,7 @@ export const peopleTables = [
     foreign key (group_id, organization_id)
       references person_group (id, organization_id) on delete cascade
   )`,
-  // The groups that a provider reported for an account at its last sign-in. Their meaning is looked up at each use.
+  // The groups that a provider reported for an account at its last sign-in. `group_mapping` is applied to them at each use.
   `create table provider_group (
     issuer text not null,
     subject text not null,

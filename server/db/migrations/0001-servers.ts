@@ -21,8 +21,8 @@ export const serverTables = [
     unique (organization_id, name)
   )`,
 
-  // Credentials for upstreams. The row that its target names is active; the others are cleaned up. It refers to neither its target
-  // nor its endpoint, because it remains after them until its tokens and registration are revoked.
+  // Credentials for upstreams. A row is active while its target names it; other rows are cleaned up. A row has no foreign key to its
+  // target or endpoint, because it outlives both until its tokens and registration are revoked.
   `create table upstream_access (
     id text primary key,
     target_id text not null,

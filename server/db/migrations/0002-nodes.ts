@@ -3,11 +3,11 @@ import { sql } from 'kysely';
 import { isPostgres, type Db } from '#db/transaction';
 
 /**
- * What several nodes need that share one PostgreSQL. On SQLite there is one node, and nothing changes.
+ * The tables for several nodes that share one PostgreSQL. On SQLite there is only one node, so nothing changes.
  *
- * `admission_epoch` changes with each transaction that may take access away or changes what admission reads, in the same commit.
- * Admissions that a node has read are valid as long as the epoch is the same. Inserting a credential changes nothing that was
- * read, because absent rows are never kept.
+ * `admission_epoch` changes with each transaction that may take access away or changes data that admissions read, in the same commit.
+ * Admissions that a node has read are valid as long as the epoch is the same. Inserting a credential does not change it, because
+ * nodes never keep the answer that a row is absent.
  */
 export async function up(db: Db): Promise<void> {
   if (!isPostgres(db)) return;
@@ -20,7 +20,7 @@ export async function up(db: Db): Promise<void> {
 }
 
 const tables = [
-  // A node is a process. Times are of the clock of the database.
+  // A node is a process. All times are by the clock of the database.
   `create table node (
     instance text collate "C" primary key,
     name text collate "C" not null,
@@ -45,8 +45,8 @@ const tables = [
   // The migrations that versions without them may ignore.
   `create table additive_migration (name text collate "C" primary key)`,
   `insert into admission_epoch (one, epoch) values (1, 1)`,
-  // Once for each transaction, at its end, so that the row is locked for as short as possible. Which transaction it was is kept in a
-  // setting of that transaction and not in a table: a restored table could hold the id of a transaction that is yet to come.
+  // Changes the epoch once for each transaction, at its end, so that the row is locked as briefly as possible. The id of the transaction
+  // is kept in a setting and not in a table: a restored table could hold the id of a future transaction.
   `create function change_admission_epoch() returns trigger language plpgsql as $$
     declare
       own constant text := pg_current_xact_id()::text;
@@ -59,7 +59,7 @@ const tables = [
     end $$`,
 ];
 
-/** For each table that admissions, and clients that ask for tokens, are read from: what changes them. */
+/** The tables that admissions, and clients that ask for tokens, are read from, each with the events that change them. */
 const epochEvents = {
   organization:
     'update of name, disabled_at, open_clients_allowed, latchkey_proxy_allowed or delete',

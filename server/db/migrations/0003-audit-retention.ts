@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 
 import { isPostgres, type Db } from '#db/transaction';
 
-/** No event that is younger can be removed: an intruder with the rights of the server cannot remove traces of this time. */
+/** Younger events cannot be removed, so an intruder with the rights of the server cannot remove recent traces. */
 export const leastRetentionDays = 30;
 const leastSeconds = leastRetentionDays * 86_400;
 

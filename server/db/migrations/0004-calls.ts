@@ -3,9 +3,9 @@ import { sql } from 'kysely';
 import { isPostgres, type Db } from '#db/transaction';
 
 /**
- * The calls of Activity. Their only index is the primary key, because each further one would cost every call more than writing its
- * row: `call_period` finds the rows of a subject instead. Without foreign keys, because rows outlive what they name. An organization
- * chooses how many days its calls are kept.
+ * The calls of Activity. Their only index is the primary key, because each further index would cost every call more than writing its
+ * row: `call_period` finds the rows of a subject instead. Without foreign keys, because rows outlive the resources that they name. An
+ * organization chooses how many days its calls are kept.
  */
 export async function up(db: Db): Promise<void> {
   for (const table of tables) {

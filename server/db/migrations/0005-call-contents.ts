@@ -3,8 +3,8 @@ import { sql } from 'kysely';
 import { isPostgres, type Db } from '#db/transaction';
 
 /**
- * The stored arguments and results of calls, which server stores them, and who may read them. Without foreign keys: a server that is
- * deleted may have millions, which are removed in small steps afterwards.
+ * The stored arguments and results of calls, the servers for which they are stored, and the people who may read them. Without foreign
+ * keys: a deleted server may have millions of rows, which are removed in small steps afterwards.
  */
 export async function up(db: Db): Promise<void> {
   await sql

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 
 import { isPostgres, type Db } from '#db/transaction';
 
-/** The people whose recorded calls are to get a pseudonym. A row is deleted when that is done, and with it what links the two. */
+/** The people whose recorded calls are to get a pseudonym. A row links both, so it is deleted once the calls have the pseudonym. */
 export async function up(db: Db): Promise<void> {
   await sql
     .raw(isPostgres(db) ? table.replaceAll(/\btext\b/g, 'text collate "C"') : table)

@@ -3,7 +3,7 @@ import { sql } from 'kysely';
 import { isPostgres, type Db } from '#db/transaction';
 
 /**
- * The identity providers of organizations, the domains that organizations have proved, and the memberships that people open through
+ * The identity providers of organizations, the domains that organizations have proved, and the accounts and sessions of members at
  * a provider. Not additive: a version without it would take a session of one organization for one of the whole account.
  */
 export async function up(db: Db): Promise<void> {
@@ -84,7 +84,7 @@ const tables = [
   )`,
 ];
 
-// What a provider of an organization reports counts there alone, and as long as the provider is enabled.
+// Groups that a provider of an organization reports apply only in this organization, and only while the provider is enabled.
 const view = [
   `drop view group_person`,
   `create view group_person as

@@ -3,9 +3,9 @@ import { sql } from 'kysely';
 import { isPostgres, type Db } from '#db/transaction';
 
 /**
- * What assertions of others need: which providers may vouch for people to applications, the grants that come of it, and trust in the
- * issuers of workloads. Additive: to a version without it, these grants are as others are, and it issues none. What a provider vouched for
- * ends with the provider or the link of the person by triggers, also where a node without this version disables, removes or unlinks.
+ * Data for assertions of other issuers: which providers may vouch for people to applications, the grants that result, and the trusted
+ * issuers of workloads. Additive: a version without it treats these grants like others, and issues none. Triggers end such grants with the
+ * provider or with the link of the person, even if a node of an older version disables or removes the provider, or unlinks the person.
  */
 export async function up(db: Db): Promise<void> {
   for (const statement of [...tables, ...columns, ...indexes]) {
@@ -19,7 +19,7 @@ export async function up(db: Db): Promise<void> {
   }
 }
 
-// What was withdrawn goes on refusing.
+// Revoked grants stay, because they refuse later assertions.
 const endOfProvider = (row: 'old' | 'new') =>
   `delete from oauth_grant where provider_id = ${row}.id and revoked_at is null`;
 const endOfLink = `delete from oauth_grant
@@ -48,7 +48,7 @@ const postgresTriggers = [
 ];
 
 const tables = [
-  // How a workload proves that it is this client, in place of a secret.
+  // How a workload proves, without a secret, that it is this client.
   `create table trust_rule (
     client_id text primary key references oauth_client (id) on delete cascade,
     issuer text not null,
@@ -71,7 +71,7 @@ const columns = [
   `alter table identity_provider add column assertion_servers text not null default '[]'`,
   `alter table identity_provider add column keys_url text`,
   `alter table identity_provider add column native_client_id text`,
-  // Kept when the provider is removed, because a withdrawn grant still refuses.
+  // A revoked grant is kept when the provider is removed, because it still refuses later assertions.
   `alter table oauth_grant add column is_by_assertion integer not null default 0`,
   `alter table oauth_grant add column provider_id text references identity_provider (id) on delete set null`,
 ];

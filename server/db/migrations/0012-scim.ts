@@ -3,8 +3,8 @@ import { sql } from 'kysely';
 import { isPostgres, type Db } from '#db/transaction';
 
 /**
- * What a directory provisions by SCIM, and who answers for keys, clients and agents. Not additive: a version without it would
- * accept credentials that are suspended, and let people in again whom the directory deactivated.
+ * The people and groups that a directory provisions by SCIM, and the owners of keys, clients and agents. Not additive: a version
+ * without it would accept suspended credentials, and let people in again whom the directory deactivated.
  */
 export async function up(db: Db): Promise<void> {
   for (const statement of [...columns, ...backfill, ...tables, ...view, ...indexes]) {
@@ -29,7 +29,7 @@ export async function up(db: Db): Promise<void> {
   }
 }
 
-/** What a person answers for: at first what they created. */
+/** The tables of resources that a person owns: at first, those that they created. */
 const owned = ['api_key', 'oauth_client', 'agent'] as const;
 
 const columns = [
@@ -38,10 +38,10 @@ const columns = [
   // What happens to the keys, clients and agents of people who leave.
   `alter table organization add column leaver_resources text not null default 'suspend'
     check (leaver_resources in ('suspend', 'keep'))`,
-  // Whether SCIM groups count for members who entered their address themselves when they accepted an invitation.
+  // Whether SCIM groups apply to members who entered their address themselves when they accepted an invitation.
   `alter table organization add column invited_scim_groups integer not null default 0`,
   ...owned.flatMap((table) => [
-    // Without a reference: the owner may be deleted, and someone else is to answer for it then.
+    // Without a foreign key: the owner may be deleted, and the resource then needs another owner.
     `alter table ${table} add column owner_id text`,
     // Since when it needs an owner; null if it has one, or never had one.
     `alter table ${table} add column ownerless_at bigint`,
@@ -128,8 +128,8 @@ const tables = [
 ];
 
 /**
- * The directory's groups of a person count while it has them as active. A member who was invited may have entered the address of someone
- * else: theirs count once an identity provider of the organization proved who they are, or if the organization trusts such addresses.
+ * SCIM groups apply to a person while their SCIM user is active. A member who was invited may have entered the address of someone else, so
+ * theirs apply only once an identity provider of the organization proved who they are, or if the organization trusts such addresses.
  */
 const view = [
   `drop view group_person`,
@@ -187,8 +187,8 @@ const indexes = [
 ];
 
 /**
- * What a person who leaves an organization answered for there needs another owner, and is suspended if the organization chose so,
- * whichever statement removes the membership.
+ * When a person leaves an organization, the resources that they own there need another owner, and are suspended if the organization
+ * chose that, whichever statement removes the membership.
  */
 function leaveResources(now: string): string {
   return owned

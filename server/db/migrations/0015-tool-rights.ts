@@ -3,8 +3,8 @@ import { sql } from 'kysely';
 import { isPostgres, type Db } from '#db/transaction';
 
 /**
- * Review of all that a model reads, corrections, and rights per tool. Not additive: a version without it would offer everyone what is
- * restricted.
+ * Review of all definitions that a model reads, corrections, and rights per tool. Not additive: a version without it would offer
+ * restricted tools to everyone.
  */
 export async function up(db: Db): Promise<void> {
   if (isPostgres(db)) await sql`drop trigger target_changes_admissions on target`.execute(db);
@@ -27,11 +27,11 @@ export async function up(db: Db): Promise<void> {
 }
 
 const statements = [
-  // Who may use what the server offers; null without any rule.
+  // The rules about who may use the tools, prompts and resources of the server; null without any rule.
   `alter table target add column tool_rules text`,
   `alter table target add column new_tools text not null default 'offer'
     check (new_tools in ('offer', 'review'))`,
-  // What calls need of the definitions: derived from them.
+  // The facts that calls need, derived from the definitions.
   `alter table target add column offered text not null default '{}'`,
   `update target set offered = '{"withheld":{"tool":' || withheld_tools || '}'
     || case when open_tools is null then '' else ',"open":{"tool":' || open_tools || '}' end || '}'`,
@@ -41,7 +41,7 @@ const statements = [
   `alter table target add column hidden_by_credential text not null default '[]'`,
   // The kinds of definitions of which a whole list was read.
   `alter table target add column listed_kinds text not null default '[]'`,
-  // Counts the changes of what lists are compared with.
+  // Counts the changes of the definitions that lists are compared with.
   `alter table target add column definitions_revision bigint not null default 0`,
   `alter table api_key add column tool_selection text`,
   `alter table oauth_client add column tool_selection text`,
@@ -77,7 +77,7 @@ const statements = [
   `create index primitive_definition_waiting on primitive_definition (target_id) where seen_digest is not null`,
 ];
 
-/** As in `0002-nodes.ts`. That of `target` replaces the one there, which names columns that are gone. */
+/** As in `0002-nodes.ts`. The trigger of `target` replaces the one from there, which names columns that are gone. */
 const epochTriggers = {
   target_changes_admissions: `update of endpoint_id, upstream_kind, upstream_settings, upstream_access_id,
     upstream_forwards_caller, upstream_headers, agent_id, hidden_tools, changed_tools, new_tools, tool_rules,

@@ -3,7 +3,7 @@ import { sql } from 'kysely';
 import { isPostgres, type Db } from '#db/transaction';
 
 /**
- * What people allowed an application to do at several servers at once: one grant for each, under one refresh token. Not additive: a
+ * Grants that a person gives an application at several servers at once: one for each server, under one refresh token. Not additive: a
  * version without it would answer that the refresh token is unknown, and the application would delete it.
  */
 export async function up(db: Db): Promise<void> {
@@ -30,7 +30,7 @@ const refreshTokens = `create table refresh_token_of_either (
   )`;
 
 const statements = [
-  // Its code; once that is redeemed, the family of its refresh tokens.
+  // The code of a bundle; once the code is redeemed, the family of its refresh tokens.
   `create table grant_bundle (
     id text primary key,
     person_id text not null references person (id) on delete cascade,
@@ -49,7 +49,7 @@ const statements = [
   `create index grant_bundle_by_person on grant_bundle (person_id)`,
   `create index grant_bundle_by_client on grant_bundle (client_id)`,
   `create index grant_bundle_by_expiry on grant_bundle (expires_at)`,
-  // What the code of a bundle is for at one server. Its hash is that of no code.
+  // Set for the part of a bundle's code that is for one server. The hash of such a row is that of no code.
   `alter table authorization_code add column bundle_id text references grant_bundle (id) on delete cascade`,
   `create index authorization_code_by_bundle on authorization_code (bundle_id) where bundle_id is not null`,
   `alter table oauth_grant add column bundle_id text references grant_bundle (id) on delete cascade`,

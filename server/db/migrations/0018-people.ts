@@ -22,7 +22,7 @@ const statements = [
     created_at bigint not null
   )`,
   `create index invitation_link_by_invitation on invitation_link (invitation_id, created_at)`,
-  // Its pause after a failure holds for all mails of the organization.
+  // The pause after a failure of the mail server applies to all mails of the organization.
   `create table mail_server (
     organization_id text primary key references organization (id) on delete cascade,
     host text not null,

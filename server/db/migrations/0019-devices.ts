@@ -13,7 +13,7 @@ export async function up(db: Db): Promise<void> {
 }
 
 const statements = [
-  // The id that the proxy chose counts for one person only: the same id names other devices of other people.
+  // The id that the proxy chose belongs to one person only: for another person, the same id names another device.
   `create table device (
     id text primary key,
     person_id text not null references person (id) on delete cascade,

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 
 import { isPostgres, type Db } from '#db/transaction';
 
-/** Requests of people for access to a server that their groups do not open; and the devices on which recorded calls were made. */
+/** People's requests for access to servers that their groups may not use, and the devices on which recorded calls were made. */
 export async function up(db: Db): Promise<void> {
   for (const statement of statements) {
     const adapted = isPostgres(db)

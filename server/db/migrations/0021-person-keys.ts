@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 
 import { isPostgres, type Db } from '#db/transaction';
 
-/** The keys that people have at MCP servers which require one of each person. */
+/** The keys of people for MCP servers that require a key of each person. */
 export async function up(db: Db): Promise<void> {
   for (const statement of statements) {
     const adapted = isPostgres(db)

@@ -3,8 +3,8 @@ import { sql } from 'kysely';
 import { isPostgres, type Db } from '#db/transaction';
 
 /**
- * Collections: endpoints made of what other servers of the organization offer. Not additive: a version without it does not know the
- * kind of their targets.
+ * Collections: endpoints made of tools, prompts and resources of other servers of the organization. Not additive: a version without it
+ * does not know the kind of their targets.
  */
 export async function up(db: Db): Promise<void> {
   for (const statement of statements) {
@@ -37,7 +37,7 @@ const statements = [
     check (collection_id <> member_id)
   )`,
   `create index collection_member_by_member on collection_member (member_id)`,
-  // What becomes of each name that a member listed once. Names that are shown never move.
+  // The state of each name that a member has ever listed. An entry that was shown once keeps its name.
   `create table collection_name (
     collection_id text not null,
     member_id text not null,

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 
 import { isPostgres, type Db } from '#db/transaction';
 
-/** What needs attention and whom it is announced to, and the hosts in private networks that requests may reach. */
+/** Things that need attention, the people to whom they are announced, and the hosts in private networks that requests may reach. */
 export async function up(db: Db): Promise<void> {
   for (const statement of statements) {
     const adapted = isPostgres(db)
@@ -27,7 +27,7 @@ const statements = [
     foreign key (person_id, organization_id)
       references membership (person_id, organization_id) on delete cascade
   )`,
-  // What was seen, so that it is announced once.
+  // The things that were seen, so that each is announced only once.
   `create table noticed_thing (
     organization_id text not null references organization (id) on delete cascade,
     kind text not null,
@@ -37,7 +37,7 @@ const statements = [
     announced_at bigint,
     primary key (organization_id, kind, subject)
   )`,
-  // When each organization is looked at next; of several processes, one does.
+  // When to look at each organization next; only one of several processes does.
   `create table notice_look (
     organization_id text primary key references organization (id) on delete cascade,
     next_at bigint not null

@@ -3,8 +3,8 @@ import { sql } from 'kysely';
 import { isPostgres, type Db } from '#db/transaction';
 
 /**
- * Grants by assertions belong to the device that asked, and a personal token does not open an organization again that its owner left. Not
- * additive: a version without it expects one grant for each person, client and server, and would let such a token in.
+ * Grants by assertions belong to the device that asked, and a personal token never works again in an organization that its owner left. Not
+ * additive: a version without it expects one grant for each person, client and server, and would accept such a token.
  */
 export async function up(db: Db): Promise<void> {
   for (const statement of [...indexes, ...tables]) {
@@ -20,7 +20,7 @@ export async function up(db: Db): Promise<void> {
 
 const indexes = [
   `drop index grant_by_assertion`,
-  // One without a device stands for all devices if it is withdrawn.
+  // A grant without a device refuses all devices if it is revoked.
   `create unique index grant_by_assertion
     on oauth_grant (person_id, client_id, endpoint_id, coalesce(device_id, '')) where is_by_assertion = 1`,
 ];
@@ -34,10 +34,10 @@ const tables = [
   )`,
 ];
 
-// Without their device, several refusals would become one of all devices.
+// Grants are deleted with their device: without one, a revoked grant would refuse all devices.
 const forgetting = `delete from oauth_grant where device_id = old.id and is_by_assertion = 1;`;
 
-/** Whichever statement removes the membership. */
+/** Ends personal tokens in the organization, whichever statement removes the membership. */
 const leaving = `insert into personal_token_ended (token_id, organization_id)
   select id, old.organization_id from personal_token
     where person_id = old.person_id and revoked_at is null

@@ -23,7 +23,7 @@ const statements = [
     primary key (endpoint_id, group_id)
   )`,
   `create index endpoint_installation_by_group on endpoint_installation_group (group_id)`,
-  // The words are its own: what a server is called within the organization never becomes public by a change there.
+  // A publication has words of its own: a change of a server's title or description in the organization never becomes public.
   `create table endpoint_publication (
     endpoint_id text primary key references endpoint (id) on delete cascade,
     title text not null,

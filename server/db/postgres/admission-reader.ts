@@ -15,9 +15,9 @@ const mostKept = 100_000;
 const epochQuery = { name: 'epoch', text: 'select epoch from admission_epoch' };
 
 /**
- * For each query, one that answers many questions: a row for each that is found, numbered, or one row with the epoch alone. `offset 0`
- * keeps the planner from joining all questions at once, for which it reads every credential: each question is answered on its own, with
- * one row of each index.
+ * For each query, one that answers many questions. It returns a numbered row for each question with an answer, or one row with only the
+ * epoch. `offset 0` keeps the planner from joining all questions at once, for which it would read every credential: each question is
+ * answered on its own, with one row of each index.
  */
 const rowsQueries = [...admissionQueries, activeSecret, callingClient].map((query) => {
   const { name, sql, parameters } = query;
@@ -32,8 +32,8 @@ const rowsQueries = [...admissionQueries, activeSecret, callingClient].map((quer
 });
 
 /**
- * A plan that reads whole tables is right for a few rows, and is kept when there are many. Forbidden steps have a high cost, for which
- * PostgreSQL would compile the plan (`jit`), which takes longer than any of these queries.
+ * Forbids plans that read whole tables: PostgreSQL would choose such a plan for a few rows and keep it when there are many. Forbidden steps
+ * have a high cost, for which PostgreSQL would compile the plan (`jit`), which takes longer than any of these queries.
  */
 const settings = `set jit = off; set join_collapse_limit = 1; set enable_seqscan = off; set enable_hashjoin = off;
   set enable_mergejoin = off; set plan_cache_mode = force_generic_plan`;
@@ -55,15 +55,15 @@ interface Turn {
   isOver: boolean;
 }
 
-/** The database did not answer in time, or too many questions wait for it. */
+/** The database did not answer within `deadlineMs`, too many questions wait for it, or this process may not answer. */
 export class AdmissionsUnavailable extends DatabaseUnavailable {
   override readonly name = 'AdmissionsUnavailable';
 }
 
 export interface AdmissionReaderPorts {
-  /** Whether this process may answer: another one may have declared it dead otherwise. */
+  /** Whether this process may answer. If not, another process may have declared it dead. */
   readonly mayAnswer: () => boolean;
-  /** Called once for every loss of the connection. */
+  /** Called once for every lost connection, and for every attempt to connect that failed. */
   readonly failed: (error: unknown) => void;
 }
 
@@ -72,8 +72,8 @@ export interface AdmissionReaderPorts {
  * than its question.
  *
  * The row of `admission_epoch` changes with every transaction that takes access away, in the same commit. Rows are kept under the
- * epoch of the snapshot that they were read in. All questions of a turn share one query, which reads the epoch and the rows that
- * are not kept; if the epoch has moved, the others are read again. Absent rows are not kept.
+ * epoch of the snapshot that they were read in. The questions of a turn share one query of each kind, which reads the epoch and the
+ * rows that are not kept; if the epoch has changed, the kept rows are read again. Absent rows are not kept.
  *
  * A question that is not answered within a second fails, and the connection is replaced.
  */
@@ -104,7 +104,7 @@ export class AdmissionReader {
       this.#ask({ query, values, key, resolve: resolve as Question['resolve'], reject });
     });
 
-  /** Connects ahead of the first question, whose second would otherwise include it. The first question tries again after a failure. */
+  /** Connects ahead of the first question, whose deadline would otherwise include that. After a failure, the first question tries again. */
   async open(): Promise<void> {
     this.#client ??= this.#connect();
     await this.#client.catch((error: unknown) => {
@@ -197,7 +197,7 @@ export class AdmissionReader {
       const asked = unread.filter(({ query }) => query.name === rowsQuery.query.name);
       if (asked.length > 0) await this.#readRows(rowsQuery, asked, client);
     }
-    // If the epoch has moved, they are read again.
+    // If the epoch has changed, no row is kept, and the questions are read again.
     for (const { key, resolve } of kept) {
       const answer = this.#kept.get(key);
       if (answer) resolve(answer);
@@ -205,7 +205,7 @@ export class AdmissionReader {
     turn.open = kept.filter(({ key }) => !this.#kept.has(key));
   }
 
-  /** Answers questions of one query, whose rows are not kept. */
+  /** Answers those questions of one query for which no row is kept. */
   async #readRows(
     { query, sent }: (typeof rowsQueries)[number],
     asked: readonly Question[],
@@ -231,7 +231,7 @@ export class AdmissionReader {
     }
   }
 
-  /** Forgets what was kept under an earlier epoch. */
+  /** Forgets the rows that were kept under an earlier epoch, or all if there are too many. */
   #reached(epoch: number | undefined): void {
     if (epoch === undefined) throw new Error('the table admission_epoch is empty');
     if (epoch === this.#epoch && this.#kept.size < mostKept) return;
@@ -281,7 +281,7 @@ export class AdmissionReader {
       destroy(client);
       throw error;
     }
-    // Another server may answer here now. If it lacks the last writes, its epochs are repeated for other changes.
+    // Another server may answer now. If it lacks the last writes, it uses the same epochs again for other changes.
     this.#kept.clear();
     this.#epoch = -1;
     return client;

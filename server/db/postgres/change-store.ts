@@ -33,8 +33,8 @@ export class PostgresChanges implements ChangeStore {
   }
 
   /**
-   * Every transaction that commits changes the snapshot, which lists those that are under way. Another server, which may answer
-   * after a failover or a restore, was started at another time.
+   * Every transaction that commits changes the snapshot, which lists the transactions that are running. The start time tells another
+   * server, which may answer after a failover or a restore, from this one.
    */
   readonly newestChangeToken = async (): Promise<string> => {
     const { rows } = await sql<{

@@ -4,7 +4,7 @@ import type { Db } from '#db/transaction';
 
 export const leastVersion = 150_000;
 
-/** What a PostgreSQL server says about itself. */
+/** The facts that a PostgreSQL server reports about itself. */
 export interface ServerFacts {
   /** 150004 is 15.4. */
   readonly version: number;
@@ -43,7 +43,7 @@ export function reasonOf(cause: unknown): string {
  * Checks that a PostgreSQL server can be trusted with everything: reachable, new enough, in UTF-8, and a primary whose standbys, if it
  * has any, are synchronous. An asynchronous standby that takes over has lost revocations that were confirmed.
  *
- * @throws {CommandError} what is wrong, and the remedy, without the password in the URL
+ * @throws {CommandError} with the problem and the remedy, without the password in the URL
  */
 export async function checkPostgres(
   db: Db,

@@ -9,7 +9,7 @@ import { advisoryLock, type Db } from '#db/transaction';
 const chunkRows = 1000;
 const emptyDatabaseHint = 'create an empty database for it and name that';
 
-/** Tables of Kysely, and of a shared database alone. They say nothing about the installation. */
+/** The tables of Kysely, and those that only a shared database has. They contain no data of the installation. */
 const ownTables = new Set([
   'kysely_migration',
   'kysely_migration_lock',
@@ -143,7 +143,7 @@ function inOrderOfReferences(tables: readonly Table[]): Table[] {
   return [...ordered];
 }
 
-/** PostgreSQL has no such characters. */
+/** Refuses NUL characters, because PostgreSQL cannot store them. */
 function refuseNulCharacters(source: DatabaseSync, tables: readonly Table[]): void {
   for (const { name, columns, key } of tables) {
     for (const column of columns) {
@@ -264,11 +264,11 @@ function* sourceRows(source: DatabaseSync, { name, columns, key }: Table): Gener
   }
 }
 
-/** The same from PostgreSQL. */
+/** The same rows from PostgreSQL. */
 async function* copiedRows(tx: Db, { name, columns, key }: Table): AsyncGenerator<Row> {
   const values = columns.map((column) => sql`${sql.ref(column)}::text`);
   const order = sql.join(key.map((column) => sql.ref(`copied.${column}`)));
-  // The name of the table keeps the order from being that of the texts.
+  // The columns are qualified with the table, so that rows are ordered by their values and not by the texts.
   await sql`declare copied_rows no scroll cursor for
     select array[${sql.join(values)}] as "row" from ${sql.table(name)} as copied order by ${order}`.execute(
     tx,

@@ -22,7 +22,7 @@ export function openPostgres(config: PoolConfig): Kysely<Schema> {
   return overPool(postgresPool(config));
 }
 
-/** The connections of such a database. */
+/** The pool of connections that `openPostgres` uses. */
 export function postgresPool(config: PoolConfig): Pool {
   // oxlint-disable-next-line typescript/no-misused-promises -- the pool waits for it, which its types do not say
   const pool = new Pool({ ...config, types: numberTypes, onConnect: withoutCompiling });
@@ -33,7 +33,7 @@ export function postgresPool(config: PoolConfig): Pool {
 }
 
 /**
- * PostgreSQL compiles a query that it estimates to be expensive, which takes longer than any of ours runs.
+ * PostgreSQL compiles queries that it estimates to be expensive. Compiling takes longer than any of our queries runs.
  *
  * PostgreSQL §32.1
  */
@@ -64,7 +64,7 @@ export function overPool(pool: Pool, read?: ReadKept): Kysely<Schema> {
 }
 
 /**
- * Runs a statement outside of a transaction again after a deadlock, which any statement that changes several rows may get into.
+ * Runs a statement outside of a transaction again after a deadlock, which any statement that changes several rows may cause.
  * Transactions are run again as a whole: see `transaction`.
  */
 class RepeatingDriver extends PostgresDriver {

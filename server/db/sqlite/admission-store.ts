@@ -4,8 +4,8 @@ import { cachedReads, changeTokenReader } from './cached-reads.ts';
 import { lateStatement } from './late-statement.ts';
 
 /**
- * Looks up admissions in SQLite. It uses prepared statements directly, because every MCP call needs one. Results are cached
- * until the database changes, which is checked for each of them, so a revocation by any process takes effect on the next
+ * Looks up admissions in SQLite. It uses prepared statements directly, because every MCP call needs an admission. Results are cached
+ * until the database changes, which is checked at each lookup, so a revocation by any process takes effect on the next
  * request.
  */
 export function sqliteAdmissions(connection: DatabaseSync): AdmissionStore {

@@ -140,7 +140,7 @@ export function sharedChangeToken(connection: DatabaseSync) {
       return shared;
     },
 
-    /** Calls `act`, which must not write: its reads would miss that. */
+    /** Calls `act`, which must not write: its reads would miss the change. */
     together(act: () => void): void {
       isShared = true;
       try {
@@ -163,7 +163,7 @@ export function changeTokenReader(connection: DatabaseSync): () => string {
   return tokenReader(connection, () => uncached.written);
 }
 
-/** Like `changeTokenReader`, but the token also changes with those rows. */
+/** Like `changeTokenReader`, but the token also changes with rows of `uncachedTables`. */
 export function wholeChangeTokenReader(connection: DatabaseSync): () => string {
   return tokenReader(connection, () => 0);
 }
@@ -175,7 +175,7 @@ function tokenReader(connection: DatabaseSync, ignored: () => number): () => str
     `${Number(others.get()?.['data_version'])}/${Number(own.get()?.['count']) - ignored()}`;
 }
 
-/** Recorded calls, and what was used and works only once. */
+/** The tables of recorded calls, and of used values that work only once. */
 const uncachedTables = [
   'call_record',
   'call_quarter',
@@ -190,7 +190,7 @@ const uncachedWrite = new RegExp(
 );
 
 interface UncachedRows {
-  /** How many of them a connection has inserted, changed or deleted, as `total_changes` counts them. */
+  /** How many rows of `uncachedTables` a connection has inserted, changed or deleted, as `total_changes` counts them. */
   written: number;
 }
 

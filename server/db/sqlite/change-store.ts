@@ -39,7 +39,7 @@ export function sqliteChanges(connection: DatabaseSync): ChangeStore {
        join organization p on p.id = b.organization_id where p.name = ?1)
      from agent a join organization o on o.id = a.organization_id where o.name = ?1`,
   );
-  // What the catalogue of a person depends on: requests for access, members of groups, applications and connected accounts.
+  // The data that the catalogue of a person depends on: requests for access, members of groups, applications and connected accounts.
   const people = lateStatement(
     connection,
     `select

@@ -1,7 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { SqliteAdapter, type SqliteDatabase } from 'kysely';
 
-/** What our SQLite can do besides what Kysely asks for. */
+/** Our SQLite, with the functions that Kysely does not ask for. */
 export interface ImmediateDatabase extends SqliteDatabase {
   /**
    * Calls `act`. While it runs, only the first read checks whether another process has written. `act` must not write before it

@@ -64,7 +64,7 @@ export function sqliteOver(connection: DatabaseSync): SqliteStore {
   return { db: new Kysely<Schema>({ dialect }), connection };
 }
 
-/** After another process wrote at the same time, others get a turn between the transactions of this one. */
+/** For this long after a wait for another process, this process pauses before each transaction, so that others get a turn. */
 const sharingMs = 1000;
 
 /**
@@ -127,7 +127,7 @@ export function nodeSqlite(database: DatabaseSync): ImmediateDatabase {
     prepare,
     together: (act) => changes.together(act),
     runEach(sql, rows) {
-      // What `run` returns takes about as long as binding four values.
+      // Not `run`: to build its result takes about as long as binding four values.
       const statement = prepare(sql);
       const each = () => {
         for (const values of rows) statement.all(values);

@@ -5,9 +5,9 @@ import { promisify } from 'node:util';
 const syncMeanwhile = promisify(fdatasync);
 
 /**
- * Writes the write-ahead log to disk without blocking the process, which SQLite does. When `sync` resolves, everything is on disk that
- * was committed before it: SQLite writes commits to this file and does not overwrite them before they are in the database file, and
- * that is on disk.
+ * Syncs the write-ahead log to disk without blocking the process, as SQLite would. When `sync` resolves, everything that was committed
+ * before the call is on disk: SQLite writes commits to this file and does not overwrite them before they are in the database file, and
+ * that file is on disk.
  *
  * SQLite "Write-Ahead Logging" §2.1, §6
  */
@@ -22,20 +22,20 @@ export class WriteAheadLog {
     this.#database = database;
   }
 
-  /** Whether there is one, which works: a database in memory has none, and some file systems allow none. */
+  /** Whether there is a log that works: a database in memory has none, some file systems allow none, and `sync` may have failed. */
   get isUsed(): boolean {
     this.#file ??= this.#find();
     return this.#file !== '';
   }
 
   async sync(): Promise<void> {
-    // To write, because Windows syncs nothing that was opened only to read. It stays the same file for as long as the database is open.
+    // Opened to write, because Windows does not sync a file that was opened only to read. The log stays this file while the database is open.
     this.#descriptor ??= openSync(this.#file ?? '', 'r+');
     this.#running += 1;
     try {
       await syncMeanwhile(this.#descriptor);
     } catch (error) {
-      // The system reports a failure once, and what failed may be missing below what follows. SQLite, which will learn of it too, decides.
+      // The system reports a failure only once, and its data may be missing below later data. SQLite, which will learn of it too, decides.
       this.#file = '';
       throw error;
     } finally {
