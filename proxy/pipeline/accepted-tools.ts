@@ -16,11 +16,11 @@ type AcceptedTool = {
   acceptedAt: EpochSeconds;
   seen?: ToolFingerprint;
   changedAt?: EpochSeconds;
-  /** The day on which it was last listed. */
+  /** When the tool was last listed; updated about once a day. */
   listedAt?: EpochSeconds;
 };
 
-/** By name. */
+/** The accepted tools, by name. */
 type AcceptedTools = ReadonlyMap<string, AcceptedTool>;
 
 /** Stores the accepted tools of one connection. They contain no secrets. */
@@ -40,7 +40,7 @@ export function changedParts({ accepted, seen }: AcceptedTool): ToolPart[] {
   return seen ? toolParts.filter((part) => seen[part] !== accepted[part]) : [];
 }
 
-/** How many tools of one server are remembered. */
+/** The limit of remembered tools for one server. */
 const maxKnownTools = 1_000;
 
 const daySeconds = 86_400;
@@ -48,9 +48,9 @@ const daySeconds = 86_400;
 const rememberedSeconds = 30 * daySeconds;
 
 /**
- * Returns `tools` after a list was read. New tools are accepted, up to the limit. A tool that equals the accepted one again is
- * no longer changed. A tool that was not listed for 30 days, while others were, is forgotten. Returns the same map if nothing
- * is new.
+ * Returns `tools` updated with a new list. New tools are accepted, up to the limit. A changed tool that equals its accepted
+ * version again no longer counts as changed. A tool that was not listed for 30 days, while other tools were, is forgotten.
+ * Returns the same map if there is nothing to update.
  */
 function afterListing(
   tools: AcceptedTools,
@@ -76,8 +76,8 @@ function afterListing(
 }
 
 /**
- * The tools that were not listed within the 30 days before the last day on which others were. Today does not count, because other
- * pages of the same list may follow. A changed tool is never forgotten, or its server could get the change accepted.
+ * The tools that were last listed more than 30 days before the latest listing. Listings of the last 24 hours do not count, because
+ * other pages of the same list may follow. A changed tool is never forgotten, or its server could get the change accepted as new.
  */
 function forgettable(
   tools: AcceptedTools,
@@ -92,7 +92,7 @@ function forgettable(
   });
 }
 
-/** `tools` after a person has accepted those in `names` as last seen. */
+/** Returns `tools` after a person has accepted the tools in `names` as they were last seen. */
 export function afterAcceptance(
   tools: AcceptedTools,
   names: readonly string[],
@@ -136,7 +136,7 @@ function sorted(_: string, value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** The tools of a list, by name. */
+/** The tools in a list that need attention, by name. */
 interface SeenTools {
   /** Tools that differ from the accepted ones. */
   readonly changed: readonly string[];
@@ -145,8 +145,8 @@ interface SeenTools {
 }
 
 /**
- * Detects which tools of a server differ from the accepted ones. If the accepted tools could not be read, a `strict` watch treats
- * every tool as changed. If they cannot be written, only this process knows them.
+ * Detects which tools of a server differ from the accepted ones. If the accepted tools cannot be read, a `strict` watch treats
+ * every tool as changed. What the store lacks because it could not be written, this process remembers in memory.
  */
 export function toolWatch({
   store,
@@ -160,19 +160,33 @@ export function toolWatch({
   log: Log;
 }) {
   const reported = new Set<string>();
-  let last: AcceptedTools | undefined;
+  /** New and changed tools that could not be stored. */
+  const unstored = new Map<string, AcceptedTool>();
   let isFull = false;
-  /** Lists are compared one after the other: of two that overlap, only one has a tool for the first time. */
+  /** Lists are compared one after the other, so that of two simultaneous lists only one contains a tool for the first time. */
   let turn: Promise<unknown> = Promise.resolve();
 
   /** Reads the store each time, because another process or a person may have changed it. */
   async function stored(): Promise<AcceptedTools | undefined> {
     try {
       const read = await store.read();
-      return read.size === 0 && last ? last : read;
+      return unstored.size === 0 ? read : new Map([...read, ...unstored]);
     } catch (error) {
       log.warn('accepted tools could not be read', { reason: reasonOf(error) });
       return undefined;
+    }
+  }
+
+  async function write(tools: AcceptedTools, listed: readonly string[]): Promise<void> {
+    try {
+      await store.write(tools);
+      unstored.clear();
+    } catch (error) {
+      log.warn('accepted tools could not be stored', { reason: reasonOf(error) });
+      for (const name of listed) {
+        const tool = tools.get(name);
+        if (tool) unstored.set(name, tool);
+      }
     }
   }
 
@@ -182,11 +196,7 @@ export function toolWatch({
     if (!before) return { changed: strict ? names : [], doubtful: new Set(names) };
     const prints = new Map(listing.map(({ name, tool }) => [name, toolFingerprint(tool)]));
     const after = afterListing(before, prints, clock.now());
-    last = after;
-    if (after !== before)
-      await store.write(after).catch((error: unknown) => {
-        log.warn('accepted tools could not be stored', { reason: reasonOf(error) });
-      });
+    if (after !== before || unstored.size > 0) await write(after, names);
     const beyond = names.filter((name) => !after.has(name));
     if (beyond.length > 0 && !isFull) {
       log.warn('too many tools to compare', { limit: maxKnownTools, withheld: strict });
@@ -209,7 +219,7 @@ export function toolWatch({
       if (!tools) return strict;
       return isChanged(tools, name) || (tools.size >= maxKnownTools && !tools.has(name));
     },
-    /** Whether this is the first call for this tool. */
+    /** Returns whether the tool has not been reported yet, and marks it as reported. */
     isNew(name: string): boolean {
       if (reported.has(name)) return false;
       if (reported.size < maxReported) reported.add(name);

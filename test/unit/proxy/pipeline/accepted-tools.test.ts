@@ -119,6 +119,28 @@ test('109: accepted tools: of two overlapping lists, only the first can accept a
   expect([first.changed, second.changed, again.changed]).toEqual([[], ['echo'], ['echo']]);
 });
 
+test('107: accepted tools: a changed tool is changed even if that cannot be stored, until it is listed as accepted', async () => {
+  const { watch, store, see, warnings } = watching();
+  const write = store.write.bind(store);
+  await see('Echoes.', ['echo', 'other']);
+  store.write = () => Promise.reject(new Error('ENOSPC: no space left on device'));
+  await see('Sends it away.', ['echo']);
+  await see('Echoes.', ['other', 'new']);
+  await see('Lies.', ['new']);
+  const changed = async () => {
+    const names = ['echo', 'other', 'new'];
+    const are = await Promise.all(names.map(async (name) => watch.isChanged(name)));
+    return names.filter((_, index) => are[index]);
+  };
+
+  expect(await changed()).toEqual(['echo', 'new']);
+  expect(warnings.join('')).toContain('ENOSPC');
+  store.write = write;
+  await see('Echoes.', ['echo']);
+  expect(await changed()).toEqual(['new']);
+  expect([...(await store.read()).keys()]).toEqual(['echo', 'other', 'new']);
+});
+
 test('107, 110: accepted tools: a thousand per server are remembered; others are withheld, with one warning', async () => {
   const { watch, store, see, warnings } = watching();
   const { doubtful } = await see('One.', many(1002));
