@@ -289,12 +289,15 @@ async function listen(
   // A stream that continues an answer ends with the answer, so it announces no changes.
   const isListening = (cutOff?.kind ?? 'unasked') === 'unasked';
   const changes = isListening ? changesOf(session, admission) : undefined;
-  const isOwn = answer.status === 405 && changes !== undefined && admission.rights.dependsOnCaller;
-  if (answer.status === 405 || answer.status === 404) await discard(answer.body);
+  // An upstream that responds to a GET with anything but events has no stream either.
+  const isWrongType = answer.status === 200 && answer.mediaType !== 'text/event-stream';
+  const isMissing = answer.status === 405 || (isListening && isWrongType);
+  const isOwn = isMissing && changes !== undefined && admission.rights.dependsOnCaller;
+  if (isMissing || answer.status === 404) await discard(answer.body);
   if (isOwn) changes.hold();
-  else if (answer.status === 405 || answer.status === 404) {
+  else if (isMissing || answer.status === 404) {
     // The session is not ended, because some upstreams do not support GET at all. If the session is over, the next message ends it.
-    throw new GatewayRefusal(answer.status === 405 ? 'method_not_allowed' : 'unknown_session');
+    throw new GatewayRefusal(isMissing ? 'method_not_allowed' : 'unknown_session');
   }
   changes?.start();
   opened.changes = changes;

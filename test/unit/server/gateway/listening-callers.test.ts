@@ -228,23 +228,29 @@ describe('a caller who listens is told within a second that a list changed', () 
     expect(toldIn(stream)).toEqual(['tools']);
   });
 
-  test('in a session whose server has no stream, if there are rules; without, there is none', async () => {
-    upstream = sessionServer(changing, () => ({ status: 405 }));
-    const { listen } = await session();
-    const answer = await listen();
-    const stream = follow(answer);
-    caller = { groups: support, selections: [] };
-    await vi.advanceTimersByTimeAsync(1000);
+  test.each<[string, ScriptedAnswer]>([
+    ['has no stream', { status: 405 }],
+    ['sends JSON instead', { text: '{"jsonrpc":"2.0","id":1,"result":{}}' }],
+  ])(
+    'in a session whose server %s, if there are rules; without, there is none',
+    async (_, reply) => {
+      upstream = sessionServer(changing, () => reply);
+      const { listen } = await session();
+      const answer = await listen();
+      const stream = follow(answer);
+      caller = { groups: support, selections: [] };
+      await vi.advanceTimersByTimeAsync(1000);
 
-    expect(answer.status).toBe(200);
-    expect(toldIn(stream)).toEqual(['tools']);
-    expect(stream.isOver).toBe(false);
+      expect(answer.status).toBe(200);
+      expect(toldIn(stream)).toEqual(['tools']);
+      expect(stream.isOver).toBe(false);
 
-    target = {};
-    const free = await session();
+      target = {};
+      const free = await session();
 
-    expect((await free.listen()).status).toBe(405);
-  });
+      expect((await free.listen()).status).toBe(405);
+    },
+  );
 
   test('not without the scope of the list', async () => {
     scopes = ['mcp:resources:read'];
