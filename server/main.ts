@@ -1,5 +1,5 @@
-// What most commands do not need is imported on demand: a build puts the running server, the commands, and what both need into
-// files of their own. Evaluating the server takes longer than most commands.
+// Modules that most commands do not need are imported on demand: a build puts the running server, the commands, and their common
+// modules into separate files. Evaluating the server takes longer than most commands.
 import { errorWords } from '#cli/error-words';
 import { UsageError } from '#config/usage-error';
 import { printable, printableLine, redact } from 'latchkey-mcp/safe-text';
@@ -19,7 +19,7 @@ const isServer = process.argv[2] === 'start';
 /** Whether the process ends when the reader of stdout disconnects, as `head` does. */
 let endsWithReader = false;
 
-// No failure of stdout stops a server. Most commands finish what they do, even if no one reads what they print.
+// No failure of stdout stops a server. Most commands finish their work, even if no one reads their output.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (isServer) return;
   if (error.code !== 'EPIPE') fail(error);
@@ -67,7 +67,7 @@ async function run(argv: readonly string[]): Promise<void> {
   await runCommand(argv, { env, clock, hashing, terminal, out, tell, tryUrl, endWithReader });
 }
 
-/** One line that says what failed, one that says what to do, and the exit code. */
+/** Prints a line that says what failed and one that says what to do, and exits. */
 function fail(error: unknown): void {
   const { message, hint } = errorWords(error);
   const lines = [`latchkey-server: ${message}`, ...(hint === undefined ? [] : [`hint: ${hint}`])];

@@ -24,10 +24,10 @@ import { RepeatedWork } from '#model/repeated-work';
 const lookEveryMs = 60_000;
 /** A quarter is indexed this long after its end: rows of it may still be written. */
 const settledAfterMs = 120_000;
-/** Quarters that are looked at together: a day. */
+/** How many quarters one step looks at: a day. */
 const quartersAtOnce = 96;
 const commitMs = 1000;
-/** What is noted of calls until they are indexed, in numbers: about 16 MB. */
+/** The most numbers that are noted for calls that are not indexed yet: about 16 MB. */
 const mostNoted = 2_000_000;
 
 export interface CallIndexingPorts {
@@ -40,7 +40,7 @@ export interface CallIndexingPorts {
 
 /**
  * Indexes recorded calls once their quarter of an hour is over, the newest ones first. Several nodes may do so at the same time. At the
- * start, it also looks for older ones that have no index yet. Calls that this process has written need not be read again.
+ * start, it also looks for older calls that have no index yet. It need not read calls that this process has written.
  */
 export class CallIndexing extends RepeatedWork {
   readonly #ports: CallIndexingPorts;
@@ -56,7 +56,7 @@ export class CallIndexing extends RepeatedWork {
 
   /** Notes calls that this process has written, for the index. */
   wrote({ calls, isDurable }: Pick<CallWrites, 'calls' | 'isDurable'>): void {
-    // Those that have only begun are read once they have ended.
+    // Calls that have only begun are read from the database once they have ended.
     if (isDurable) return;
     for (const call of calls) this.#noted.add(call);
   }
@@ -73,7 +73,7 @@ export class CallIndexing extends RepeatedWork {
       try {
         await this.#indexOrganization(organization.id, least, end);
       } catch (error) {
-        // Those that follow do not depend on it.
+        // The next organizations do not depend on this one.
         this.#ports.failed(error);
         hasFailed = true;
       }
@@ -96,10 +96,10 @@ export class CallIndexing extends RepeatedWork {
       const claimed = await claimQuarters(db, organizationId, quarters, nowMs());
       if (claimed.length === 0) continue;
       await pause(this.#ports.commitMs ?? commitMs);
-      // Calls that get a pseudonym were noted with the person.
+      // The noted calls still name a person whose calls get a pseudonym.
       const mayUseNoted = !(await hasPseudonymRequests(db, organizationId));
       for (const one of claimed) {
-        // Others may claim the remaining ones after a while.
+        // Other nodes may claim the remaining quarters after a while.
         if (this.isClosed) return;
         const noted = this.#noted.take(one);
         await indexQuarter(db, one, mayUseNoted ? noted : undefined);
@@ -118,7 +118,7 @@ interface NotedQuarter {
 /** Calls that this process has written in quarters that are not indexed yet. */
 class NotedQuarters {
   readonly #quarters = new Map<string, SubjectSeconds>();
-  /** Those of the last call: its ids are from `low` (inclusive) to `high` (exclusive). The next call is often one of them. */
+  /** The quarter of the last call: its ids are from `low` (inclusive) to `high` (exclusive). The next call is often in it, too. */
   #last: NotedQuarter | undefined;
   /** How many calls were noted since the memory was measured. */
   #unmeasured = 0;
@@ -146,7 +146,7 @@ class NotedQuarters {
     return noted;
   }
 
-  /** What was noted of a quarter, which is then forgotten. */
+  /** Returns the calls noted for a quarter, and forgets them. */
   take(quarter: CallQuarter): SubjectSeconds | undefined {
     const key = keyOf(quarter);
     const noted = this.#quarters.get(key);
@@ -155,7 +155,7 @@ class NotedQuarters {
     return noted;
   }
 
-  /** Quarters that are indexed, or that another process indexes. */
+  /** Forgets the quarters before this one: they are indexed, or another process indexes them. */
   forgetBefore(quarter: number): void {
     for (const key of this.#quarters.keys()) {
       if (Number(key.split(' ')[0]) < quarter) this.#quarters.delete(key);
@@ -163,7 +163,7 @@ class NotedQuarters {
     this.#last = undefined;
   }
 
-  /** Forgets everything if it is too much. The quarters are read then. */
+  /** Forgets all noted calls if there are too many. The index then reads their quarters from the database. */
   #measure(): void {
     this.#unmeasured = 0;
     const size = [...this.#quarters.values()].reduce((sum, noted) => sum + noted.size, 0);
@@ -173,7 +173,7 @@ class NotedQuarters {
   }
 }
 
-/** Calls after which the memory of what is noted is measured. Each takes at most a few hundred numbers. */
+/** After so many calls, the size of the noted calls is measured. Each call adds at most a few hundred numbers. */
 const measuredAfter = 1000;
 
 function keyOf({ organizationId, quarter }: Pick<CallQuarter, 'organizationId' | 'quarter'>) {

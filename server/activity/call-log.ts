@@ -7,12 +7,12 @@ import { CallRows, type CallRowsPorts, shortened } from './call-rows.ts';
 import type { ContentLog } from './content-log.ts';
 import { MissingCalls } from './missing-calls.ts';
 
-/** Half of the second that a killed process may lose: the other half is for a write that takes long. */
+/** A killed process may lose a second of calls: half of it is this interval, the other half is for a slow write. */
 const flushEveryMs = 500;
-/** When this many wait, they are written immediately; and, unless told otherwise, what one transaction writes. */
+/** When this many calls wait, they are written immediately. Also the default number of rows of a transaction. */
 const rowsAtOnce = 500;
 const maxQueued = 20_000;
-/** A caller always has this much of the queue. */
+/** Unless the queue is full, a caller may always have this many calls in it. */
 const leastShare = 100;
 const refusalWindowMs = 60_000;
 /** Different refusals of one caller that have rows of their own in a minute; the others share one row for each code. */
@@ -31,21 +31,21 @@ export interface CallLogPorts extends CallRowsPorts {
   readonly dropped?: ((count: number) => void) | undefined;
 }
 
-/** What each server of a call stores of it: the one that it was for, and the collection that it was made to. */
+/** The contents that servers store of a call: the called server, and the collection through which it was called. */
 type Contents = readonly CallContents[];
 
 /** A call that waits to be written. */
 interface Queued {
   readonly call: EndedCall;
   readonly contents: Contents;
-  /** Set for a refusal, which may happen again, also once it is written. */
+  /** Set for a refusal, which may be repeated even after its row is written. */
   readonly refusal: Refusal | undefined;
 }
 
 /** A refusal of this minute. */
 interface Refusal {
   times: number;
-  /** The row, once it is written, with the number that it has. */
+  /** The row and the number stored in it; `undefined` until the row is written. */
   row: CallRepetitions | undefined;
 }
 
@@ -56,8 +56,8 @@ interface Beginning {
 }
 
 /**
- * Records calls off their path: it collects them and writes them twice a second, or sooner if many wait. When more wait than it
- * may keep, it drops and counts those of the callers with the most. Equal refusals of a minute are one row with their number.
+ * Records calls off their path: it collects them and writes them twice a second, or sooner if many wait. When too
+ * many wait, it drops and counts new calls of the callers with the most. Equal refusals of a minute are one row with their number.
  */
 export class CallLog {
   readonly #ports: CallLogPorts;
@@ -145,7 +145,7 @@ export class CallLog {
     if (begun) {
       const { callId = begun.callId, durationMs, account, end, error, status, bytesOut } = ended;
       if (this.#ended.length >= maxQueued) {
-        // It stays `unknown`.
+        // The end of the call stays `unknown`.
         letGo(contents);
         this.#dropped += 1;
         this.#missing.addEnd(begun.organizationId);
@@ -165,7 +165,7 @@ export class CallLog {
     if (this.#queue.length >= rowsAtOnce && !this.#isWriting) void this.flush();
   }
 
-  /** Whether there is room for it. */
+  /** Queues a call, or drops it. @returns whether there was room for it */
   #add(queued: Queued): boolean {
     const caller = callerOf(queued.call);
     const own = this.#queuedOf.get(caller) ?? 0;
@@ -191,7 +191,7 @@ export class CallLog {
     return own < Math.max(leastShare, maxQueued / (this.#queuedOf.size + 1));
   }
 
-  /** Counts a refusal with the equal ones of this minute. Beyond a number of kinds, all of a caller with one code are equal. */
+  /** Counts a refusal with the equal ones of this minute. Beyond `maxRefusalKinds`, refusals of a caller differ only by endpoint and code. */
   #noteRefusal(call: EndedCall): void {
     const nowMs = this.#ports.nowMs();
     if (nowMs - this.#refusalsSinceMs >= refusalWindowMs) {
@@ -229,9 +229,9 @@ export class CallLog {
     this.#isWriting = true;
     this.#tellDropped();
     try {
-      // New numbers of refusals wait for the next time, because refusals may arrive without a pause.
+      // Refusals that are repeated meanwhile wait for the next flush, because they may arrive without a pause.
       await this.#writeRepeated();
-      // What ends meanwhile waits for the next time, too: under load there is always something, and transactions would get small.
+      // Calls that end meanwhile wait for the next flush, too: under load there are always some, and transactions would get small.
       const gaps = this.#missing.size > 0 ? 1 : 0;
       const waiting = Math.max(this.#queue.length, this.#ended.length, gaps);
       for (let written = 0; written < waiting; written += this.#rowsATransaction) {
@@ -258,7 +258,7 @@ export class CallLog {
   async #writeRepeated(): Promise<void> {
     const repeated = [...this.#repeated].slice(0, this.#rowsATransaction);
     if (repeated.length === 0) return;
-    // Those that are refused again meanwhile are added again.
+    // A refusal that is repeated meanwhile is added again.
     for (const one of repeated) this.#repeated.delete(one);
     try {
       await this.#write({
@@ -296,7 +296,7 @@ export class CallLog {
     if (refusal.times > times) this.#repeated.add(refusal);
   }
 
-  /** Passes on what is to be stored of calls that ended, and whose rows were written when they began. */
+  /** Passes on the contents of calls that ended, and whose rows were written when they began. */
   #passContents(ended: readonly CallRecord[]): void {
     if (this.#endedContents.size === 0) return;
     for (const record of ended) {
@@ -322,7 +322,7 @@ export class CallLog {
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.flush();
-    // What ended during that.
+    // Writes the calls that ended during the first flush.
     await this.flush();
   }
 }
@@ -331,7 +331,7 @@ function letGo(contents: Contents): void {
   for (const one of contents) one.letGo();
 }
 
-/** Who calls. Many people of many organizations may use the same client. */
+/** Identifies the caller. Many people of many organizations may use the same client. */
 function callerOf({ credential: { id }, userId }: EndedCall): string {
   return userId === undefined ? id : `${id} ${userId}`;
 }

@@ -12,12 +12,12 @@ import { callLine } from './export-calls.ts';
 
 /** How much may wait to be written. */
 const maxWaitingBytes = 8 * 1024 * 1024;
-/** What one write contains at most, unless a single line is longer. */
+/** The most bytes of one write, unless a single line is longer. */
 const fileChunkBytes = 64 * 1024;
-/** POSIX `PIPE_BUF` of Linux: processes that share a pipe do not mix what they write at once. */
+/** POSIX `PIPE_BUF` of Linux: if processes share a pipe, their writes of up to this size do not mix. */
 const pipeChunkBytes = 4096;
 const retryMs = 1000;
-/** How soon to ask again whether the reader of a full pipe has read. */
+/** How long to wait before writing to a full pipe again. */
 const fullPipeMs = 50;
 const tellEveryMs = 60_000;
 const closeLimitMs = 2000;
@@ -26,13 +26,13 @@ const newline = 10;
 
 /** Where lines go. */
 export interface LineDestination {
-  /** What its messages call it. */
+  /** The name of the destination in log messages. */
   readonly name: string;
 
   /**
-   * Makes it ready. @returns the most bytes to write at once, and whether lines now go to another file than before
+   * Makes the destination ready. @returns the most bytes to write at once, and whether lines now go to another file than before
    *
-   * @throws {Error} of the system if it cannot be written to
+   * @throws {Error} of the system if the destination cannot be written to
    */
   prepare(): Promise<{ readonly chunkBytes: number; readonly isOther: boolean }>;
 
@@ -123,7 +123,7 @@ export class OutputStream implements LineDestination {
 
 export interface CallOutputPorts {
   readonly destination: LineDestination;
-  /** Names of organizations by id. Those of deleted ones are unknown. */
+  /** Finds the names of organizations by id. Deleted organizations are missing. */
   readonly organizationNames: (ids: readonly string[]) => Promise<ReadonlyMap<string, string>>;
   readonly nowMs: () => number;
   /** Called at most once a minute while lines cannot be written, with the number of lines that were dropped since its last call. */
@@ -168,7 +168,7 @@ export class CallOutput {
 
   /** Adds the calls that ended. Never rejects, and does not wait until they are written. */
   async add({ calls, ended, isDurable }: CallWrites): Promise<void> {
-    // A row that is durable is that of a call that begins.
+    // Durable rows are those of calls that have only begun.
     const rows = isDurable ? ended : [...calls, ...ended];
     if (rows.length === 0) return;
     await this.#learnNames(rows);
@@ -258,7 +258,7 @@ export class CallOutput {
     return dropped;
   }
 
-  /** Writes what waits, if that takes no longer than two seconds. */
+  /** Writes the waiting lines for up to two seconds, and drops the rest. */
   async close(): Promise<void> {
     const { signal } = this.#closing;
     const late = pause(closeLimitMs, undefined, { signal }).catch(() => undefined);

@@ -42,14 +42,14 @@ export class CallRetention extends RepeatedWork {
     void this.run();
   }
 
-  /** Deletes all calls that are old now, and all calls of organizations that no longer exist. */
+  /** Deletes old contents, calls and gaps, and all calls of organizations that no longer exist. */
   protected override async work(): Promise<void> {
     await this.#deleteContents();
     await this.#deleteAll();
     await deleteOldGaps(this.#ports.db, this.#ports.clock.now());
   }
 
-  /** Arguments and results are kept for a time of their own. */
+  /** Arguments and results have a retention time of their own. */
   async #deleteContents(): Promise<void> {
     let target = this.isClosed ? undefined : await nextStoringTarget(this.#ports.db, undefined);
     while (target && !this.isClosed) {

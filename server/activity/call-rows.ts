@@ -13,7 +13,7 @@ const maxLengths = { name: 200, uri: 500, application: 200, method: 100, other: 
 const nameKinds = ['organization', 'key', 'client', 'person', 'grant'] as const;
 type NameKind = (typeof nameKinds)[number];
 
-/** The names of what calls mention. */
+/** Looks up the names that the rows of calls need. */
 export type CallNames = (
   kind: NameKind,
   ids: readonly string[],
@@ -27,7 +27,7 @@ export interface CallRowsPorts {
   readonly nowMs: () => number;
 }
 
-/** A name, as rows have it: made once for all rows with it. */
+/** A name as rows contain it: one object that all rows with the name share. */
 interface Named {
   readonly id: string;
   readonly name: string;
@@ -55,7 +55,7 @@ export class CallRows {
     this.#ports = ports;
   }
 
-  /** Looks up the names of these calls. Those that were looked up within ten seconds are known. */
+  /** Looks up the names for these calls, unless they were looked up within the last ten seconds. */
   async learnNames(all: readonly { readonly call: EndedCall }[]): Promise<void> {
     const nowMs = this.#ports.nowMs();
     const missing: Partial<Record<NameKind, Set<string>>> = {};
@@ -75,7 +75,7 @@ export class CallRows {
       const found = await this.#ports.namesOf(kind, [...ids]);
       for (const [id, name] of found) this.#names[kind].set(id, knownName(kind, id, name, nowMs));
       if (kind !== 'grant') continue;
-      // Most grants have no device, and are not asked about again either.
+      // Most grants have no device. An empty name keeps them from being looked up each time.
       for (const id of ids)
         if (!found.has(id)) this.#names[kind].set(id, knownName(kind, id, '', nowMs));
     }
@@ -135,7 +135,7 @@ function knownName(kind: NameKind, id: string, name: string, nowMs: number): Kno
   };
 }
 
-/** The call with its texts at the lengths that are stored: calls wait, and refusals are remembered for a minute. */
+/** Cuts the texts of a call to the stored lengths, because calls wait in memory, and refusals stay there for a minute. */
 export function shortened(call: EndedCall): EndedCall {
   const { method, subject, application } = call;
   const shortMethod = method && cut(method, maxLengths.method);
@@ -180,7 +180,7 @@ class StoredTexts {
   text(text: string, maxLength: number): string {
     const known = this.#stored.get(text);
     if (known !== undefined) return known;
-    // PostgreSQL refuses the character NUL, and with it all rows of a batch; and in the JSON of the index, halves of a character.
+    // PostgreSQL rejects a batch of rows if a text contains NUL or, in the JSON of the index, half of a surrogate pair.
     const stored = redact(text.replaceAll('\0', '\uFFFD')).slice(0, maxLength).toWellFormed();
     this.#stored.set(text, stored);
     return stored;

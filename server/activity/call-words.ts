@@ -11,14 +11,14 @@ export const endWords: Readonly<Record<CallEnd, string>> = {
   unknown: 'Unknown',
 };
 
-/** What is wrong with the calls of a gap, after `are`. */
+/** Why the calls of a gap are incomplete, as words after `are`. */
 export const gapWords: Readonly<Record<GapReason, string>> = {
   queue_full: 'missing: the queue was full',
   ends_dropped: 'without an outcome: the queue was full when they ended',
   unknown: 'missing: a later version recorded why',
 };
 
-/** What was sent to the MCP server as proof of who calls. */
+/** The credentials that were sent to the MCP server with a call, as pages name them. */
 export const accountWords: Readonly<Record<UpstreamAccount, string>> = {
   none: 'No credentials',
   fixed_headers: 'The headers that an administrator entered',

@@ -1,5 +1,5 @@
-// What is stored of the arguments and the result of a call. Members are chosen by name, so that nothing is stored that the protocol
-// may add: neither `_meta` nor task ids. The work for a value depends on the limit, and not on the length of the value.
+// Selects the parts of the arguments and the result of a call to store. It chooses the members of results by name, so that members
+// that the protocol adds, such as `_meta` and task ids, are not stored. The work for a value depends on the limit, not on its length.
 import { blankEnd, stringEnd } from 'latchkey-mcp/json';
 import { redact } from 'latchkey-mcp/safe-text';
 import type { ContentKind, KeptValue } from '#model/call-contents';
@@ -34,14 +34,14 @@ const secretNames = [
 ].join('|');
 /** Members whose values are secrets, whatever their form. */
 const secretName = new RegExp(`^(?:${secretNames})$`, 'i');
-/** The same in a text that contains JSON, as the texts of many tools do. */
+/** Such members in a text that contains JSON, as the texts of many tools do. */
 const secretInText = new RegExp(
   String.raw`("(?:${secretNames})"\s{0,20}:\s{0,20})"(?:[^"\\]|\\[\s\S])*(?:"|$)`,
   'gi',
 );
 
 const redacted = '[redacted]';
-/** The characters of a text that are read beyond the limit, so that a secret is recognized that the limit would cut. */
+/** How many bytes of a text are read beyond the limit, to recognize a secret that the limit would cut. */
 const margin = 8192;
 const maxDepth = 64;
 const longestName = 256;
@@ -56,13 +56,13 @@ const [quote, comma, openBrace, closeBrace, openBracket, closeBracket] = [
 /** A JSON text of at most `limitBytes`. */
 export interface CleanedContents {
   readonly text: string;
-  /** Whether something at its end is missing. */
+  /** Whether the end of the value is missing. */
   readonly isCut: boolean;
 }
 
 /**
- * What is stored of the arguments or of the result of a call: without secrets and without what the protocol keeps between rounds, as
- * valid JSON within the limit. `undefined` if nothing is left. `secrets` are those that the call was sent with, whatever their form.
+ * Returns the part of the arguments or the result of a call to store: valid JSON within the limit, without secrets and without state
+ * that the protocol keeps between rounds; `undefined` if nothing is left. It also redacts `secrets`, which the call was sent with.
  */
 export function cleanedContents(
   kind: ContentKind,
@@ -75,7 +75,7 @@ export function cleanedContents(
   return cleaned.text === '' || cleaned.text === '{}' ? undefined : cleaned;
 }
 
-/** Reads the beginning of a JSON value, which was checked before, and writes what is stored of it. */
+/** Reads the beginning of a JSON value, which was checked before, and writes the parts of it to store. */
 class Cleaner {
   readonly #bytes: Buffer;
   readonly #isWhole: boolean;
@@ -96,7 +96,7 @@ class Cleaner {
     return { text: this.#out.join(''), isCut: !isComplete };
   }
 
-  /** Each of these returns `false` once the limit or the end of the bytes is reached. Then what was written is closed, and no more follows. */
+  /** The methods that write return `false` at the limit or at the end of the bytes. Open objects and arrays are then closed. */
   #value(depth: number, only?: ReadonlySet<string>): boolean {
     const first = this.#next();
     if (first === quote) return this.#string();
@@ -119,7 +119,7 @@ class Cleaner {
     return true;
   }
 
-  /** A number, `true`, `false` or `null`; `undefined` if it may go on after the end. */
+  /** A number, `true`, `false` or `null`; `undefined` if the word may continue after the end of the bytes. */
   #word(): string | undefined {
     const start = this.#at;
     while (wordBytes.has(this.#bytes[this.#at] ?? 0)) this.#at += 1;
@@ -197,7 +197,7 @@ class Cleaner {
     return true;
   }
 
-  /** `true`, `false` and `null` tell nothing. */
+  /** Writes `true`, `false` and `null`, which reveal nothing, and redacts any other value. */
   #secret(): boolean {
     const isWord = 'tfn'.includes(String.fromCharCode(this.#next()));
     return isWord
@@ -218,8 +218,8 @@ class Cleaner {
   }
 
   /**
-   * The string that begins here, decoded, and the number of its bytes. Of a longer one than `most` bytes, or of one that goes on
-   * after the end (`isOpen`), the beginning.
+   * Reads the string that begins here, and returns its decoded text and the number of its bytes. If it is longer than `most` bytes, or
+   * continues after the end of the bytes (`isOpen`), the text is only its beginning.
    */
   #text(most: number): { text: string; isCut: boolean; isOpen: boolean; length: number } {
     const start = this.#at + 1;
@@ -263,7 +263,7 @@ class Cleaner {
 /** The bytes of numbers, `true`, `false` and `null`. RFC 8259 §3, §6 */
 const wordBytes: ReadonlySet<number> = new Set(Buffer.from('+-.0123456789Eaeflnrstu'));
 
-/** Without what cutting a string may leave at its end: a part of a character, or of an escape. RFC 3629 §3; RFC 8259 §7 */
+/** Removes an incomplete character or escape, which cutting may leave at the end of a string. RFC 3629 §3; RFC 8259 §7 */
 function withoutBrokenEnd(raw: string): string {
   const text = raw.slice(0, -3) + raw.slice(-3).replace(/\uFFFD+$/, '');
   const escape = /\\(?:u[\da-fA-F]{0,3})?$/.exec(text.slice(-5))?.[0];
@@ -288,7 +288,7 @@ function withoutSecrets(text: string, secrets: readonly string[], isCut = false)
   return clean.includes('"') ? clean.replaceAll(secretInText, `$1"${redacted}"`) : clean;
 }
 
-/** Without what may be the beginning of this secret at the end of the text. */
+/** Redacts the end of a text if it may be the beginning of this secret. */
 function withoutBeginning(text: string, secret: string): string {
   for (let length = secret.length - 1; length >= shownCharacters; length -= 1) {
     if (text.endsWith(secret.slice(0, length))) return `${text.slice(0, -length)}${redacted}`;
@@ -296,7 +296,7 @@ function withoutBeginning(text: string, secret: string): string {
   return text;
 }
 
-/** So many characters of a secret tell nothing. */
+/** A shorter beginning of a secret reveals nothing, and is not redacted. */
 const shownCharacters = 4;
 
 function decoded(raw: string): string {
@@ -317,7 +317,7 @@ function beginning(text: string, limitBytes: number): string | undefined {
     else exceeds = middle;
   }
   if (fits < 0) return undefined;
-  // Not between the halves of a character.
+  // Does not cut between the halves of a surrogate pair.
   const isSplit = /[\uD800-\uDBFF]/.test(text.charAt(fits - 1));
   return json(isSplit ? fits - 1 : fits);
 }

@@ -14,7 +14,7 @@ import { cleanedContents } from './clean-contents.ts';
 const rowsAtOnce = 20;
 const tellEveryMs = 60_000;
 
-/** What the stored value is bound to: in another place it cannot be opened. */
+/** The purpose under which a value is sealed: it cannot be opened as the value of another place. */
 export function contentPurpose(
   { organizationId, targetId, id }: ContentPlace,
   kind: ContentKind,
@@ -25,13 +25,13 @@ export function contentPurpose(
 export interface ContentLogPorts {
   readonly memory: ContentMemory;
   readonly sealing: Pick<MasterKey, 'seal'>;
-  /** What targets store now. */
+  /** The current settings of targets: what they store. */
   readonly settingsOf: (
     targetIds: readonly string[],
   ) => Promise<ReadonlyMap<string, ContentSettings>>;
   readonly write: (contents: readonly (ContentPlace & StoredContent)[]) => Promise<void>;
   readonly nowMs: () => number;
-  /** Called when writing fails. What waits is kept for the next attempt. */
+  /** Called when writing fails. The waiting contents are kept for the next attempt. */
   readonly failed: (error: unknown) => void;
   /** Called with the number of arguments and results that found no room since it was called last, at most once a minute. */
   readonly dropped: (count: number) => void;
@@ -44,7 +44,7 @@ interface Waiting {
 
 /**
  * Stores arguments and results after the rows of their calls: it cleans and seals a few at a time, so that calls are answered in
- * between. What an owner has turned off meanwhile is not stored.
+ * between. It does not store contents that an owner has turned off meanwhile.
  */
 export class ContentLog {
   readonly #ports: ContentLogPorts;
@@ -56,7 +56,7 @@ export class ContentLog {
     this.#ports = ports;
   }
 
-  /** The row of the call was written. */
+  /** Adds the contents of a call whose row was written. */
   add(call: CallRecord, contents: CallContents): void {
     this.#waiting.push({ call, contents });
   }

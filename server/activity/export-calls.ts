@@ -6,7 +6,7 @@ import { accountOwnerOf, type CallRecord } from '#model/calls';
 import { asAskedByCaller, asToldToCaller } from './own-calls.ts';
 
 const atOnce = 500;
-/** For one query; a search that takes longer continues where it stopped. */
+/** The time for one query; a search that takes longer continues where it stopped. */
 const budgetMs = 500;
 
 /** The exported members of a call, in the order of the columns. */
@@ -66,7 +66,7 @@ export interface ExportedQuery {
 
 /**
  * Yields the selected calls, newest first, as pieces of text. Keeps a few hundred calls in memory. Once `signal` is aborted, it ends
- * after at most one query, also while it finds nothing.
+ * after at most one more query, even if no call was found yet.
  */
 export async function* exportCalls(
   { isOwn, ...query }: ExportedQuery,

@@ -31,7 +31,7 @@ export class MissingCalls {
     this.#add('queue_full', organization, { name: organization });
   }
 
-  /** The end of a call was dropped, whose row was written when it began. */
+  /** The end of a call was dropped. Its row was written when the call began. */
   addEnd(organizationId: string): void {
     this.#add('ends_dropped', organizationId, { id: organizationId });
   }
@@ -43,7 +43,7 @@ export class MissingCalls {
     this.#gaps.set(place, { organization, gap: { reason, fromMs, untilMs, calls: calls + 1 } });
   }
 
-  /** What is to be written. Once that is done, `written` is to be called. */
+  /** Returns the gaps to write, and a function to call once they are written. */
   async take(): Promise<{ readonly gaps: readonly NodeGap[]; readonly written: () => void }> {
     const { node, namesOf } = this.#ports;
     const taken = [...this.#gaps];

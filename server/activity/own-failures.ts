@@ -1,7 +1,7 @@
 import type { RefusalCode } from '#gateway/gateway-refusal';
 import type { CallRecord } from '#model/calls';
 
-// Why a call failed, for the person who made it: where the words for other readers speak of "the person".
+// Explains a failed call to the person who made it, where the words for other readers speak of "the person".
 
 interface OwnWords {
   readonly because: string;
@@ -31,7 +31,7 @@ const openPage: OwnWords = {
   remedy: 'Open the page that the application shows, and then repeat the call.',
 };
 
-/** The codes of an upstream that refused what the call was sent with. */
+/** The codes of calls whose credentials the upstream refused. */
 const refusedAccounts: ReadonlySet<string> = new Set<RefusalCode>([
   'upstream_refused_credentials',
   'upstream_token',

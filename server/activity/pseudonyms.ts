@@ -12,7 +12,7 @@ import { RepeatedWork } from '#model/repeated-work';
 const lookEveryMs = 5000;
 /** How many calls one transaction goes through. */
 const callsAtOnce = 500;
-/** When the calls are gone through again, in milliseconds after the request: other processes write calls late. */
+/** When to go through the calls again, in milliseconds after the request, because other processes may write calls late. */
 const laterRoundsMs = [600_000, 86_400_000];
 
 export interface PseudonymPorts {
@@ -53,7 +53,7 @@ export class Pseudonyms extends RepeatedWork {
     void this.run();
   }
 
-  /** Does what is due. */
+  /** Handles the requests that are due. */
   protected override async work(): Promise<void> {
     const { db, nowMs } = this.#ports;
     for (const request of await duePseudonyms(db, nowMs())) {

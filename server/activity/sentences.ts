@@ -14,7 +14,7 @@ export type RemedyPlace =
   | 'upstream'
   /** Settings of the organization. */
   | 'organization'
-  /** Where what people left behind waits for a new owner. */
+  /** The list of resources that people who left had created, and that need a new owner. */
   | 'leavers'
   /** Where a person connects an account of their own. */
   | 'account';
@@ -80,7 +80,7 @@ function isRefusalCode(code: string): code is RecordedCode {
 
 type Account = Pick<CallRecord, 'account' | 'person'>;
 
-/** How a call failed, where that depends on the account that it was sent with. */
+/** Explains a refusal, which may depend on the account that the call was sent with. */
 function refusalFailure(code: RecordedCode, call: Account): Failure {
   if (code === 'upstream_refused_credentials') return refusedAccount(call);
   if (code === 'key_refused') return refusedAccount(call);
@@ -185,7 +185,7 @@ function protocolFailure(code: string): Failure {
 const sender = 'Update the application. If others work, report it to its vendor.';
 const again = 'Nothing has to be changed. Try again in a minute.';
 
-/** The codes that calls are recorded with. `suspended` is that of rows from before the cause was recorded. */
+/** The codes that calls are recorded with. `suspended` is only in rows from before the cause was recorded. */
 type RecordedCode = RefusalCode | SuspensionCode;
 
 /** One for each code, so that no refusal is without an explanation. */

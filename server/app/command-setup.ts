@@ -17,15 +17,15 @@ import { webhookSetup } from '#webhooks/webhook-setup';
 export interface CommandPlace {
   readonly dataDir: string;
   readonly masterKeyFile: string | undefined;
-  /** Hosts inside this network that may be asked, `host` or `host:port`. */
+  /** Hosts inside this network that requests may reach, `host` or `host:port`. */
   readonly outboundHosts: readonly string[];
   /** The public URL of the server, if the command knows it. */
   readonly baseUrl: string | undefined;
 }
 
 /**
- * The setup of upstream access, webhooks and mail for commands. The master key is read when a command first seals or opens a secret,
- * because no other command needs it. A command may name more hosts inside this network than the server allows.
+ * The setup of upstream access, webhooks and mail for commands. The master key is read only when a command seals or opens a
+ * secret, because other commands do not need it. A command may name more hosts inside this network than the server allows.
  */
 export async function commandSetup(
   db: Db,
@@ -50,7 +50,7 @@ export async function commandSetup(
   return { ...setupOf({ base, sealing, guard, clock }), base };
 }
 
-/** Checks what administrators set up, and seals the secrets of it. */
+/** Creates the setups that check what administrators configure, and that seal the secrets in it. */
 export function setupOf(
   parts: Parameters<typeof upstreamSetup>[0] & Parameters<typeof mailSetup>[0],
 ) {

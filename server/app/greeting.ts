@@ -8,7 +8,7 @@ import { startWords, typedStart } from '#download/proxy-reference';
 import type { Clock } from '#model/clock';
 import type { RunningServer } from './serve.ts';
 
-/** What a server that has just started prints about itself. */
+/** The facts that a server prints about itself after its start. */
 interface Greeting {
   readonly input: Input;
   readonly base: string;

@@ -51,7 +51,7 @@ interface AppOptions
   readonly dynamicRegistration?: boolean;
   /** Routes of other modules, each with its own settings. */
   readonly others?: readonly ((routes: FastifyInstance) => void)[];
-  /** Answers what no route here is for. */
+  /** Answers the requests that no route here matches. */
   readonly pages: LatePages;
   /** Forwards the requests that `Front` does not answer, in a process that is not the owner. */
   readonly forwarder?: RequestForwarder | undefined;
@@ -66,8 +66,8 @@ interface RequestForwarder {
 export const requestNames = new WeakMap<IncomingMessage, RequestName>();
 
 /**
- * The routes that a start does not need: for people, and for administration. Registering them and evaluating their modules takes
- * a quarter of a start.
+ * The routes that a start does not need: for people, and for administration. Evaluating their modules and registering them takes
+ * a quarter of the time of a start.
  */
 export class LatePages {
   readonly #make: () => Promise<FastifyInstance>;
@@ -77,7 +77,7 @@ export class LatePages {
     this.#make = make;
   }
 
-  /** Rejects if they cannot be made, and tries again at the next call. */
+  /** Makes the routes at the first call. Rejects if that fails, and tries again at the next call. */
   async app(): Promise<FastifyInstance> {
     this.#made ??= this.#make();
     try {
@@ -115,7 +115,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   return app;
 }
 
-/** What handles requests before Fastify: the names of requests and the first checks. */
+/** The parts that handle requests before Fastify: unreadable requests, the first checks, and upgrades. */
 function newIncoming({ base, log }: AppOptions) {
   return {
     unreadable: unreadableRequests(log),
@@ -167,13 +167,13 @@ function receiveRequests(
 ): void {
   const { log, forwarder } = options;
   const isRefused = (request: IncomingMessage) => isAmbiguous(request) || isLongHeader(request);
-  // Instead of fastify's own server, which would listen on only one address of `localhost`.
+  // `Front` replaces fastify's listener. With `serverFactory`, fastify would listen on only one address of `localhost`.
   app.server.removeAllListeners('request');
   // By default, older versions of Node drop all lines of a header after the first thousand without a word, so that our
   // checks would not see them. `isLongHeader` limits them.
   app.server.maxHeadersCount = 0;
   const route = (request: IncomingMessage, response: ServerResponse) => {
-    // A request that could be framed differently, or whose header is too long, is refused here.
+    // Not forwarded but refused here: a request that could be framed differently, or whose header is too long.
     if (forwarder && !isRefused(request)) {
       const upgrade = upgrades.take(request);
       if (upgrade) return forwarder.forwardUpgrade(request, upgrade);

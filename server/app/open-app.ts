@@ -22,8 +22,8 @@ import type { Stores } from './stores.ts';
 const clientDocument = { timeoutMs: 3000, maxBytes: 20 * 1024 };
 
 /**
- * When no one has asked for a page before, their files are loaded a second after the start, because an upgrade may remove them, and
- * their routes are made after a minute, because that takes long and many processes are asked for no page.
+ * Unless a page is requested earlier, the files of pages are loaded a second after the start, because an upgrade may remove them. The
+ * routes of pages are made after a minute, because that takes long, and many processes serve no page.
  */
 const pagesAfterMs = { loaded: 1000, ready: 60_000 };
 
@@ -56,7 +56,7 @@ export async function openApp(
     forwarder,
     ready: parts.ready,
   });
-  // Before the app closes, so that calls of other nodes may finish like the calls here.
+  // Runs after the app has closed, before the gateway and the links close, so that calls of other nodes may finish, too.
   if (remote) closers.push(() => remote.drained());
   let closeForwarded = () => Promise.resolve();
   closers.push(async () => void (await Promise.all([app.close(), closeForwarded()])));
@@ -109,7 +109,7 @@ function oauthPorts(options: ServeOptions, parts: AppParts): PagePorts & AppPort
   };
 }
 
-/** Whether the endpoint that a token is for would admit it, by the same query as the gateway's. */
+/** Checks whether the endpoint of a token's audience would admit the token, with the same query as the gateway. */
 function isAdmitted({ base, clock }: Pick<ServeOptions, 'base' | 'clock'>, stores: Stores) {
   const { admissions, db } = stores;
   return async (claims: AccessTokenClaims): Promise<boolean> => {
@@ -137,7 +137,7 @@ function agentPorts({ clock }: ServeOptions, parts: AppParts): AppPorts['agents'
   };
 }
 
-/** What the settings of a server need, which its own callers may read and change. */
+/** The ports of the routes with which the callers of a server read and change its settings. */
 function settingsPorts({ base, clock, allowedOrigins }: ServeOptions, parts: AppParts) {
   const { endpointUrl, tokens, stores, usage, refusals, administration } = parts;
   const settings: Parameters<typeof serverSettingsRoutes>[1] = {

@@ -18,7 +18,7 @@ import type { ServeOptions } from './serve-options.ts';
 import type { Stores } from './stores.ts';
 import type { Target } from '#model/endpoints';
 
-/** What the gateway and the routes both need. */
+/** The parts that both the gateway and the routes need. */
 export interface SharedParts {
   readonly stores: Stores;
   readonly masterKey: MasterKey;
@@ -106,7 +106,7 @@ function noteRefusal(
   };
 }
 
-/** Whether calls to a target need what only the owner of a shared folder has: tunnels, children, or folders of skills. */
+/** Whether only the owner of a shared folder can answer calls to a target: it has the tunnels, child processes and skills. */
 function needsOwner(
   { organization, name, upstream }: Target,
   { skillFolders }: ServeOptions,

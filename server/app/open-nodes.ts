@@ -22,7 +22,7 @@ const drainMs = 10_000;
 /** One of several processes that share the SQLite database of a data folder. */
 export interface SharedFolder {
   readonly socket: OwnerSocket;
-  /** Whether this process is the owner, which does everything except calls without a session, and tokens. */
+  /** Whether this process is the owner. Other processes answer only calls without a session and token requests themselves. */
   readonly isOwner: boolean;
 }
 
@@ -36,7 +36,7 @@ export interface SharedDatabase extends PostgresPlace {
 export interface NodeOptions {
   readonly dataDir: string;
   readonly database?: SharedDatabase | undefined;
-  /** Leads to the other processes of this machine; not used where there is NATS, which leads to all of them. */
+  /** Connects the processes of this host. Not used with NATS, which connects all nodes. */
   readonly localBus?: LocalBus | undefined;
   readonly log: Log;
   readonly maxBodyBytes: number;
@@ -82,7 +82,7 @@ export async function openDatabase(
 /** The parts of this node that answer other nodes. */
 export interface AnsweringNode {
   readonly gateway: Gateway;
-  /** Counts of failed attempts, by what is guessed. */
+  /** Counts failed attempts to guess credentials of clients and of agents. */
   readonly attempts: Readonly<Record<'clients' | 'agents', FailedAttempts>>;
   /** Counts the requests of directories. */
   readonly scimRate: RequestRate;

@@ -20,8 +20,8 @@ interface OutboundParts {
 }
 
 /**
- * Opens what resolves the hosts of URLs that users chose, and says which of them requests may reach: those of the options, and those
- * that the operator allowed since, which every process reads again when the database has changed.
+ * Opens the resolver for hosts of URLs that users chose, and the list of hosts inside this network that requests may reach: those of
+ * the options, and those that the operator allowed later. Every process reads the list again when the database has changed.
  */
 export async function openOutbound(
   { nodePath, env = {}, outboundHosts = [] }: ServeOptions,

@@ -47,14 +47,14 @@ export async function openUsage(
   return { usage, meter };
 }
 
-/** What records calls. */
+/** The parts that record calls. */
 export interface OpenActivity {
   readonly calls: CallLog;
   readonly contentMemory: ContentMemory;
   readonly output: CallOutput | undefined;
 }
 
-/** Opens the deletion and the index of old calls, and the record of calls unless the operator wants none. */
+/** Opens the upkeep of recorded calls in the owner, and the record of calls unless the operator turned it off. */
 export function openActivity(
   { clock, log, callLog, isOwner }: Pick<RecordOptions, 'clock' | 'log' | 'callLog' | 'isOwner'>,
   { db, masterKey: sealing }: { readonly db: Db; readonly masterKey: MasterKey },
@@ -93,7 +93,7 @@ export function openActivity(
   return { calls, contentMemory, output };
 }
 
-/** Opens what deletes, indexes and pseudonymizes recorded calls. */
+/** Opens the background work that deletes, indexes and pseudonymizes recorded calls. */
 function openUpkeep(
   { clock, log }: Pick<RecordOptions, 'clock' | 'log'>,
   db: Db,

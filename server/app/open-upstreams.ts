@@ -61,7 +61,7 @@ export interface UpstreamOptions {
   readonly tracing?: Tracing | undefined;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Whether this process has what exists once, if several share SQLite: commands, skills, and probes. Default: true. */
+  /** Whether this process has the commands, skills and probes, which exist once if several processes share SQLite. Default: true. */
   readonly isOwner?: boolean;
 }
 
@@ -77,7 +77,7 @@ export interface UpstreamDependencies {
   readonly remoteAgents?: RemoteAgents | undefined;
 }
 
-/** Opens what the upstreams of all servers need. Appends functions that close it to `closers`. */
+/** Opens the parts that the upstreams of all servers need. Appends functions that close them to `closers`. */
 export async function openUpstreams(
   options: UpstreamOptions,
   dependencies: UpstreamDependencies,
@@ -142,12 +142,12 @@ export async function openUpstreams(
     tunnels,
     /** The state of the agents of all nodes. */
     presence,
-    /** What changes with agents of this node and of others. */
+    /** The revisions of the connected agents of this node, and of other nodes. */
     agentChanges: shared ? [tunnels, shared] : [tunnels],
     health,
     /** Gives collections the gateway, which is opened later, to call their members through. */
     openCollections: (gateway: Parameters<Collections['open']>[0]) => collections.open(gateway),
-    /** Asks an MCP server that no server leads to yet. */
+    /** Inspects the MCP server at a URL for which no server exists yet. */
     inspectUrl: (url: string) =>
       pools.once(url, (upstream) =>
         inspectOnce({ upstream, place: url, name: new URL(url).host }, clock),
@@ -228,7 +228,7 @@ function openTunnels(
   return { tunnels, shared };
 }
 
-/** Opens the runner of stdio upstreams. Only the owner of the data folder has any. */
+/** Opens the runner of stdio upstreams. Only the owner of the data folder runs their commands. */
 async function openStdio(options: UpstreamOptions, { db }: Stores, closers: Closers) {
   const { clock, log, isOwner = true } = options;
   const commands = (isOwner && options.stdioServers) || new Map<string, StdioCommandSettings>();

@@ -24,8 +24,8 @@ export interface PagesOptions
 }
 
 /**
- * The routes for people and for administration. They get requests from the HTTP server, which has checked them and has no route for
- * them.
+ * The routes for people and for administration. The HTTP server passes on the requests that it has checked and has no route of its
+ * own for.
  */
 export function createPages(options: PagesOptions): FastifyInstance {
   const app = newFastify(options, { answer: () => {} });

@@ -25,7 +25,7 @@ import { databaseFile, isInUse, stageBackup } from './stage-backup.ts';
 import { openPostgresStores, openStores, type PostgresPlace, type Stores } from './stores.ts';
 import { notedBaseUrl } from '#config/base-url';
 
-/** What an administrative command takes from the process that it runs in. */
+/** The parts of its process that an administrative command uses. */
 export interface CommandHost {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly clock: Clock;
@@ -36,7 +36,7 @@ export interface CommandHost {
   /** Writes a line to stderr, so that a program that reads stdout does not get it. */
   readonly tell: (line: string) => void;
   readonly tryUrl: CommandPorts['tryUrl'];
-  /** From now on, the process ends when the reader of stdout disconnects. */
+  /** Makes the process end when the reader of stdout disconnects. */
   readonly endWithReader: () => void;
 }
 
@@ -103,7 +103,7 @@ export async function runCommand(argv: readonly string[], host: CommandHost): Pr
 }
 
 async function openShared(place: Pick<PostgresPlace, 'url'>): Promise<Stores> {
-  // A command need not check standbys, which nodes do.
+  // Nodes check the standbys. A command need not.
   return openPostgresStores({ ...place, mayLoseWrites: true }, { failed: () => undefined });
 }
 

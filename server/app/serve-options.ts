@@ -8,7 +8,7 @@ import type { MetricsAddress } from '#metrics/serve-metrics';
 import type { SharedDatabase, SharedFolder } from './open-nodes.ts';
 import type { UpstreamOptions } from './open-upstreams.ts';
 
-/** `required`: a call is sent only once it is recorded that it begins. */
+/** `required`: a call is sent only after its beginning was recorded. */
 export const callLogModes = ['on', 'off', 'required'] as const;
 
 export interface CallLogOptions {
@@ -21,7 +21,7 @@ export interface CallLogOptions {
   readonly output?: LineDestination | undefined;
 }
 
-/** What the operator chose, and the environment of the process. */
+/** The options that the operator set, and the environment of the process. */
 export interface ServeOptions extends Omit<UpstreamOptions, 'isOwner'> {
   /** The PostgreSQL database that several nodes share; without one, SQLite in `dataDir`. */
   readonly database?: SharedDatabase | undefined;

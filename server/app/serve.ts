@@ -33,7 +33,7 @@ export interface RunningServer {
   readonly metricsUrl: string | undefined;
   /** The link that creates the first owner; `undefined` if there already is a person who can sign in. */
   firstLink(): Promise<HandedOutLink | undefined>;
-  /** Where the proxy comes from; packs it where that was not done yet. */
+  /** Returns where the proxy comes from. Packs it first if that was not done yet. */
   proxy(): Promise<ProxyReference>;
   /** After the shutdown delay, stops listening, lets calls finish for up to ten seconds, ends the rest. */
   close(): Promise<void>;
@@ -50,7 +50,7 @@ export async function serve(options: ServeOptions): Promise<RunningServer> {
   }
 }
 
-/** Opens the parts of a server, each after those that it needs. It listens last. */
+/** Opens the parts of a server, each after those that it needs. It listens last, except for metrics. */
 async function open(options: ServeOptions, closers: Closers): Promise<RunningServer> {
   const { base, clock, log, tracing } = options;
   const isOwner = options.sharedFolder?.isOwner ?? true;
@@ -146,7 +146,7 @@ interface DrainedParts {
   readonly closeIdle: () => void;
 }
 
-/** Single sign-on of the installation, where it is configured. Its library is loaded only there. */
+/** Single sign-on of the installation, where it is configured. Loads its library only then. */
 async function openSingleSignOn({
   base,
   oidc,
@@ -159,7 +159,7 @@ async function openSingleSignOn({
   return openIdProvider({ ...oidc, redirectUri: base + providerCallbackPath });
 }
 
-/** Counts failed attempts at all nodes, by what is guessed. */
+/** Counts failed attempts across all nodes: to guess credentials of clients, and of agents. */
 function attemptsAt(remote: RemoteNodes | undefined, clock: Clock) {
   const guessed = (at: 'clients' | 'agents') => (subject: string) =>
     remote?.tell({ type: 'guessed', at, subject });
@@ -169,7 +169,7 @@ function attemptsAt(remote: RemoteNodes | undefined, clock: Clock) {
   };
 }
 
-/** Counts the requests of directories at all nodes. */
+/** Counts the requests of directories across all nodes. */
 function scimRequestRate(remote: RemoteNodes | undefined): RequestRate {
   const tell =
     remote && ((counts: CountedRequests[]) => remote.tell({ type: 'provisioned', counts }));

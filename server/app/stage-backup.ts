@@ -26,7 +26,7 @@ export function databaseFile(dataDir: string): string {
 /**
  * Whether this data folder already contains a database.
  *
- * @throws {CommandError} if this user may not know, or not read it
+ * @throws {CommandError} if this user may not look into the folder, or not read the database
  */
 export function isInUse(dataDir: string): boolean {
   const file = databaseFile(dataDir);

@@ -16,7 +16,7 @@ import { readProvidedDocument } from '#oauth/client-documents';
 import { type CallLogOptions, callLogModes, type ServeOptions } from './serve-options.ts';
 import type { WorkerProcess } from './supervisor.ts';
 
-/** What `start` has read before the other options. */
+/** The values that `start` reads before the other options. */
 interface Start extends Pick<ServeOptions, 'host' | 'port' | 'base' | 'clock' | 'log' | 'proxy'> {
   readonly input: Input;
   readonly worker: WorkerProcess | undefined;
@@ -137,7 +137,7 @@ function stdioServersIn(file: string, platform: NodeJS.Platform) {
   return readStdioServers(text, file);
 }
 
-/** @throws {CommandError} if this user may not know */
+/** @throws {CommandError} if this user may not access the path */
 function isFolder(path: string): boolean {
   try {
     return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
@@ -148,7 +148,7 @@ function isFolder(path: string): boolean {
   }
 }
 
-/** Whether recorded calls are written to stdout, where nothing else may be then. */
+/** Whether recorded calls are written to stdout. If so, nothing else may be written there. */
 export function writesCallsToStdout(input: Input): boolean {
   return input.text('call-log-output') === '-';
 }

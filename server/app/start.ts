@@ -30,7 +30,7 @@ export interface StartHost {
   readonly version: string;
   /** The folder of the program's main file. */
   readonly here: URL;
-  /** Whether the files there are those of a build rather than the sources. */
+  /** Whether `here` contains the files of a build rather than the sources. */
   readonly isBuilt: boolean;
   readonly clock: Clock;
   readonly out: (line: string) => void;
@@ -90,7 +90,7 @@ export async function start(argv: readonly string[], program: StartHost): Promis
     if (!options.database) noteBaseUrl(folder, base);
     return out(`${listening} with ${processes} processes`);
   }
-  // If the supervisor was killed, its first worker removes the socket.
+  // If the supervisor was killed, its workers remove the socket.
   removeAtExit(own, worker?.ownerSocket, () => !own.connected);
   const server = await serve({ ...options, tracing: await tracingOf(log, program) });
   const stop = stopOnSignal(program, server);
@@ -117,7 +117,7 @@ function removeAtExit(
   if (socket) own.on('exit', () => isDue() && removeOwnerSocket(socket));
 }
 
-/** Stops the server at the first SIGTERM or SIGINT, and ends the process. @returns a function that does so without a signal */
+/** Stops the server at the first SIGTERM or SIGINT, and ends the process. @returns a function that stops it without a signal */
 function stopOnSignal(
   { own, fail }: Pick<StartHost, 'own' | 'fail'>,
   server: { close(): Promise<void> },
@@ -160,8 +160,8 @@ function lockUntilExit(own: NodeJS.Process, folder: string): void {
 }
 
 /**
- * Where the proxy's package and bundle are: a build has them beside its files; in a source tree, scripts make them. Programs are in
- * the folder that the operator chose, or in the data folder and where a source tree's own builds write them.
+ * Finds the proxy's package and bundle: a build has them beside its files; in a source tree, scripts make them. Programs are in the
+ * folder that the operator chose, or else in the data folder and in the output folders of a source tree.
  */
 function proxySource(
   { version, here, isBuilt }: StartHost,

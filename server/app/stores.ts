@@ -13,7 +13,7 @@ import type { ChangeStore } from '#db/changes';
 /** The file in the data folder that holds the database. */
 export const databaseName = 'latchkey.db';
 
-/** An open database and what reads it in special ways. */
+/** An open database, and the stores that read it in special ways. */
 export interface Stores {
   readonly db: Db;
   readonly admissions: AdmissionStore;
@@ -35,7 +35,7 @@ export interface OpenStores extends Stores {
  * Keeps other servers from using a data folder until the returned lock is closed or this process ends: each would send the same
  * webhooks and keep sessions of its own. Processes of one server and administrative commands share the folder.
  *
- * @throws {CommandError} if it cannot be created or another server uses it
+ * @throws {CommandError} if the folder cannot be created, or another server uses it
  */
 export function lockDataFolder(dataDir: string): { close(): void } {
   makeDataFolder(dataDir);
@@ -48,7 +48,7 @@ export function lockDataFolder(dataDir: string): { close(): void } {
 }
 
 /**
- * Opens the database in `dataDir`, at the newest schema; a new one where there is none.
+ * Opens the database in `dataDir`, or creates it, and migrates it to the newest schema.
  *
  * @throws {CommandError} if the folder cannot be created
  */
@@ -102,22 +102,22 @@ export interface PostgresPlace {
 }
 
 export interface PostgresPorts {
-  /** Whether admissions may be read: see `NodeRegistry`. A command omits it: it admits no calls, and opens no connection for that. */
+  /** Whether admissions may be read: see `NodeRegistry`. A command admits no calls: it omits this, and opens no connection for it. */
   readonly mayAdmit?: () => boolean;
-  /** Called when a connection breaks, or a change cannot be looked for. */
+  /** Called when a connection breaks, or when looking for changes fails. */
   readonly failed: (error: unknown) => void;
 }
 
 /**
- * Opens a PostgreSQL database, at the newest schema.
+ * Opens a PostgreSQL database, and migrates it to the newest schema.
  *
- * @throws {CommandError} when it cannot be used, and why
+ * @throws {CommandError} that says why it cannot be used
  */
 export async function openPostgresStores(
   { url, connections, mayLoseWrites }: PostgresPlace,
   { mayAdmit, failed }: PostgresPorts,
 ): Promise<Stores> {
-  // The client of PostgreSQL takes a while to load, and SQLite does without it.
+  // The client of PostgreSQL takes a while to load, and SQLite does not need it.
   const [{ AdmissionReader }, { PostgresChanges }, { checkPostgres }, { overPool, postgresPool }] =
     await Promise.all([
       import('#db/postgres/admission-reader'),

@@ -5,7 +5,7 @@ import { backOffs, pauseMs } from '#model/back-off';
 import { type FromBroker, LocalBroker, LocalBus, type ToBroker } from '#nodes/local-bus';
 import type { OwnerSocket } from '#nodes/owner-socket';
 
-/** A process that served this long does not count as a failed start. */
+/** A process that served longer than this is restarted after the shortest pause again. */
 const steadyMs = 60_000;
 const mostFailedStarts = 5;
 /** After its shutdown delay a server stops within ten seconds; a process that takes longer than this is killed. */
@@ -14,15 +14,15 @@ const stopLimitMs = 20_000;
 /** The environment variable in which a worker finds its `WorkerPlace`. */
 const placeVariable = 'LATCHKEY_WORKER';
 
-/** What a worker is told when it starts. */
+/** The facts that a worker gets when it starts. */
 interface WorkerPlace {
   /** Counts from 1. A replacement has the number of the worker that it replaces. */
   readonly number: number;
-  /** The port that all of them listen on. */
+  /** The port that all workers listen on. */
   readonly port: number;
   /** Whether this worker prints how the first person signs in. Only one does. */
   readonly isGreeter: boolean;
-  /** Where workers that share SQLite find the owner, which is the first one. */
+  /** Where workers that share SQLite reach the owner, which is worker 1. */
   readonly ownerSocket?: OwnerSocket | undefined;
 }
 
@@ -75,7 +75,7 @@ export class Supervisor {
     cluster.setupPrimary({ serialization: 'advanced' });
     const supervisor = new Supervisor(options);
     try {
-      // The first one creates what does not exist yet.
+      // Worker 1 starts alone, so that only one process creates or migrates the database, and creates the keys.
       await supervisor.#start(1, true);
       const others = Array.from({ length: options.processes - 1 }, (_, at) => at + 2);
       await Promise.all(others.map((number) => supervisor.#start(number, false)));
@@ -165,7 +165,7 @@ function send(worker: Worker, message: ToWorker): void {
 }
 
 export interface WorkerProcess extends WorkerPlace {
-  /** Leads to the other workers. */
+  /** Carries messages to and from the other workers, through the supervisor. */
   readonly bus: LocalBus;
   /** Tells the supervisor that this worker serves. */
   ready(): void;
@@ -173,7 +173,7 @@ export interface WorkerProcess extends WorkerPlace {
   onStop(stop: () => void): void;
 }
 
-/** A process as a worker of a supervisor; `undefined` for one that a person or a service started. */
+/** Returns the place and the ports of this worker; `undefined` if no supervisor started the process. */
 export function workerProcess(own: NodeJS.Process): WorkerProcess | undefined {
   const place = own.env[placeVariable];
   if (!cluster.isWorker || place === undefined) return undefined;

@@ -12,7 +12,7 @@ const goodbyeMs = 1000;
 /**
  * Makes a handshake with the MCP server at a valid URL that the operator chose, as the connection test of the dashboard does. Never rejects.
  *
- * @returns why it did not pass, in a sentence; `undefined` if it answers, even if it requires a sign-in
+ * @returns why the handshake failed, in a sentence; `undefined` if the server answers, even if it requires a sign-in
  */
 export async function tryUrl(
   url: string,

@@ -1,4 +1,4 @@
-// Upstreams that Latchkey asks without a call: for their health, for a page that lists tools, and to try a key.
+// Requests to upstreams that Latchkey makes on its own, not for a call: for their health, for a page that lists tools, and to try a key.
 
 import type { Tracing } from 'latchkey-mcp/tracing';
 import type { Clock } from '#model/clock';
@@ -30,7 +30,7 @@ import {
 import { openUpstream, type UpstreamResources } from '#upstreams/open-upstream';
 import type { SkillFolders } from '#upstreams/skills/skills';
 
-/** What requests to the upstreams of all servers pass. */
+/** The parts that requests to the upstreams of all servers pass through. */
 export interface Routes {
   readonly resources: UpstreamResources;
   readonly collections: Collections;
@@ -91,7 +91,7 @@ export function keyTrials(
   clock: Clock,
   left: GatewayPorts['left'],
 ): (server: ServerRecord, userId: string, key: string) => Promise<KeyTrial> {
-  // So that the page is no way to guess keys.
+  // Keeps people from guessing keys with the page.
   const trials = new SlidingWindow(clock, { seconds: 300, maxNames: 10_000 });
   return async ({ target }, userId, key) => {
     if (!requiresKey(target)) throw new TypeError('the server requires no key');
@@ -164,7 +164,7 @@ export function toolInspection(
       send: async (request: UpstreamRequest) => {
         const answer = await plain.send(request);
         const asked = asksForDefinitions(request);
-        // Tools are compared below, because people see those that are withheld, too.
+        // Tools are compared below, because people see withheld tools here, too.
         if (!asked || asked.method === 'tools/list') return answer;
         return pinned(answer, target, { ...asked, isForCaller: false });
       },

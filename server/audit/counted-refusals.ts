@@ -51,8 +51,8 @@ export class CountedRefusals implements RefusalLog {
   }
 
   /**
-   * The same within a second, so that the time until the answer does not depend on whether this refusal is the first of
-   * its kind.
+   * Notes a refusal like `note`, but writes it within a second, so that the time until the answer does not depend on
+   * whether this refusal is the first of its kind.
    */
   noteLater(refusal: RepeatableRefusal): void {
     const first = this.#count(refusal);
@@ -125,7 +125,7 @@ export class CountedRefusals implements RefusalLog {
     return this.#writing;
   }
 
-  /** The organization, if it was the same for all of them. */
+  /** Counts a refusal that is not listed. Keeps the organization only if all such refusals of the actor have the same one. */
   #countOther({ actor, organization }: AuditEvent): void {
     const known = this.#others.get(actor);
     this.#others.set(actor, {

@@ -10,7 +10,7 @@ export interface NamedActor {
   readonly name?: string;
 }
 
-/** Finds the names of actors, as the audit log has them: `user:…`, `key:…`, `client:…`, `operator`. Without a name, by their id. */
+/** Finds the names of actors that the audit log stores as `user:…`, `key:…`, `client:…`, `operator`; the id if there is no name. */
 export async function findNamedActors(
   db: Db,
   actors: Iterable<string | undefined>,
@@ -63,13 +63,13 @@ export type SentencePart = string | { readonly name: string; readonly title?: st
 export interface EventSentence {
   readonly actor: NamedActor;
   readonly verb: string;
-  /** Without the empty ones. */
+  /** Contains no empty parts. */
   readonly what: readonly SentencePart[];
 }
 
 /**
  * Returns a function that makes the sentence of an entry, with the current names and titles of its actor and target, or else their
- * ids. They are as people entered them: pages neutralize them.
+ * ids. Names and titles are as people entered them: pages neutralize them.
  */
 export async function findEventSentences(
   organization: string,
@@ -105,10 +105,10 @@ export async function findEventSentences(
   };
 }
 
-/** The route of a page that was refused by the role alone, before what it is about was looked up. */
+/** The route of a page that was refused for the role alone, before the resource of the page was looked up. */
 const refusedPage = /^\/dashboard\/:organization(\/.+)$/;
 
-/** The ids of people to whom something was done: only members can be, also those who left since. */
+/** The ids of people to whom something was done. They were members then, but may have left since. */
 function targetedPeople(events: readonly SaidEvent[]): string[] {
   const done = events.filter(({ outcome }) => outcome === 'done');
   return [...new Set(done.flatMap((event) => partsOf(event)['person'] ?? []))];
@@ -141,7 +141,7 @@ export async function findEventPeople(
   });
 }
 
-/** The same sentence as plain text. */
+/** The sentence of an entry as plain text. */
 export function sentenceText({ actor, verb, what }: EventSentence): string {
   const who = [actor.words, actor.name].filter(Boolean).join(' ');
   const on = what.map((part) =>

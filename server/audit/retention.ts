@@ -25,7 +25,7 @@ export class AuditRetention extends RepeatedWork {
     void this.run();
   }
 
-  /** Removes all events that are old now. */
+  /** Removes all events that are old now, and were sent to all active webhooks of their organization. */
   protected override async work(): Promise<void> {
     const { db, clock, days } = this.#ports;
     const now = clock.now();

@@ -350,7 +350,7 @@ export type AuditAction = keyof typeof auditSentences;
 
 const isKnown = (action: string): action is AuditAction => Object.hasOwn(auditSentences, action);
 
-/** The sentence of an action. For an unlisted action of an endpoint's error, it contains the name of the action. */
+/** The sentence of an action. An unlisted action, such as an error of the token endpoint, gets a general sentence. */
 export function auditSentence(action: string): AuditSentence {
   if (isKnown(action)) return auditSentences[action];
   const [subject = action, reason = ''] = action.split('.');

@@ -29,17 +29,17 @@ export interface StagedBackup {
    * @throws {CommandError} while the previous data is in use
    */
   place(): Promise<string | undefined>;
-  /** Removes the staged copy, unless `place` was called. */
+  /** Closes and removes the staged copy. After `place`, only its empty folder is left to remove. */
   discard(): Promise<void>;
 }
 
-/** What commands on the data folder itself need, while no store is open there. */
+/** The ports of commands on the data folder itself, in which no store is open. */
 export interface FolderPorts {
   /** @throws {CommandError} when `file` is not a backup */
   readonly stage: (file: string, dataDir: string) => Promise<StagedBackup>;
   /** Whether there is a database in the folder. */
   readonly isInUse: (dataDir: string) => boolean;
-  /** The file of that database. */
+  /** The path of the database file in a data folder. */
   readonly databaseFile: (dataDir: string) => string;
   /** Whether a host on the internet accepts a connection for https. Nothing is sent. */
   readonly connects: (host: string) => Promise<boolean>;

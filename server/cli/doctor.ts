@@ -65,7 +65,7 @@ export const doctor: FolderCommand = {
   doc: 'check the database, the master key, the data directory, the nodes and the way to the internet, and print remedies',
   async runOnFolder(input, ports) {
     const shared = databasePlace(input);
-    // Before the database is opened: SQLite creates files beside it with the same permissions.
+    // Checked before the database is opened, because SQLite creates files beside it with the same permissions.
     const folder = shared && !input.isGiven('data-dir') ? [] : checkFolder(input, ports);
     const ofDatabase = shared
       ? await checkShared(shared.url, input)
@@ -82,7 +82,7 @@ export const doctor: FolderCommand = {
   },
 };
 
-/** What was found out about a database, and which hosts in private networks were allowed in it. */
+/** The findings about a database, and the hosts in private networks that it allows. */
 interface OfDatabase {
   readonly findings: readonly Finding[];
   readonly allowedHosts?: readonly string[];
@@ -377,7 +377,7 @@ const documentHosts = [
   ['Codex', 'chatgpt.com'],
 ] as const;
 
-/** Checks whether applications that no administrator created can become clients, even if this server cannot reach the internet. */
+/** Checks whether applications can become clients without an administrator: by registering, or by a reachable metadata document. */
 async function checkApplications(input: Input, { connects }: FolderPorts): Promise<Finding> {
   const check = 'applications';
   const both = '--no-client-metadata-documents and --dynamic-registration';

@@ -2,7 +2,7 @@ import { CommandError, UsageError } from '#config/usage-error';
 import { databaseFault } from '#db/faults';
 import { asServerUser, isPermissionFault, mayNot, type RunningUser } from '#model/running-user';
 
-/** What a terminal prints of an error. */
+/** The words that a terminal prints for an error. */
 export interface ErrorWords {
   readonly message: string;
   /** What to do. */
@@ -16,7 +16,7 @@ export function errorWords(error: unknown, user?: RunningUser): ErrorWords {
   if (error instanceof UsageError || error instanceof CommandError) return error;
   if (!(error instanceof Error)) return { message: String(error) };
   const { message, code, syscall, path, port, address }: Details = error;
-  // One of several processes binds where a single one listens.
+  // One of several processes fails in `bind` where a single process fails in `listen`.
   const isListening = syscall === 'listen' || syscall === 'bind';
   if (isListening && (typeof port === 'number' || typeof address === 'string'))
     return listenWords({ message, code, port, address }, user);

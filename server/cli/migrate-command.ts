@@ -38,7 +38,7 @@ export const migrateCommand: FolderCommand = {
         'name the data directory of the server in --from',
       );
     }
-    // Other commands need none of it.
+    // Loaded here, because other commands do not need these modules.
     const [{ checkPostgres }, { copySqlite, openSource }, { openPostgres }] = await Promise.all([
       import('#db/postgres/check-postgres'),
       import('#db/postgres/copy-sqlite'),

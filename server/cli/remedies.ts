@@ -3,17 +3,17 @@ import { shellWord } from '#model/shell-word';
 import { AdministrationRefusal } from '#admin/refusal';
 import { CommandError, UsageError } from '#config/usage-error';
 
-// Operations refuse with the names of their fields, and without a next step: they are also those of pages and the API. At the
-// command line, a field is an option or an argument, and the next step is a command.
+// Pages, the API and the command line share the operations, whose refusals name fields and no next step. For the command line, these
+// functions replace a field by its option or argument, and add a command as the next step.
 
-/** Commands that show what the others of their noun need, where `NOUN list` does not. */
+/** The command to suggest, by noun, if a resource of another kind than the noun was not found. Default: `NOUN list`. */
 const shownBy: Readonly<Record<string, string>> = {
   collection: 'collection show',
   mail: 'mail set-server',
   scim: 'scim show',
 };
 
-/** Refusals with the names of options, and with the command that lists what was not found. */
+/** Makes the refusals of commands name options and, if a resource was not found, the command that lists such resources. */
 export function withRemedies(commands: readonly Command[]): Command[] {
   return commands.map((command) => ({
     ...command,
@@ -42,8 +42,8 @@ function remedied(error: unknown, command: Command, typed: Typed): unknown {
 }
 
 /**
- * The problem of the first field, if it is an option, `--expires-in-days must be at least 1`, or an argument, which is repeated as it
- * was typed: `'acme corp' is not a domain`.
+ * The problem of the first field: with the option, `--expires-in-days must be at least 1`, or with the argument as it was typed,
+ * `'acme corp' is not a domain`; `undefined` if the field is neither.
  */
 function problemOf(
   { fields: [first] }: AdministrationRefusal,
@@ -58,7 +58,7 @@ function problemOf(
   return text === undefined ? undefined : `'${text}' ${first?.problem}`;
 }
 
-/** The command that lists what was not found, with the arguments that both take. */
+/** The command that shows which resources exist, `NOUN list` or one of `shownBy`, with the arguments that it shares with the failed one. */
 function listing(
   { message }: AdministrationRefusal,
   { words, positionals }: Command,
@@ -66,7 +66,7 @@ function listing(
 ): string | undefined {
   if (message.startsWith('person ')) return 'latchkey-server user list';
   const [noun = ''] = words.split(' ');
-  // What is not there shows nothing.
+  // If the noun's own resource was not found, a command that shows it would fail, too.
   const shows = message.startsWith(`${noun} `) ? undefined : shownBy[noun];
   const list = typed.commands.find((one) => one.words === (shows ?? `${noun} list`));
   if (!list || list.words === words) return undefined;

@@ -25,7 +25,7 @@ export function makeDataFolder(folder: string): void {
   }
 }
 
-/** One folder after the other: the recursive `mkdir` of Node never returns in a folder like /proc, which refuses new ones with ENOENT. */
+/** Creates one folder after the other: Node's recursive `mkdir` never returns in a folder like /proc, where it fails with ENOENT. */
 function makeFolder(folder: string): void {
   if (isFolder(folder)) return;
   const parent = dirname(folder);

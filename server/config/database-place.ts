@@ -24,7 +24,7 @@ export function checkDatabaseUrl(url: string, option: string): string {
 }
 
 /**
- * The NATS server that `--nats-url` names; `undefined` for a node that works alone.
+ * The NATS server that `--nats-url` names; `undefined` without that option.
  *
  * @throws {UsageError} when it is not a NATS URL or a required option is missing; the message does not contain the password
  */

@@ -9,13 +9,13 @@ import { CommandError } from './usage-error.ts';
 
 const mostBytes = 4 * 1024 * 1024;
 
-/** A file as errors speak of it. */
+/** A file that an option or an argument names, and how errors refer to it. */
 interface NamedFile {
   /** The option that names it, without dashes; `undefined` for an argument. */
   readonly option?: string;
   readonly file: string;
   /**
-   * What errors call it in place of its path, and what it is for: people may have typed a secret where the path belongs, so errors
+   * The name and the hint that errors contain instead of the path: people may have typed a secret where the path belongs, so errors
    * must not repeat it.
    */
   readonly instead?: { readonly name: string; readonly hint: string };
@@ -49,7 +49,7 @@ export function readNamedSecret(file: string, option: string): string {
   throw new CommandError(`--${option} ${file} is empty`, 'write the secret into it');
 }
 
-/** Why a file cannot be read, and what to do. */
+/** An error that says why a file cannot be read, and what to do. */
 export function unreadable(
   named: NamedFile,
   cause: unknown,
@@ -57,7 +57,7 @@ export function unreadable(
 ): CommandError {
   const subject = subjectOf(named);
   const { file, instead } = named;
-  // Without the cause, whose message contains the path, if errors must not repeat that.
+  // If errors must not repeat the path, the cause is left out, because its message contains the path.
   const options = instead ? {} : { cause };
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown reason';
   switch (code) {

@@ -41,7 +41,7 @@ export function readOptions(
     positionals,
     /** The value of an option: from the command line, otherwise from its environment variable, otherwise its default. */
     text: (name: string) => given(name)[0],
-    /** The same for an option that is required or has a default. */
+    /** The value of an option that is required or has a default. */
     must: (name: string) => given(name)[0] ?? '',
     list: given,
     /** Whether the option or its variable was set. */
@@ -53,8 +53,8 @@ export function readOptions(
 export type Input = ReturnType<typeof readOptions>;
 
 /**
- * Variables of the environment that resemble that of an option, and are none: nothing reads them. Other variables with our prefix
- * may be those of the proxy.
+ * Finds environment variables that nothing reads, and whose names resemble the variable of an option. Other variables with our prefix
+ * may belong to the proxy.
  */
 export function misspeltVariables(
   options: readonly Option[],

@@ -1,4 +1,4 @@
-// Options with which only the operator configures upstreams: by the path `ORG/SERVER`, commands to run and folders of skills.
+// Options with which only the operator can configure upstreams: commands to run and folders of skills, each for an `ORG/SERVER`.
 
 import { z } from 'zod';
 

@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 export type Connection = 'direct' | 'latchkey';
 export const connections = ['direct', 'latchkey'] as const satisfies readonly Connection[];
 
-/** What a file is made of. */
+/** The data that a file is made from. */
 export interface DeploymentPlan {
   readonly base: string;
   /** The address of the organization's registry. */
@@ -19,7 +19,7 @@ export interface DeploymentPlan {
 
 /** A file as it is stored on a computer. */
 export interface AssistantFile {
-  /** What it is for: an assistant, or a part of one. */
+  /** The assistant, or the part of one, that the file is for. */
   readonly title: string;
   readonly fileName: string;
   readonly mediaType: string;
@@ -27,7 +27,7 @@ export interface AssistantFile {
   readonly places: readonly string[];
   /** What it does, in a sentence. */
   readonly effect: string;
-  /** Whether it contains no servers, and allows only those that are published. Without any installed, others would forbid all, or be empty. */
+  /** Whether it contains no servers, but allows only published ones. Without installed servers, other files forbid all or are empty. */
   readonly allowsOnlyPublished: boolean;
   readonly write: (plan: DeploymentPlan) => string;
 }
@@ -147,7 +147,7 @@ export function isAssistantFile(name: string): name is AssistantFileName {
   return Object.hasOwn(assistantFiles, name);
 }
 
-/** What to know before a file that allows only published servers is distributed while there are none. */
+/** The warning for a file that allows only published servers while there are none. */
 export const nothingPublished =
   'nothing is published in the registry: with this file, VS Code runs no MCP server; publish servers first';
 
@@ -175,7 +175,7 @@ function entryOf(plan: DeploymentPlan, server: string): object {
   return { command, args };
 }
 
-/** VS Code requires the type of each. */
+/** The entry of a server for VS Code, which requires the type. */
 function typedEntryOf(plan: DeploymentPlan, server: string): object {
   return plan.connection === 'direct'
     ? entryOf(plan, server)
@@ -267,7 +267,7 @@ function configurationProfile(plan: DeploymentPlan): string {
   return lines.join('\n');
 }
 
-/** The same for the same text, so that a newer profile replaces the one before. */
+/** The same UUID for the same text, so that a newer profile replaces the one before. */
 function uuidOf(text: string): string {
   const hex = createHash('sha256').update(text).digest('hex').toUpperCase();
   const parts = [

@@ -1,9 +1,9 @@
-// What anyone can read of published servers, in the forms of the MCP registry API v0.1, of server cards, and of the AI catalog that
-// leads to them. Nothing else of a server is in them.
+// The public data of published servers, in the formats of the MCP registry API v0.1, of server cards, and of the AI catalog that lists
+// the cards. They contain nothing else about a server.
 
 import type { EpochSeconds } from '#model/clock';
 
-/** The words of a published server, and its place. */
+/** The public texts of a published server, and its path. */
 export interface PublicServer {
   readonly organization: string;
   readonly name: string;
@@ -21,7 +21,7 @@ export const cataloguePath = '/.well-known/ai-catalog.json';
 export const mostPublicCharacters = 100;
 const entrySchema = 'https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json';
 const cardSchema = 'https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json';
-/** With two names of 63 characters and what is between, at most the 200 of a server's name. */
+/** The longest host in a registry name, which stays within 200 characters with two names of 63 characters and separators. */
 const mostOfHost = 70;
 
 /** The URL that clients get as the address of a registry: they append `/v0.1/servers`. */
@@ -43,13 +43,13 @@ export function registryName(
   { organization, name }: Pick<PublicServer, 'organization' | 'name'>,
 ): string {
   const host = new URL(base).hostname.replaceAll(/[^a-z0-9.-]/g, '');
-  // Labels are reversed, those of an address are not.
+  // The labels of a domain are reversed, the numbers of an IP address are not.
   const isAddress = /^[\d.]+$/.test(host) || base.includes('[');
   const reversed = isAddress ? host : host.split('.').toReversed().join('.');
   return `${reversed.slice(0, mostOfHost) || 'local'}/${organization}.${name}`;
 }
 
-/** It grows with each change of the words. */
+/** A version that grows with each change of the texts. */
 export function publicVersion({ version }: Pick<PublicServer, 'version'>): string {
   return `1.0.${version - 1}`;
 }
@@ -103,7 +103,7 @@ function isoTime(at: EpochSeconds): string {
   return new Date(at * 1000).toISOString();
 }
 
-/** Which part of the list a client wants. */
+/** The part of the list that a client requests. */
 export interface RegistryQuery {
   readonly cursor?: string | undefined;
   readonly limit: number;

@@ -12,7 +12,7 @@ const manifestSchema = z.looseObject({
 type Manifest = z.infer<typeof manifestSchema>;
 
 /**
- * The parts of the bundle that a build made, which asks the user for the URL. Its files stay compressed: only the manifest, the
+ * The parts of the bundle from a build. That bundle asks the user for the URL. Its files stay compressed: only the manifest, the
  * last file, is replaced for each MCP server.
  */
 export interface BundleTemplate {
@@ -22,11 +22,11 @@ export interface BundleTemplate {
   /** Their entries in the central directory. */
   readonly directory: Buffer;
   readonly count: number;
-  /** The digest of what all bundles share, in hexadecimal. */
+  /** The digest of the files that all bundles share, in hexadecimal. */
   readonly sha256: string;
 }
 
-/** A bundle as a list of parts, so that what all bundles share is in memory only once. */
+/** A bundle as a list of parts, so that memory holds the parts that all bundles share only once. */
 export interface McpBundle {
   readonly parts: readonly Buffer[];
   readonly size: number;
@@ -44,7 +44,7 @@ const manifestName = 'manifest.json';
 /** Lengths of the fixed parts of a zip file. APPNOTE 4.3.12, 4.3.16 */
 const entryLength = 46;
 const endLength = 22;
-/** The same for every bundle, so that the same manifest gives the same bytes. Without a zone, as a zip file has none. */
+/** The same for every bundle, so that the same manifest gives the same bytes. Without a time zone, because zip files have none. */
 const modifiedAt = new Date('1985-10-26T08:15:00');
 
 /** @throws {Error} if `bundle` is not a zip file whose last entry is the manifest */

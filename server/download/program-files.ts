@@ -10,7 +10,7 @@ import { isMissing } from '#model/running-user';
  * Programs for computers without Node.js, which the operator builds on each system and puts into a folder: executables of the proxy
  * as `PLATFORM-ARCH/latchkey`, and packages of the tray app.
  *
- * A build writes `FILE.json` beside each of them, with the version and the SHA-256. A file without one, or with another digest, is
+ * A build writes `FILE.json` beside each of them, with the version and the SHA-256. A file without it, or with another digest, is
  * not offered: it may be a copy that was interrupted.
  */
 export interface ProgramFile {
@@ -55,11 +55,11 @@ interface Candidate extends Pick<ProgramFile, 'kind' | 'platform' | 'arch'> {
   readonly fileName?: string;
 }
 
-/** What was found at a path. */
+/** The result of reading a path. */
 interface Read {
   /** Changes with the file and with its description. */
   readonly state: string;
-  /** `undefined` if it is not offered. */
+  /** `undefined` if the file is not offered. */
   readonly program: ProgramFile | undefined;
 }
 
@@ -75,7 +75,7 @@ export class ProgramFiles {
   readonly #ports: ProgramFilesPorts;
   #read = new Map<string, Read>();
   #listed: { readonly at: number; readonly programs: Promise<readonly ProgramFile[]> } | undefined;
-  /** One at a time: the digests of large files take longer than a list is used, and every visitor of the page asks for one. */
+  /** Only one reading runs at a time: digests of large files take longer than `lookAgainSeconds`, and every visitor wants a list. */
   #reading: Promise<readonly ProgramFile[]> | undefined;
 
   /** Of files with the same name, the one in the first folder is offered. */
@@ -84,7 +84,7 @@ export class ProgramFiles {
     this.#ports = ports;
   }
 
-  /** Executables first. The digest of a new file is computed once, which takes about a second for 300 MB. */
+  /** Lists the programs, executables first. The digest of a new file is computed once, which takes about a second for 300 MB. */
   async list(): Promise<readonly ProgramFile[]> {
     const now = this.#ports.clock.now();
     if (!this.#listed || now - this.#listed.at >= lookAgainSeconds) {

@@ -64,7 +64,7 @@ export class ProxyDownload {
   readonly #programs: ProgramFiles;
   readonly #isBuilt: boolean;
   #isBuilding = false;
-  /** `undefined` if it cannot be built, because the bundler or the built file is missing. */
+  /** Returns the package; `undefined` if it cannot be built or read, for example because the bundler is missing. */
   readonly copy: () => Promise<ProxyCopy | undefined>;
 
   constructor(version: string, source: ProxySource, ports: ProxyDownloadPorts) {
@@ -86,7 +86,7 @@ export class ProxyDownload {
     });
   }
 
-  /** Begins what takes a while, so that no page waits for it: the digests of programs and, in a source tree, the bundle. */
+  /** Starts slow work early, so that no page waits for it: the digests of programs and, in a source tree, the bundle. */
   prepare(): void {
     void this.#programs.list();
     if (this.#isBuilt) void this.#template();
@@ -103,7 +103,7 @@ export class ProxyDownload {
     return this.#programs.list();
   }
 
-  /** The content of one of them; `undefined` if its file was replaced or removed since. */
+  /** The content of a program of `programs()`; `undefined` if its file was replaced or removed since. */
   async program(program: ProgramFile): Promise<Readable | undefined> {
     return this.#programs.open(program);
   }
@@ -153,7 +153,7 @@ export class ProxyDownload {
     }
   }
 
-  /** What a script of the source tree prints. */
+  /** Runs a script of the source tree, and returns its output. */
   #run(args: readonly string[]): Promise<Buffer> {
     const { nodePath, env } = this.#ports;
     const options = {
@@ -161,7 +161,7 @@ export class ProxyDownload {
       maxBuffer: maxBytes,
       timeout: packTimeoutMs,
       killSignal: 'SIGKILL',
-      // Windows cannot start a process without it.
+      // Windows cannot start a process without this variable.
       env: { SystemRoot: env['SystemRoot'] },
       signal: this.#closing.signal,
       windowsHide: true,

@@ -2,7 +2,7 @@ import type { ProgramFile } from './program-files.ts';
 
 /**
  * Where to get the proxy, for everything that this program renders or prints. This is the server's own copy rather
- * than a package of a registry: until one is published, anyone could register its name there.
+ * than a package of a registry: until the proxy is published, anyone could register its name there.
  */
 export interface ProxyReference {
   /** `latchkey-VERSION.tgz` */
@@ -16,7 +16,7 @@ export interface ProxyReference {
   readonly programs: readonly ProgramFile[];
 }
 
-/** Whether this server also offers bundles (`.mcpb`). One that runs from a source tree builds them first. */
+/** Whether this server also offers bundles (`.mcpb`). A server that runs from a source tree builds them first. */
 export type BundleOffer =
   | {
       readonly state: 'ready';
@@ -55,13 +55,13 @@ export function contentMark(sha256: string): string {
 
 /**
  * The program and arguments with which an assistant starts the proxy. With `--prefer-offline` npm does
- * not request the URL at each start, nor wait a minute while the server is down; its content never changes.
+ * not request the URL at each start, nor wait a minute while the server is down. The content of a URL never changes.
  */
 export function startWords({ url }: ProxyReference): readonly [string, ...string[]] {
   return ['npx', '-y', '--prefer-offline', url];
 }
 
-/** The same as a command line. Quoted, because some shells expand a question mark. */
+/** The command line that starts the proxy. The URL is quoted, because some shells expand a question mark. */
 export function typedStart({ url }: ProxyReference): string {
   return `npx -y "${url}"`;
 }

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { EpochSeconds } from '#model/clock';
 import { roles } from '#model/roles';
 
-/** What a mail says; sealed while it waits. */
+/** The content of a mail; sealed while the mail waits. */
 export const mailContent = z.discriminatedUnion('kind', [
   z.object({
     kind: z.enum(['invitation', 'reminder']),
@@ -22,9 +22,9 @@ export const mailContent = z.discriminatedUnion('kind', [
   z.object({
     kind: z.literal('notice'),
     organization: z.string(),
-    /** What needs attention, each in a sentence, with the path of the page to act on. */
+    /** The matters that need attention: a sentence for each, and the path of the page to act on. */
     items: z.array(z.object({ text: z.string(), path: z.string() })),
-    /** The path of the page where the recipient chooses notices; absent for one that is about the recipient. */
+    /** The path of the page where the recipient chooses notices; absent for a notice that is about the recipient. */
     settingsPath: z.string().optional(),
   }),
 ]);

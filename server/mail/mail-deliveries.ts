@@ -121,12 +121,12 @@ export class MailDeliveries {
     return claimMail(this.#ports.db, server, { now, until: now + claimSeconds });
   }
 
-  /** Sends one mail, and records what became of it. @throws {MailServerError} */
+  /** Sends one mail, and records the result. @throws {MailServerError} */
   async #send(mail: ClaimedMail, session: MailSession, server: MailServer): Promise<void> {
     const { db, sealing, base, clock } = this.#ports;
     const content = openedContent(mail, sealing);
     if (!content) {
-      // It can never be sent, and must not keep those behind it waiting.
+      // This mail can never be sent, and must not delay the mails after it.
       await endMail(db, mail, 'refused', unreadable, clock.now());
       return;
     }
@@ -173,7 +173,7 @@ function openedServer(
 /** Pages show this after "The server". */
 const unreadable = 'was not asked, because the mail cannot be decrypted with this master key';
 
-/** What a mail says; `undefined` if it was encrypted under another key, or written by an incompatible version. */
+/** The content of a mail; `undefined` if it was encrypted under another key, or written by an incompatible version. */
 function openedContent(
   { id, sealedContent }: Pick<ClaimedMail, 'id' | 'sealedContent'>,
   sealing: Pick<Sealing, 'open'>,

@@ -36,8 +36,8 @@ export interface OutgoingMail {
 }
 
 /**
- * What became of a mail. `later`: the server refused it for now. `refused`: it refused it for good. `words` are a predicate whose subject
- * is the server.
+ * The result of sending a mail. `later`: the server refused it for now. `refused`: the server refused it permanently. `words` are a
+ * predicate whose subject is the server.
  */
 export interface MailResult {
   readonly outcome: 'sent' | 'later' | 'refused';
@@ -59,8 +59,8 @@ interface MailSessionPorts {
 }
 
 /**
- * What is wrong with a server before it is asked: a predicate whose subject is the field. Mail is sent unencrypted only to hosts that
- * the operator named, because only those can be in the private network.
+ * Checks the settings of a server without connecting. Returns the problem as a predicate whose subject is the field. Mail is sent
+ * unencrypted only to hosts that the operator named, because only those can be in the private network.
  */
 export function mailSecurityProblem(
   { host, port, security }: Pick<MailServerSettings, 'host' | 'port' | 'security'>,
@@ -93,7 +93,7 @@ export async function openMailSession(
   const { guard, name, signal } = ports;
   const problem = mailSecurityProblem(server, guard.allowedHosts);
   if (problem !== undefined) throw new MailServerError(problem);
-  // Most servers send no mail.
+  // Loaded here, because most servers send no mail.
   const { default: Connection } = await import('nodemailer/lib/smtp-connection');
   const socket = await dial(server, guard, signal);
   const connection = new Connection({
@@ -138,7 +138,7 @@ async function dial(
     lookup: pinnedLookup(addresses),
     ...(signal && { signal }),
   });
-  // Until the library listens.
+  // Ignores errors until the library listens for them.
   socket.on('error', () => undefined);
   const late = AbortSignal.timeout(connectMs);
   try {
@@ -152,7 +152,7 @@ async function dial(
 
 class OpenSession implements MailSession {
   readonly #connection: SMTPConnection;
-  /** What the words of the server must not repeat. */
+  /** The secrets that quoted answers of the server must not contain. */
   readonly #secrets: readonly string[];
   /** Settles the step in progress when the connection breaks. */
   #broken: (error: unknown) => void = () => undefined;
@@ -189,7 +189,7 @@ class OpenSession implements MailSession {
     } catch (error) {
       const code = responseCodeOf(error);
       if (code === undefined || this.#fault !== undefined) throw error;
-      // A server that says goodbye takes no other mail in this connection.
+      // A server that answers 421 closes the connection, so it takes no other mail in it.
       if (code === 421) throw error;
       await this.#step<unknown>((done) => this.#connection.reset(done));
       const outcome = code >= 500 ? 'refused' : 'later';
@@ -233,7 +233,7 @@ class OpenSession implements MailSession {
     return new MailServerError(this.#wordsOf(error), { cause: error });
   }
 
-  /** What happened, as a predicate. */
+  /** Describes an error as a predicate whose subject is the server. */
   #wordsOf(error: unknown): string {
     const cause = error instanceof MailServerError ? error.cause : error;
     const response = memberOf(cause, 'response');
@@ -256,7 +256,7 @@ class OpenSession implements MailSession {
 
   /** Quotes an answer of the server: on one line, cut, and without secrets. */
   #said(response: string): string {
-    // First, because a password may contain several spaces.
+    // Redacted before spaces are joined, because a password may contain several spaces.
     const hidden = this.#secrets.reduce(
       (text, one) => text.replaceAll(one, '[redacted]'),
       response,

@@ -80,7 +80,7 @@ export function mailSetup({ sealing, guard, clock, base = '' }: MailSetupParts) 
       return { id, kind: content.kind, ...mail, sealedContent };
     },
 
-    /** Sends a test message now, and returns what the server did, as a predicate. Never rejects. */
+    /** Sends a test message now, and returns what the server did, or why sending failed, as a predicate. */
     async test(
       server: MailServerSettings,
       {
@@ -116,7 +116,7 @@ export function mailSetup({ sealing, guard, clock, base = '' }: MailSetupParts) 
   };
 }
 
-/** What the operations on mail need in addition to the database. */
+/** The functions that the operations on mail need in addition to the database. */
 export type MailSetup = ReturnType<typeof mailSetup>;
 
 /** The name that this server greets mail servers with: its host, or the domain of the sender. RFC 5321 §4.1.1.1 */

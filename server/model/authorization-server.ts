@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** The members of an authorization server's metadata that this server uses. RFC 8414 §2, RFC 9207 §3, RFC 9126 §5, RFC 7591, OpenID Connect Discovery §3 */
+/** The members of authorization server metadata that we use. RFC 8414 §2, RFC 9207 §3, RFC 9126 §5, RFC 7591, OpenID Connect Discovery §3 */
 export const serverMetadataSchema = z.object({
   issuer: z.string(),
   authorization_endpoint: z.string().optional(),

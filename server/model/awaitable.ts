@@ -1,7 +1,7 @@
 export type Awaitable<Value> = Value | Promise<Value>;
 
 /**
- * Passes a value to `next`: immediately if it is not a promise, so that a call that waits for nothing runs all steps in one turn
+ * Passes a value to `step`: immediately if it is not a promise, so that a call that waits for nothing runs all steps in one turn
  * of the event loop.
  */
 export function whenReady<Value, Next>(

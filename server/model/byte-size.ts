@@ -30,7 +30,7 @@ export function sizeOfBytes(bytes: number): string {
   return `${bytes / length} ${unit}`;
 }
 
-/** A size as a form shows it whose field is in `unit`: without the unit where that is the best one. */
+/** A size as a form shows it in a field for `unit`: without a unit if the number in `unit` needs at most three decimals. */
 export function typedSize(bytes: number, unit: ByteUnit): string {
   const isShort = Number.isInteger((bytes / units[unit]) * 1000);
   return isShort ? String(bytes / units[unit]) : sizeOfBytes(bytes);

@@ -1,17 +1,17 @@
 import { z } from 'zod';
 
 /**
- * Whether the arguments and results of calls to a server are stored, and how, as it is in the database. An owner of its organization
- * chooses.
+ * Whether and how the arguments and results of calls to a server are stored, as in the database. An owner of its organization chooses
+ * these settings.
  */
 export const contentSettingsSchema = z.object({
   arguments: z.boolean(),
   results: z.boolean(),
-  /** The longest JSON text that is stored of either; the rest is cut off. */
+  /** The longest JSON text that is stored of arguments, and of a result; the rest is cut off. */
   limitBytes: z.int(),
-  /** How many days they are kept. */
+  /** How many days arguments and results are kept. */
   days: z.int(),
-  /** Those stored before this time were deleted by an owner, in milliseconds since 1970. */
+  /** An owner deleted the arguments and results stored before this time, in milliseconds since 1970. */
   deletedBeforeMs: z.int().optional(),
 });
 
@@ -59,7 +59,7 @@ function daysWords(days: number): string {
   return days === 1 ? '1 day' : `${days} days`;
 }
 
-/** Copied in addition, because a value may begin with members that are not stored, such as `_meta`. */
+/** How many bytes are copied in addition, because a value may begin with members that are not stored, such as `_meta`. */
 const spareBytes = 16_384;
 
 /** The beginning of a JSON value, in memory of its own. */
@@ -132,7 +132,7 @@ export class CallContents {
     this.#values.set(kind, { bytes, isWhole: length === end - start });
   }
 
-  /** The call was sent with these secrets, which are not stored. */
+  /** Sets the secrets that the call was sent with, which must not be stored. */
   hide(secrets: readonly string[]): void {
     this.#secrets = secrets;
   }
@@ -145,7 +145,7 @@ export class CallContents {
     return [...this.#values];
   }
 
-  /** Frees their memory, once they were written or dropped. */
+  /** Frees the memory of the values, after they were written or dropped. */
   letGo(): void {
     for (const { bytes } of this.#values.values()) this.#memory.letGo(bytes.length);
     this.#values.clear();

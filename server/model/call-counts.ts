@@ -1,6 +1,6 @@
 import type { EpochSeconds } from './clock.ts';
 
-// What calls are counted for, and how.
+// The subjects that calls are counted for, and the counts.
 
 /** The kinds of subjects that calls are counted for. A subject of `caller` is a caller with a tool. */
 export const callKinds = [
@@ -26,12 +26,12 @@ const callerTypes = ['person', 'client', 'key'] as const;
 /** Between the two parts of a subject of the kind `caller`, neither of which contains it. */
 const between = '\n';
 
-/** What the subjects of one caller begin with. */
+/** The text that all subjects of one caller begin with. */
 export function callerPart({ type, id }: Caller): string {
   return `${type}:${id}${between}`;
 }
 
-/** What the subjects of one tool end with. */
+/** The text that all subjects of one tool end with. */
 export function toolPart(tool: string): string {
   return between + tool.replaceAll(between, ' ');
 }

@@ -1,7 +1,7 @@
 import type { Target } from './endpoints.ts';
 import { takesCredentials } from './upstream-kinds.ts';
 
-/** How a call of Activity ended. `unknown`: it began, and the process that answered it ended before the call did. */
+/** How a call of Activity ended. `unknown`: the record has its beginning, but not, or not yet, its end. */
 export const callEnds = [
   'ok',
   'tool_error',
@@ -36,7 +36,7 @@ export const callRetentionDays = { least: 1, most: 3650, default: 90 } as const;
 export const credentialTypes = ['client', 'key', 'person'] as const;
 export type CredentialType = (typeof credentialTypes)[number];
 
-/** What a call was sent to the MCP server with. */
+/** The credentials that a call was sent to the MCP server with. */
 export const upstreamAccounts = [
   'none',
   'fixed_headers',
@@ -52,7 +52,7 @@ export const upstreamAccounts = [
  * - `server_account`: with a token of the OAuth account that the server has for all callers;
  * - `person_account`: with a token of the OAuth account that the person who called has connected;
  * - `person_key`: with the key that the person who called has entered;
- * - `oauth_account`: with a token of one of these two. The process was killed before it wrote down which.
+ * - `oauth_account`: with a token of the server's or the person's OAuth account. The process was killed before it wrote down which.
  */
 export type UpstreamAccount = (typeof upstreamAccounts)[number];
 
@@ -83,7 +83,7 @@ export interface EndedCall {
   readonly credential: { readonly type: CredentialType; readonly id: string };
   /** The person who calls, or for whom an application calls. */
   readonly userId: string | undefined;
-  /** The grant by which an application calls for them. */
+  /** The grant by which an application calls for the person. */
   readonly grantId?: string | undefined;
   readonly application: AnnouncedApplication | undefined;
   readonly address: string | undefined;
@@ -101,7 +101,7 @@ export interface EndedCall {
   readonly bytesOut: number;
 }
 
-/** With what credentials calls are sent to a target, as far as its settings say. */
+/** The credentials that calls are sent to a target with, as far as its settings tell. */
 export function accountOf({ upstream, personKey }: Target): UpstreamAccount {
   if (personKey) return 'person_key';
   if (!takesCredentials(upstream)) return 'none';
@@ -128,7 +128,7 @@ export function accountOwnerOf({
   }
 }
 
-/** A stored call. Names are those at the time of the call, and stay when what they name is renamed or deleted. */
+/** A stored call. It keeps the names from the time of the call, even if a server, credential or person is renamed or deleted. */
 export interface CallRecord extends Omit<
   EndedCall,
   'endpoint' | 'credential' | 'userId' | 'grantId' | 'durationMs'
@@ -157,16 +157,16 @@ export interface CallRecord extends Omit<
 }
 
 /**
- * Why calls are missing.
+ * The reasons why calls are missing.
  *
  * - `queue_full`: too many calls waited to be written;
- * - `ends_dropped`: the same, of calls whose rows were written when they began. They are there, and their end stays `unknown`;
+ * - `ends_dropped`: too many ends of calls waited. The rows of the calls were written when they began, and their end stays `unknown`;
  * - `unknown`: a later version has stored another reason.
  */
 export const gapReasons = ['queue_full', 'ends_dropped', 'unknown'] as const;
 export type GapReason = (typeof gapReasons)[number];
 
-/** Calls of an organization that were answered and not recorded, or whose end was not. */
+/** Calls of an organization that were answered, but are not recorded, or without their end. */
 export interface CallGap {
   readonly reason: GapReason;
   /** When the first and the last of them ended, in milliseconds since 1970. */
@@ -175,7 +175,7 @@ export interface CallGap {
   readonly calls: number;
 }
 
-/** What the calls of a pseudonymized person contain instead of their id and address: an id that belongs to no account, and a name. */
+/** A person whose calls contain an id that belongs to no account, and a made-up name, instead of the person's id and address. */
 interface Pseudonymous {
   readonly pseudonym: string;
 }
@@ -186,5 +186,5 @@ export const pseudonymId = ({ pseudonym }: Pseudonymous): string =>
   `${pseudonymPrefix}${pseudonym}`;
 export const pseudonymName = ({ pseudonym }: Pseudonymous): string => `Person ${pseudonym}`;
 
-/** Whether a person of a call has a pseudonym, and thus no account that the id leads to. */
+/** Whether a person of a call has a pseudonym, so that the id belongs to no account. */
 export const isPseudonym = (personId: string): boolean => personId.startsWith(pseudonymPrefix);

@@ -13,24 +13,24 @@ export interface MemberName {
   readonly name: string;
 }
 
-/** What a collection does with it. */
+/** A name, and what the collection does with it. */
 export type NamedEntry = MemberName &
   (
     | { readonly state: 'shown'; readonly shown: string }
-    /** Another one has the name that it wants. */
+    /** Another entry has the name that this entry wants. */
     | { readonly state: 'waiting' }
-    /** An administrator left it out. */
+    /** An administrator left the entry out. */
     | { readonly state: 'left-out' }
   );
 
-/** What a member listed. */
+/** The names of one kind that a member listed. */
 export interface Listed {
   readonly kind: PrimitiveKind;
   readonly member: string;
   readonly names: readonly string[];
 }
 
-/** How many names of one kind are noted for each member. What a member lists beyond them is not shown. */
+/** How many names of one kind are noted for each member. Further names of the member are not shown. */
 const mostNames = 2000;
 
 const longestName = 200;
@@ -43,7 +43,7 @@ export function isNotedName(kind: PrimitiveKind, name: string): boolean {
   return isText && name !== '' && name.length <= longest;
 }
 
-/** What assistants accept: Claude and OpenAI refuse the dots and slashes that MCP allows, and all refuse more than 64 characters. */
+/** The names that assistants accept: Claude and OpenAI refuse the dots and slashes that MCP allows, and all refuse more than 64 characters. */
 const accepted = /^[A-Za-z0-9_-]{1,64}$/;
 const mostCharacters = 64;
 const hashCharacters = 8;
@@ -55,7 +55,7 @@ export function isAcceptedName(kind: PrimitiveKind, name: string): boolean {
 
 /**
  * The name that a tool or prompt wants: its own, unless assistants refuse that. Characters that they refuse become `_`; a name that
- * is too long ends with a digest of it. Pages of MCP Apps call tools by name, so those of a member with such pages keep theirs.
+ * is too long ends with a digest of it. Pages of MCP Apps call tools by name, so tools of a member with such pages keep theirs.
  */
 export function wantedName({ kind, name }: MemberName, hasApps: boolean): string {
   if (isAcceptedName(kind, name) || (hasApps && kind === 'tool')) return name;
@@ -113,11 +113,11 @@ export function assignNames(
 
 /** What an administrator decides about one entry. */
 export type NameDecision =
-  /** Shows it under its own name, changed as far as assistants require. */
+  /** Shows the entry under its own name, changed as far as assistants require. */
   | { readonly decision: 'show' }
   | { readonly decision: 'rename'; readonly as: string }
   | { readonly decision: 'leave-out' }
-  /** Gives it the name that it wants; the entry that has it is left out. */
+  /** Gives the entry the name that it wants; the entry that has this name is left out. */
   | { readonly decision: 'replace' };
 
 /** Why a decision is refused. */
@@ -127,7 +127,7 @@ export type DecisionProblem =
   | { readonly problem: 'taken'; readonly by: NamedEntry }
   /** Assistants refuse the name. */
   | { readonly problem: 'refused-name' }
-  /** Pages of MCP Apps of its member call it by its own name. */
+  /** Pages of MCP Apps of the member call the tool by its own name. */
   | { readonly problem: 'has-apps' }
   /** A resource keeps its URI. */
   | { readonly problem: 'not-renamed' };

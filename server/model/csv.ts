@@ -8,7 +8,7 @@ export interface CsvRecord {
 /** The characters that separate cells, in the order in which they are looked for. */
 const separators = ['\t', ',', ';'] as const;
 
-/** The character that separates cells in the first line: spreadsheets write semicolons where the comma is for decimals. */
+/** The character that separates cells in the first line: spreadsheets write semicolons where the decimal separator is a comma. */
 export function csvSeparator(text: string): string {
   const [first = ''] = text.replaceAll(/"(?:[^"]|"")*"/g, '').split(/\r?\n|\r/, 1);
   return separators.find((one) => first.includes(one)) ?? ',';

@@ -2,7 +2,7 @@
 export const definitionKinds = ['tool', 'prompt', 'template', 'instructions'] as const;
 export type DefinitionKind = (typeof definitionKinds)[number];
 
-/** The name under which a server's instructions are stored, of which it has only one. */
+/** The name under which the instructions of a server are stored. A server has only one such text. */
 export const instructionsName = 'instructions';
 
 /**

@@ -19,19 +19,19 @@ export interface Target {
   readonly hiddenTools: readonly string[];
   /** What happens when a tool differs from its accepted definition: `flag` shows that to people, `withhold` also closes the tool. */
   readonly changedTools: 'flag' | 'withhold';
-  /** What happens when it lists something for the first time: `offer` accepts it, `review` keeps it closed until it is accepted. */
+  /** What happens when the upstream lists something for the first time: `offer` accepts it, `review` keeps it closed until it is accepted. */
   readonly newTools: 'offer' | 'review';
   readonly offered: Offered;
-  /** Who may use what it offers; absent without any rule. */
+  /** The rules for who may use what the upstream offers; absent if there are none. */
   readonly rules?: AccessRules | undefined;
-  /** The key that it requires of each person; absent if it requires none. */
+  /** The key that the upstream requires of each person; absent if it requires none. */
   readonly personKey?: PersonKeyRule | undefined;
-  /** What is stored of the arguments and results of its calls; nothing by default. */
+  /** Whether and how arguments and results of its calls are stored. Default: not at all. */
   readonly contents?: ContentSettings | undefined;
 }
 
 /**
- * What callers address: `POST /mcp/{organization}/{name}`. Keys, clients, grants, groups and limits belong to it, and it is the
+ * The endpoint that callers address: `POST /mcp/{organization}/{name}`. Keys, clients, grants, groups and limits belong to it, and it is the
  * audience of access tokens.
  */
 export interface Endpoint {

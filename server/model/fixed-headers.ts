@@ -26,7 +26,7 @@ const maxValueLength = 4096;
 /** RFC 9110 §5.6.2 */
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
-/** The header for the assertion of the caller's identity when `Authorization` contains a token for the upstream or a fixed header. */
+/** The header for the assertion of the caller's identity if `Authorization` has an upstream token, a fixed header or a person's key. */
 export const callerHeader = 'latchkey-caller';
 
 /** Headers of the connection and of message framing, and those that Latchkey and MCP set. RFC 9110 §7.6.1 */
@@ -77,7 +77,7 @@ export function headerNameProblem(name: string): string | undefined {
   return undefined;
 }
 
-/** The same for a value. The phrase repeats no part of it. RFC 9110 §5.5 */
+/** What is wrong with the value of a fixed header. The phrase follows the field's name, and repeats no part of the value. RFC 9110 §5.5 */
 export function headerValueProblem(value: string): string | undefined {
   if (value === '') return 'is empty';
   if (value.length > maxValueLength) {

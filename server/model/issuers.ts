@@ -1,4 +1,4 @@
-// Issuers of OpenID providers: what their URL tells about who can get an account there.
+// Finds out from the URL of an OpenID provider's issuer who can get an account there.
 
 /** Names of Microsoft tenants that cover more than one organization; the last one is for personal accounts. */
 const sharedTenants = new Set([

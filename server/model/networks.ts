@@ -1,4 +1,4 @@
-/** How many characters name the networks of 56 and 48 bits around the network of an IPv6 address. */
+/** The lengths, in characters, of the networks of 56 and 48 bits that contain the network of an IPv6 address. */
 export const widerLengths = ['2001:0db8:0000:00'.length, '2001:0db8:0000'.length];
 
 /**

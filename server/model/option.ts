@@ -7,7 +7,7 @@ export interface Option {
   readonly repeated?: boolean;
   readonly required?: boolean;
   readonly fallback?: string;
-  /** What the help says of it, where it depends on the installation. */
+  /** The default as the help describes it, if it depends on the installation. */
   readonly fallbackDoc?: string;
   readonly doc: string;
 }

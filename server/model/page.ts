@@ -1,4 +1,4 @@
-/** Which part of a list is wanted, and in what order. */
+/** The part of a list to return, and the order. */
 export interface PageQuery<Sort extends string> {
   readonly sort: Sort;
   readonly descending: boolean;

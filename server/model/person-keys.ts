@@ -5,7 +5,7 @@ import type { EpochSeconds } from './clock.ts';
 import { headerValueProblem } from './fixed-headers.ts';
 import type { UpstreamKind } from './upstream-kinds.ts';
 
-/** What an administrator chose about the keys of people at a target, as it is stored. */
+/** The rule that an administrator chose for the keys of people at a target, as it is stored. */
 export const personKeyRuleSchema = z.object({
   /** Lower case. */
   header: z.string(),
@@ -41,7 +41,7 @@ export function templateProblem(template: string): string | undefined {
   return headerValueProblem(template);
 }
 
-/** The same for a key. It becomes part of a header, and no part of it is repeated. RFC 9110 §5.5 */
+/** What is wrong with a key, which becomes part of a header. The phrase repeats no part of the key. RFC 9110 §5.5 */
 export function keyProblem(key: string): string | undefined {
   if (key === '') return 'is empty';
   if (key.length < leastKeyLength) return `must have at least ${leastKeyLength} characters`;
@@ -67,8 +67,8 @@ export function keyHeader(
 }
 
 /**
- * Where the keys of a target are sent: the origin of its URL, or its agent. `undefined` for an upstream that no request with headers
- * leads to. A key for one place is never sent to another.
+ * Where the keys of a target are sent: the origin of its URL, or its agent. `undefined` for an upstream that gets no requests with
+ * headers. A key for one place is never sent to another.
  */
 export function keyPlace(upstream: UpstreamKind): string | undefined {
   switch (upstream.kind) {
@@ -88,11 +88,11 @@ export function keyHint(key: string): string | undefined {
   return key.length >= 24 ? `…${key.slice(-4)}` : undefined;
 }
 
-/** What is known of a person's key. */
+/** The state of a person's key. */
 export interface KeyState {
   /** When it was entered. */
   readonly setAt: EpochSeconds;
-  /** When the tool of the rule answered to it; absent if only a list did. */
+  /** When the tool of the rule answered a call with the key; absent if the upstream only answered a list. */
   readonly provedAt?: EpochSeconds | undefined;
   /** When the upstream last refused it; absent once it was accepted again. */
   readonly refusedAt?: EpochSeconds | undefined;

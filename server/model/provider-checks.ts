@@ -11,7 +11,7 @@ export interface ProviderChecking {
   readonly checkAgain: CheckAgain;
   /** How long after the last check, while they have a session through the provider. */
   readonly sessionCheckMinutes: number;
-  /** The same while only applications have access for them. */
+  /** How long after the last check, while only applications have access for them. */
   readonly grantCheckHours: number;
 }
 

@@ -11,7 +11,7 @@ export class ResourceNames {
     this.#templates = [...templates].map((text) => new UriTemplate(text));
   }
 
-  /** Whether the URI is one of them, to every upstream. */
+  /** Whether every upstream reads the URI as one of them. */
   cover(uri: ResourceUri): boolean {
     return (
       this.#uris.has(uri.text) || this.#templates.some((template) => template.matchesNarrowly(uri))

@@ -11,7 +11,7 @@ const longestOpened = 2048;
 
 /** A few hundredths of a second of work. Without a limit, a member's URI and an upstream's thousands of templates could block the process. */
 const mostSteps = 1_000_000;
-/** For a whole list, which may have ten thousand URIs. */
+/** The steps for a whole list, which may have ten thousand URIs. */
 const mostListSteps = 5 * mostSteps;
 
 /** A budget of steps that several comparisons share. */
@@ -22,7 +22,7 @@ export class Steps {
     this.#left = left;
   }
 
-  /** For all URIs of a list together. */
+  /** A budget for all URIs of a list together. */
   static ofList(): Steps {
     return new Steps(mostListSteps);
   }
@@ -173,7 +173,7 @@ function digit(byte: number): number {
   return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : NaN;
 }
 
-/** Removes dot segments, empty segments and a trailing slash. With `hasAuthority`, what follows `//` is a host, and `..` keeps it. */
+/** Removes dot segments, empty segments and a trailing slash. With `hasAuthority`, the text after `//` is a host, which `..` does not remove. */
 function withoutDots(uri: string, hasAuthority: boolean): string {
   const at = uri.indexOf(':');
   const isScheme = at > 0 && /^[a-z][a-z\d+.-]*$/.test(uri.slice(0, at));
@@ -343,7 +343,7 @@ function nodesOf(part: TemplatePart): readonly Node[] {
   }
 }
 
-/** Nothing, or the operator's character followed by characters of a class. */
+/** Nodes that match nothing, or the operator's character followed by characters of a class. */
 function led(by: Operator, takes: Class): readonly Node[] {
   return [
     { takes: by.charCodeAt(0), skips: 2 },

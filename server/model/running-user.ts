@@ -1,4 +1,4 @@
-// Whom a program runs as, for errors about permissions: commands often run as the user of a service, and not as the person who types them.
+// The user that a program runs as, for errors about permissions: commands often run as a service's user, not as the person who types them.
 
 import { platform, userInfo } from 'node:os';
 

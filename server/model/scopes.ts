@@ -5,13 +5,13 @@ import type { ToolSelection } from './tool-rights.ts';
 export interface ScopeSentence {
   /** For the person who grants it. */
   readonly text: string;
-  /** For a client or key that may act for no person; absent if it is the same. */
+  /** For a client or key that may act for no person; absent if the same sentence fits. */
   readonly ownText?: string | undefined;
   /** The risk to point out, if any. */
   readonly risk?: string | undefined;
 }
 
-/** What requires a scope. A `*` at the end stands for any ending. */
+/** The roles, methods and notifications that depend on a scope. A `*` at the end stands for any ending. */
 interface ScopeRules extends ScopeSentence {
   /** The roles that may grant it. */
   readonly roles: readonly Role[];
@@ -38,7 +38,7 @@ const scopeTable = {
     risk: 'A tool can change or send data as well as read it.',
     roles: everyRole,
     methods: ['tools/call', 'tasks/*'],
-    // Covers those of 2025-11-25, and the one of the tasks extension, whose name ends after `tasks`.
+    // Covers the notifications of 2025-11-25, and that of the tasks extension, whose name ends with `tasks`.
     notifications: ['notifications/tasks*'],
   },
   'mcp:resources:read': {
@@ -143,7 +143,7 @@ export function subscriptionScope(kind: string): Scope | undefined {
   return scopeBySubscription.get(kind);
 }
 
-/** What is left of scopes within these limits. An application that may only read for a person does not administer the server either. */
+/** The scopes that remain within these limits. An application that may only read for a person does not administer the server either. */
 export function limitedScopes(
   scopes: readonly Scope[],
   limits: readonly Pick<ToolSelection, 'type'>[],

@@ -1,4 +1,4 @@
-/** Limits of one server. Without one, only the limits of the whole gateway apply. */
+/** Limits of one server. Without a limit, only the limits of the whole gateway apply. */
 export interface ServerLimits {
   /** Requests per caller in any minute. Notifications and listening streams are each limited to twice as many. */
   readonly callsPerMinute?: number;

@@ -1,14 +1,14 @@
 import type { Role } from './roles.ts';
 
-/** What a person proved to sign in. */
+/** The proof that a person gave at sign-in. */
 export interface SignedIn {
   /** How many factors they proved: a password alone is one. */
   readonly factors: 1 | 2;
-  /** The provider of an organization that they came through, if not to their whole account. */
+  /** The organization's provider that they came through; absent if the sign-in opens their whole account. */
   readonly through?: object | undefined;
 }
 
-/** What an organization requires of those who enter. */
+/** The proof that an organization requires of members who enter. */
 export interface EntryRules {
   readonly secondFactorRequired: boolean;
   readonly singleSignOnRequired: boolean;

@@ -13,7 +13,7 @@ export const suspensionWords = {
     'the person who created this credential left the organization: an administrator must hand it over to someone',
 } as const satisfies Record<Suspension, string>;
 
-/** The code of a refused call whose credential is suspended, in what is recorded of the call. Callers get the words. */
+/** The code with which a refused call is recorded if its credential is suspended. Callers get the words. */
 export const suspensionCodes = {
   server: 'server_disabled',
   self_registered: 'self_registered_off',

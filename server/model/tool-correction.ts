@@ -11,7 +11,7 @@ export type ToolHint = (typeof toolHints)[number];
 
 const hint = z.boolean().optional();
 
-/** What administrators state about a tool in place of what its server says. Omitted members stay as the server has them. */
+/** The texts and hints of a tool that administrators set in place of the server's. Omitted members stay as the server has them. */
 const toolCorrectionSchema = z.strictObject({
   title: z.string().max(200).optional(),
   description: z.string().max(10_000).optional(),

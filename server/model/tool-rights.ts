@@ -6,7 +6,7 @@ import { LimitedMap } from './limited-map.ts';
 import { ResourceNames, ResourceRules } from './resource-rules.ts';
 import { ResourceUri, type Steps } from './resource-uri.ts';
 
-/** What a server offers and a caller may be refused. MCP 2026-07-28 server: tools, prompts, resources, resource templates */
+/** The kinds of primitives that a server offers and a caller may be refused. MCP 2026-07-28 server: tools, prompts, resources, resource templates */
 export const primitiveKinds = ['tool', 'prompt', 'resource', 'template'] as const;
 export type PrimitiveKind = (typeof primitiveKinds)[number];
 
@@ -15,12 +15,12 @@ export type Audience = 'everyone' | ReadonlySet<string>;
 
 /** The decisions of administrators about who may use what a server offers, by the server's own names. */
 export interface AccessRules {
-  /** For what has no rule of its own, and what the server will offer later. */
+  /** For primitives without a rule of their own, including those that the server will offer later. */
   readonly others: Readonly<Partial<Record<'tool' | 'prompt' | 'resource', Audience>>>;
   readonly named: Readonly<Record<PrimitiveKind, ReadonlyMap<string, Audience>>>;
 }
 
-/** What a key, a client or a grant is limited to. */
+/** The selection that a key, a client or a grant is limited to. */
 export type ToolSelection =
   | { readonly type: 'all' }
   /** Tools whose `readOnlyHint` an administrator accepted. Prompts and resources are only read anyway. */
@@ -37,7 +37,7 @@ export type ToolSelection =
 export interface Offered {
   /** Names that are closed until an administrator accepts them. */
   readonly withheld: Readonly<Partial<Record<PrimitiveKind, ReadonlySet<string>>>>;
-  /** The only names that are open. Absent: all that are not withheld, or, at a server with rules, no list was read yet. */
+  /** The only names that are open. If absent, all that are not withheld are open or, at a server with rules, no list was read yet. */
   readonly open: Readonly<Partial<Record<PrimitiveKind, ReadonlySet<string>>>>;
   /** The tools that only read, as an administrator accepted or corrected their annotations. */
   readonly readOnly: ReadonlySet<string>;
@@ -49,13 +49,13 @@ export interface Offered {
 export interface ToolCaller {
   /** The ids of the person's groups; absent for a credential that acts for no person. */
   readonly groups?: ReadonlySet<string> | undefined;
-  /** What the key, or the client and the grant, are limited to. All of them apply. */
+  /** The limits of the key, or of the client and the grant. All of them apply. */
   readonly selections: readonly ToolSelection[];
 }
 
 const names = z.array(z.string());
 const audienceSchema = z.union([z.literal('everyone'), names]);
-/** Pairs, because a record would not hold what is called `__proto__`. */
+/** Pairs, because a record would lose a name like `__proto__`. */
 const namedSchema = z
   .custom<object>((value) => typeof value === 'object' && value !== null)
   .transform((named) =>
@@ -158,7 +158,7 @@ function mapped<From, To>(record: Readonly<Record<string, From>>, to: (value: Fr
 /** Why a caller may use something, or not. */
 export type Verdict =
   | 'everyone'
-  /** A group of the person may. */
+  /** A group of the person may use it. */
   | 'group'
   /** An administrator chose it by name for this credential. */
   | 'chosen'
@@ -189,7 +189,7 @@ export interface RightsSource {
   readonly rules?: AccessRules | undefined;
 }
 
-/** The lists whose changes callers are told of. That of resources includes their templates. */
+/** The lists about whose changes callers are notified. The list of resources includes their templates. */
 export const primitiveLists = ['tool', 'prompt', 'resource'] as const;
 export type PrimitiveList = (typeof primitiveLists)[number];
 
@@ -197,8 +197,8 @@ export type PrimitiveList = (typeof primitiveLists)[number];
  * What a caller may use of a server: the intersection of what is offered, of the rules for people, and of what the credential is
  * limited to. Names are compared byte for byte.
  *
- * For a URI, a rule of its own decides. Without one, it is closed if an upstream may read it as another URI that is; then, each
- * template with a rule counts that it matches, and one that closes outweighs all that open; then, what is decided for others.
+ * For a URI, the first of these decides: a rule of its own; a rule that closes another URI, if an upstream may read this URI as that;
+ * the rules of templates that match it, of which one that closes outweighs all that open; the rule for others.
  */
 export class ToolRights {
   readonly #source: RightsSource;
@@ -221,34 +221,34 @@ export class ToolRights {
     );
   }
 
-  /** Whether they follow from these decisions, as they are now. */
+  /** Whether these rights were made from this record of the decisions. */
   isOf(source: RightsSource): boolean {
     return source === this.#source;
   }
 
-  /** Whether it may refuse something of this kind, so that lists have to be read. */
+  /** Whether something of this kind may be refused, so that lists have to be read. */
   restricts(kind: PrimitiveKind): boolean {
     return !this.#isFree[kind];
   }
 
-  /** Whether administrators wrote rules about this kind, so that a refusal must not tell whether there is such a thing. */
+  /** Whether administrators wrote rules about this kind, so that a refusal must not reveal whether a name exists. */
   hasRules(kind: PrimitiveKind): boolean {
     return this.#read.hasRules[kind];
   }
 
-  /** Whether there are rules about this kind, but no list was read yet that says which names there are. */
+  /** Whether there are rules about this kind, but the list of its names was not read yet. */
   isUnread(kind: PrimitiveKind): boolean {
     return kind !== 'resource' && this.hasRules(kind) && !this.#source.offered.open[kind];
   }
 
-  /** Whether it depends on who calls, so that a list must not be shared between callers. */
+  /** Whether the rights depend on the caller, so that a list must not be shared between callers. */
   get dependsOnCaller(): boolean {
     return (
       this.#source.rules !== undefined || this.#caller.selections.some(({ type }) => type !== 'all')
     );
   }
 
-  /** For a tool or prompt by its name, for a resource by its URI, for a template by its text. The names of one list share `steps`. */
+  /** `name` is the name of a tool or prompt, the URI of a resource, or the text of a template. The names of one list share `steps`. */
   verdict(kind: PrimitiveKind, name: string, steps?: Steps): Verdict {
     if (this.#isFree[kind]) return 'everyone';
     const asked = askedFor(kind, name, steps);
@@ -294,7 +294,7 @@ export class ToolRights {
     return [allowed, isKnown, others && !isKnown ? all : null, this.#caller.selections];
   }
 
-  /** All that decides about any URI, because a list may contain URIs that are named nowhere. */
+  /** Everything that can decide about a URI, because a list may contain URIs that no decision names. */
   #stateOfResources(): unknown {
     const { offered, rules } = this.#source;
     const decided = (['resource', 'template'] as const).map((kind) =>
@@ -309,7 +309,7 @@ export class ToolRights {
     return [others, isAnyOpen ? decided : null, review.map(listed), this.#caller.selections];
   }
 
-  /** Whether this rule admits the caller to what was not chosen by name. */
+  /** Whether an audience admits the caller to a name that was not chosen for the credential. */
   #opens(who: Audience): boolean {
     return allows(this.#decided(who, () => false));
   }
@@ -353,7 +353,7 @@ export class ToolRights {
     return this.#decided(who, isChosen);
   }
 
-  /** `isChosen` says whether an administrator chose it for the credential. */
+  /** `isChosen` says whether an administrator chose the name for the credential. */
   #decided(who: Audience, isChosen: () => boolean): Verdict {
     if (who === 'everyone') return 'everyone';
     const { groups } = this.#caller;
@@ -363,11 +363,11 @@ export class ToolRights {
   }
 }
 
-/** What a caller wants to use. */
+/** The primitive that a caller wants to use. */
 interface Asked {
   readonly kind: PrimitiveKind;
   readonly name: string;
-  /** The name of a resource. */
+  /** The name, if it is that of a resource. */
   readonly uri: ResourceUri | undefined;
 }
 
@@ -390,7 +390,7 @@ function limits(selection: ToolSelection, kind: PrimitiveKind): boolean {
   return selection.type === 'chosen' || (selection.type === 'read-only' && kind === 'tool');
 }
 
-/** What was chosen for a credential, prepared for a lookup by every call. */
+/** The names that were chosen for a credential, prepared for a lookup by every call. */
 class Choice {
   readonly #names: Readonly<Record<'tool' | 'prompt' | 'template', ReadonlySet<string>>>;
   readonly #resources: ResourceNames;
@@ -413,23 +413,23 @@ class Choice {
   }
 }
 
-/** Very many sessions keep the digests of their lists, so they are as short as can be. */
+/** Very many sessions keep digests of their lists, so the digests are short. */
 const digestLetters = 16;
 
-/** How many callers, with different groups or selections, are remembered of one source. */
+/** How many callers, with different groups or selections, are remembered for one source. */
 const mostCallers = 1000;
 
-/** What depends only on the decisions about a server, computed once for all of its callers. */
+/** The facts that depend only on the decisions about a server, computed once for all of its callers. */
 class ReadSource {
   readonly hidden: ReadonlySet<string>;
   readonly hasRules: Readonly<Record<PrimitiveKind, boolean>>;
-  /** Whether everyone may use all that there is of a kind, as far as their credentials allow. */
+  /** Whether everyone may use everything of a kind, as far as their credentials allow. */
   readonly isFree: Readonly<Record<PrimitiveKind, boolean>>;
   readonly resources: ResourceRules<Audience>;
   readonly withheldResources: ResourceNames;
   readonly openResources: ResourceNames;
   readonly ruledGroups: ReadonlySet<string>;
-  /** By list, and by what the list depends on of the caller. */
+  /** The states of lists, by the list and by those facts about the caller that it depends on. */
   readonly listStates = new LimitedMap<string, string>(mostCallers);
   readonly #names = new Map<PrimitiveKind, readonly string[]>();
   readonly #source: RightsSource;
@@ -459,7 +459,7 @@ class ReadSource {
     this.openResources = new ResourceNames(open.resource ?? [], open.template ?? []);
   }
 
-  /** Who may use what has no rule of its own. */
+  /** The audience of names without a rule of their own. */
   others(kind: PrimitiveKind): Audience {
     return this.#source.rules?.others[kind === 'template' ? 'resource' : kind] ?? 'everyone';
   }

@@ -29,7 +29,7 @@ export interface SettingNotes {
 /** Notes on the settings that administrators enter. They are not part of the schemas, so that the API's document does not contain them. */
 const settingNotes = z.registry<SettingNotes>();
 
-/** What an administrator can do after a call that did not reach the upstream. */
+/** A step that an administrator can take after a call that did not reach the upstream. */
 export interface NextStep {
   readonly text: string;
   readonly link: { readonly text: string; readonly to: 'settings' | { readonly agent: string } };
@@ -54,8 +54,8 @@ interface Driver<
   readonly title: string;
   readonly help: string;
   /**
-   * Where it is chosen, if not in the form, the API and the commands of servers: by the operator, outside of them, or when a server is
-   * created in a way of its own.
+   * How the kind is chosen, if not in the form, the API and the commands of servers: by the operator's configuration, or by a special
+   * way to create a server.
    */
   readonly chosenBy?: 'operator' | 'creation';
   /** Sample data; listed after the other kinds. */
@@ -97,11 +97,11 @@ const credentials = {
   forwardsCaller: z.literal(true).optional(),
   /** Sent with every request to the origin of `url`. The values can be decrypted only for this origin. */
   headers: z.custom<readonly FixedHeader[]>().optional(),
-  /** When it last refused the current values of `headers` and accepted the previous ones; only read for pages. */
+  /** When the upstream last refused the current values of `headers` and accepted the previous ones; only read for pages. */
   headersRefusedAt: z.number().optional(),
 };
 
-/** What a collection shows: the kind, the member's place in `members`, the member's own name, and the shown one if it differs. */
+/** A name that a collection shows: the kind, the index in `members`, the member's own name, and the shown name if it differs. */
 const sharedNameSchema = z.tuple([
   z.enum(primitiveKinds),
   z.int(),
@@ -257,7 +257,7 @@ export type UpstreamView<K extends Kind = Kind> = {
   [P in K]: Readonly<{ kind: P } & Declared<P, 'shown'>>;
 }[K];
 
-/** What is needed to check a choice. */
+/** The facts and functions that are needed to check a choice. */
 export interface ChoiceContext {
   readonly isOperator: boolean;
   /** The current upstream of the server. */
@@ -318,7 +318,7 @@ export interface OfferedKind {
   readonly kind: string;
   readonly title: string;
   readonly help: string;
-  /** As of `Driver`; `undefined` for a kind that can be chosen. */
+  /** See `Driver`; `undefined` for a kind that can be chosen. */
   readonly chosenBy: 'operator' | 'creation' | undefined;
   readonly settings: readonly EnteredSetting[];
   /** The command options that choose it. */

@@ -51,7 +51,7 @@ export class BufferedBytes {
     this.#most = most;
   }
 
-  /** Returns the number to remove it with. */
+  /** Adds a stream. Returns the number to remove it with. */
   add(stream: LinkStream): number {
     this.#last += 1;
     this.#streams.set(this.#last, stream);
@@ -91,12 +91,12 @@ export interface LinkStreamOptions {
  */
 export class LinkStream {
   readonly #options: LinkStreamOptions;
-  /** Its number among the buffered ones. */
+  /** Its number in `BufferedBytes`. */
   readonly #buffered: number;
   readonly #incoming = new IncomingBody(streamWindowBytes);
-  /** Only the side that opened the stream waits for one. */
+  /** The head of the answer, for which only the side that opened the stream waits. */
   readonly #head: PromiseWithResolvers<unknown> | undefined;
-  /** Made when it is first asked for, because most streams end without anyone asking. */
+  /** Created when `gone` is first read, because for most streams it never is. */
   #gone: AbortController | undefined;
   #goneBecause: Error | undefined;
   #hasHead = false;
@@ -173,7 +173,7 @@ export class LinkStream {
     return true;
   }
 
-  /** The body is complete. */
+  /** Tells the other node that the body is complete. */
   end(): void {
     if (this.#isClosed || this.#hasSentAll) return;
     this.#hasSentAll = true;

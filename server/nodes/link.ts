@@ -31,7 +31,7 @@ const maxStreams = 20_000;
 export interface LinkOptions {
   /** 32 bytes, derived from random bits of both nodes, so that messages of one link are invalid in another. */
   readonly key: Buffer;
-  /** The side that opened the link is the one that opens streams. */
+  /** Whether this side opened the link. Only that side opens streams. */
   readonly isOpener: boolean;
   /** Sends a message. Throws when that cannot be done. */
   readonly publish: (message: Uint8Array) => void;
@@ -61,7 +61,7 @@ export class Link {
   #batchBytes = 0;
   /** The first of this side's streams whose opening is still in the batch. */
   #firstUnsent: number | undefined;
-  /** Streams of the message that is being read. */
+  /** The streams that the message in progress has opened. */
   #opened: { readonly opening: unknown; readonly stream: LinkStream }[] = [];
   #lastId = 0;
   #isEnded = false;
@@ -114,11 +114,11 @@ export class Link {
     if (plain === 'lost') return this.end('a message was lost');
     this.#lastReceivedAtMs = this.#options.nowMs();
     this.#read(plain);
-    // Only now, because the body of most calls is in the message that opens them, and need not be waited for.
+    // Accepted only now, because the body of most calls is in the same message, so that nothing has to wait for it.
     const opened = this.#opened;
     if (opened.length > 0) this.#opened = [];
     for (const { opening, stream } of opened) {
-      // The message may also have cancelled it.
+      // The message may also have cancelled the stream.
       if (!stream.isClosed) this.#options.accept(opening, stream);
     }
   }
@@ -192,7 +192,7 @@ export class Link {
       case frameType.head:
         return stream.onHead(readJson(payload));
       case frameType.data:
-        // A copy: what waits for its reader must not keep the whole message in memory.
+        // A copy, because bytes that wait for their reader must not keep the whole message in memory.
         return stream.onData(Buffer.from(payload));
       case frameType.end:
         return stream.onEnd();
@@ -210,11 +210,11 @@ export class Link {
     }
   }
 
-  /** The other node closes the link. Calls that it had not read when it did so never began. */
+  /** Handles that the other node closes the link. Calls that the other node had not read by then never began. */
   #onClosed(payload: Buffer): void {
     this.#isClosedByOther = true;
     const last = memberOf(readJson(payload), 'last');
-    // Only the calls of this side are numbered by it. A node of an older version does not say what it read.
+    // Only the opener has calls in the link. A node of an older version does not report the last call that it read.
     if (this.#options.isOpener && typeof last === 'number') {
       const stopping = { code: 'stopping', detail: '' };
       for (const [id, stream] of this.#streams) {
@@ -243,7 +243,7 @@ export class Link {
     this.#batchBytes += lengthBytes + frame.length;
   }
 
-  /** Sends the frames of this turn as one message, or none of them as a heartbeat. */
+  /** Sends the frames of this turn as one message; a heartbeat may have no frames. */
   #flush(isHeartbeat = false): void {
     if (this.#isEnded || (this.#batch.length === 0 && !isHeartbeat)) return;
     const plain = withFrames(Buffer.allocUnsafe(this.#batchBytes), this.#batch);
@@ -259,7 +259,7 @@ export class Link {
   }
 }
 
-/** Seals or opens the messages of one direction, each once and in its order. AES-256-GCM; the sequence number is the nonce. */
+/** Seals or opens the messages of one direction, each once and in order. AES-256-GCM; the sequence number is the nonce. */
 class DirectionSeal {
   /** As a `KeyObject`: given as bytes, the key costs more per message than the cipher does. */
   readonly #key: KeyObject;

@@ -108,7 +108,7 @@ export class LocalBroker {
   }
 }
 
-/** A process's connection to the broker. It lasts as long as the process: a process that lost its broker ends. */
+/** A process's connection to the broker. It lasts as long as the process: a process that loses its broker ends. */
 export class LocalBus implements NodeBus {
   onLost: () => void = () => {};
   onDied: (subjects: readonly string[]) => void = () => {};

@@ -52,7 +52,7 @@ export class NatsBus implements NodeBus {
   /**
    * `changed` is called when the connection is lost and when it is restored.
    *
-   * @throws {CommandError} when NATS cannot be used, and why
+   * @throws {CommandError} that says why NATS cannot be used
    */
   static async open(
     place: NatsPlace,

@@ -8,14 +8,14 @@ import { ReplayGuard } from './replay-guard.ts';
 const counts = z.array(z.tuple([z.string(), z.number(), z.number()]));
 
 /**
- * What a node tells all others. An event grants nothing: a wrong one at worst raises a count, or cancels a caller's own call.
+ * An event that a node sends to all others. It grants nothing: a wrong event at worst raises a count, or cancels a caller's own call.
  */
 const eventSchema = z.discriminatedUnion('type', [
   /** A caller cancels a request without a session that did not arrive at the sending node. */
   z.object({ type: z.literal('cancelled'), owner: z.string(), request: z.string() }),
   /** Someone tried a wrong credential; `at` names the counter. */
   z.object({ type: z.literal('guessed'), at: z.enum(['clients', 'agents']), subject: z.string() }),
-  /** What was counted against limits: who, how many requests since the last event, how many are open now. */
+  /** Requests that count against limits: the caller, how many since the last event, how many are open now. */
   z.object({ type: z.literal('counted'), counts }),
   /** How many requests directories sent, by the ids of their organizations. */
   z.object({
@@ -85,7 +85,7 @@ export class NodeEvents {
     const { instance, onEvent } = this.#options;
     if (!message || message.from === instance) return;
     const { nonce, sentMs, from, event } = message;
-    // An older event may be a replay: this process was not yet there to remember its nonce.
+    // An older event may be a replay, because this process was not subscribed when its nonce was new.
     if (sentMs < this.#subscribedAtMs) return;
     if (this.#replays.isFirst(nonce, sentMs)) onEvent(event, from);
   }

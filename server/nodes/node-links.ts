@@ -14,7 +14,7 @@ const checkEveryMs = 250;
 const recentMs = 50;
 const maxAcceptedLinks = 1000;
 const maxEarly = 16;
-/** Anybody at the bus may send one, and it is read before its code is checked. */
+/** The largest signed message. Anybody on the bus may send one, and it is parsed before its MAC is checked. */
 const maxSignedBytes = 2048;
 
 /** The instance of a node, as `NodeRegistry` makes it. Anything else must not become part of a NATS subject. */
@@ -58,7 +58,7 @@ export class NodeLinks {
   readonly #buffered = new BufferedBytes();
   readonly #replays: ReplayGuard;
   readonly #opened = new Map<string, Promise<Link>>();
-  /** Those of them that are connected. */
+  /** The links of `#opened` that are connected. */
   readonly #calling = new Map<string, Link>();
   /** The links that this process opened or accepted, by the subject that each sends to. */
   readonly #links = new Map<string, Link>();
@@ -299,7 +299,7 @@ export class NodeLinks {
     agentId: string,
     { node, process }: { node?: string; process?: string | undefined },
   ): string {
-    // The agent chose the name of its process.
+    // Hashed, because the agent chose the name of its process.
     const hashed = process && createHash('sha256').update(process).digest('base64url').slice(0, 22);
     const at = hashed ?? node;
     return this.#subject('agent', at === undefined ? agentId : `${agentId}.${at}`);

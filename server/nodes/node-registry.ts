@@ -24,7 +24,7 @@ export interface NodeRecord {
   readonly startedAt: EpochSeconds;
   /** In the time of the database. */
   readonly seenAt: EpochSeconds;
-  /** By how much the clock of its machine is ahead of the clock of the database. */
+  /** By how much the clock of its host is ahead of the clock of the database. */
   readonly clockSkewMs: number;
   /** Whether it admits callers now. */
   readonly isAlive: boolean;
@@ -66,7 +66,7 @@ export class NodeRegistry {
     return performance.now() - this.#seenAtMs <= leaseMs;
   }
 
-  /** By how much the clock of this machine is ahead of the clock of the database, when it was last read. */
+  /** By how much the clock of this host is ahead of the clock of the database, when it was last read. */
   get clockSkewMs(): number {
     return this.#clockSkewMs;
   }
@@ -76,7 +76,7 @@ export class NodeRegistry {
     return this.#alive;
   }
 
-  /** @throws {Error} if this node must not get calls, and why */
+  /** @throws {Error} that says why this node must not get calls */
   checkReady(): void {
     if (!this.isSeen()) throw new Error('the database has not seen this node lately');
     if (Math.abs(this.#clockSkewMs) > mostSkewMs) {

@@ -14,8 +14,8 @@ import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream';
 
 // Of the processes that share SQLite, one is the owner and has whatever exists only once. The others forward to it the requests that
-// they do not answer themselves, each caller's connection over a connection of its own. That connection begins with a line, which no
-// request can contain, that proves its origin and names the caller's address. The requests follow unchanged.
+// they do not answer themselves, each caller's connection over a connection of its own. That connection begins with a line that proves
+// its origin and names the caller's address, and that no request can contain. The requests follow.
 
 const pipes = '\\\\.\\pipe\\';
 
@@ -173,7 +173,7 @@ export class Forwarder {
 
 /** Headers of an answer that apply to its connection only. */
 const ofAnswer: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'transfer-encoding']);
-/** The same for a request. Node throws for a `Trailer` without a chunked body, and the owner does not read trailers. */
+/** Headers of a request that are not forwarded. Node throws for a `Trailer` without a chunked body, and the owner does not read trailers. */
 const ofRequest: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'expect', 'trailer']);
 
 /** The headers with which the owner receives the same request. */
@@ -182,7 +182,7 @@ function forwardedHeaders({ headers, rawHeaders }: IncomingMessage): string[] {
   const { host, 'content-length': length, 'transfer-encoding': coding } = headers;
   // Only HTTP/1.0 has requests without `Host`.
   if (host === undefined) forwarded.push('Host', '');
-  // Node would announce a body of unknown length.
+  // Without a length, Node would announce a body of unknown length.
   if (length === undefined && coding === undefined) forwarded.push('Content-Length', '0');
   return forwarded;
 }

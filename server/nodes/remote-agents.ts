@@ -32,7 +32,7 @@ const agentCallSchema = z.discriminatedUnion('to', [
     server: z.string(),
     caller: z.string().min(1),
     process: z.string().optional(),
-    /** Whether the call is for this process alone, because another node may have it by now. */
+    /** Whether only `process` may answer, which may be connected to another node by now. */
     isForProcess: z.boolean().optional(),
     isProbe: z.boolean(),
     method: z.enum(['POST', 'GET', 'DELETE']),
@@ -267,7 +267,7 @@ export class RemoteAgents {
         if (!wasNotSent(error)) throw error;
         if (tunnels.takesCalls(agent)) return await own.send(request);
         const next = await this.#find(agent);
-        // A link that ended may be opened again. An agent that has left is not where it was.
+        // If the link ended, it may be opened again to the same node. If the agent has left that node, a second attempt is useless.
         if (next === undefined || (next === first && isOffline(error))) throw error;
         return await this.#sendTo(next, request, { ...call, process });
       }
@@ -277,8 +277,8 @@ export class RemoteAgents {
   }
 
   /**
-   * Sends a call to the node where the agent was found within the last second, without asking for it again, as long as that node
-   * is heard from all the time. `undefined` if nothing was sent: there is no such node, or the agent is not there any more.
+   * Sends a call to the node where the agent was found within the last second, without looking for the agent again, as long as
+   * messages from that node keep arriving. `undefined` if nothing was sent: there is no such node, or the agent is not there any more.
    */
   async #sendToKnown(
     request: UpstreamRequest,

@@ -148,7 +148,7 @@ export function sendBody(stream: LinkStream, body: Uint8Array = new Uint8Array()
 /**
  * The whole body of a stream. `arrived` is called with the length of each part.
  *
- * @throws {GatewayRefusal} `too_large`, `cancelled`, and what `arrived` throws
+ * @throws {GatewayRefusal} `too_large`, `cancelled`, and the errors of `arrived`
  */
 export async function wholeBody(
   stream: LinkStream,

@@ -32,7 +32,7 @@ interface RemotePresence {
   readonly presence: AgentPresence;
 }
 
-/** What another node wrote last, and the revision of that write. */
+/** The agents that another node wrote last, and the revision of that write. */
 interface ReadNode {
   readonly revision: number;
   readonly agents: ReadonlyMap<string, RemotePresence>;
@@ -55,7 +55,7 @@ export interface SharedPresenceOptions {
 export class SharedPresence extends RepeatedWork {
   readonly #options: SharedPresenceOptions;
   readonly #organizations = new LimitedMap<string, number>(maxOrganizations);
-  /** What this node has written, by agent. */
+  /** The texts that this node has written, by agent. */
   #written = new Map<string, string>();
   #writtenRevision: number | undefined;
   #ownRevision = 0;
@@ -76,13 +76,13 @@ export class SharedPresence extends RepeatedWork {
     return mergedPresence([this.#options.tunnels.presenceOf(agentId), ...remote]);
   }
 
-  /** A number that grows with each change at another node; of agents of one organization, or of any. */
+  /** A number that grows with each change of agents at another node: those of one organization, or of any. */
   revision(organization?: string): number {
     if (organization === undefined) return this.#revision;
     return this.#organizations.get(organization) ?? 0;
   }
 
-  /** Writes and reads what has changed. After it is closed, the records of this node expire with its entry in the list of nodes. */
+  /** Writes and reads changes. After `close`, the records of this node expire with its entry in the list of nodes. */
   protected override async work(): Promise<void> {
     await this.#write();
     await this.#read();

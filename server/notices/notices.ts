@@ -33,9 +33,9 @@ const mostLooks = 50;
 const mostOfAKind = 50;
 /** How many things of an organization are remembered. */
 const mostThings = 2000;
-/** What was gone for less than this time is not announced again. */
+/** A thing that was gone for less than this time is not announced again. */
 const forgetSeconds = 86_400;
-/** Notices that are sent at once are at least this far apart, and what happened meanwhile is in one. */
+/** Immediate notices to a reader are at least this far apart; the next one contains everything since the last one. */
 const leastGapSeconds = 300;
 /** Daily notices are sent from this time of the day on, in UTC. */
 const dailyAtSeconds = 7 * 3600;
@@ -58,14 +58,14 @@ interface Place {
   readonly title: string;
 }
 
-/** What needs attention, with when it was announced. */
+/** A thing that needs attention, and when it was announced. */
 interface Announced extends FoundAttention {
   readonly announcedAt: EpochSeconds;
 }
 
 /**
- * Announces what needs attention: to webhooks that name it, as events of the audit log, and by e-mail to the members who chose so. Each thing is announced
- * once, by one of several processes: looks are claimed, and so is each announcement, in the transaction that queues it.
+ * Announces things that need attention: to webhooks that ask for them, as events of the audit log, and by e-mail to members who chose
+ * that. One of several processes announces each thing, once: it claims the look, and each announcement in the transaction that queues it.
  */
 export class Notices extends RepeatedWork {
   readonly #ports: NoticesPorts;
@@ -101,7 +101,7 @@ export class Notices extends RepeatedWork {
     });
   }
 
-  /** Announces what is new and lasted long enough. Returns everything that is there and was announced. */
+  /** Announces new things that lasted long enough. Returns all present things that were announced. */
   async #announce(
     tx: Db,
     { id, name: organization }: Place,
@@ -172,7 +172,7 @@ export class Notices extends RepeatedWork {
       },
     );
     if (!(await markNoticesSent(tx, id, reader, now))) return;
-    // Too many mails wait: they are sent later, with what happens until then.
+    // Too many mails wait: these notices are sent later, in one mail with those that follow.
     if (await insertMails(tx, id, [mail], { now, most: mostWaiting })) return;
     await markNoticesSent(tx, id, { ...reader, sentAt: now }, reader.sentAt);
   }
@@ -185,12 +185,12 @@ function isDue({ frequency, sentAt }: NoticeReader, now: EpochSeconds): boolean 
   return dayOf(now) > dayOf(sentAt);
 }
 
-/** The number of the day of daily notices. */
+/** The day of a time, as a number; it begins when daily notices are sent. */
 function dayOf(at: EpochSeconds): number {
   return Math.floor((at - dailyAtSeconds) / daySeconds);
 }
 
-/** What the audit log records: the sentence, to follow "noticed that". */
+/** The target for the audit log: the sentence, as it follows "noticed that". */
 function targetOf({ text }: FoundAttention): string {
   const words = /^(?:The|An?) /.test(text) ? text.charAt(0).toLowerCase() + text.slice(1) : text;
   return redact(words).slice(0, longestTarget);

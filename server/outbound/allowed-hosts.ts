@@ -18,7 +18,7 @@ export class AllowedHosts {
     return this.#list;
   }
 
-  /** Replaces what came from the database. */
+  /** Replaces the hosts and ranges from the database. */
   replaceOthers(others: readonly string[]): void {
     this.#list.splice(0, this.#list.length, ...new Set([...this.#fixed, ...others]));
   }
@@ -53,7 +53,7 @@ export function isInRange(address: string, allowed: readonly string[]): boolean 
 /** The shortest prefixes: a wider range would allow more than one private network, or the whole internet. */
 const leastBits = { ipv4: 8, ipv6: 32 } as const;
 
-/** Addresses by which programs reach this machine, its network card or the metadata of a cloud, which no range may contain. */
+/** Addresses by which programs reach this host, its network card or the metadata of a cloud, which no range may contain. */
 const neverInRange: readonly string[] = [
   '127.0.0.1',
   '::1',
@@ -65,7 +65,7 @@ const neverInRange: readonly string[] = [
   '224.0.0.1',
   'ff02::1',
 ];
-// Two lists, because one with addresses of IPv4 that are written as IPv6 would hold all of IPv4.
+// Two lists, because a common list with `::ffff:0:0/96` would contain all of IPv4.
 const never4 = new BlockList();
 never4.addSubnet('127.0.0.0', 8, 'ipv4');
 never4.addSubnet('0.0.0.0', 8, 'ipv4');
@@ -97,7 +97,7 @@ linkLocal.addSubnet('169.254.0.0', 16, 'ipv4');
 linkLocal.addSubnet('fe80::', 10, 'ipv6');
 linkLocal.addAddress('fd00:ec2::254', 'ipv6');
 
-/** Whether an address is of the local link, where clouds keep the credentials of a machine. `version` is 4 or 6. */
+/** Whether an address is link-local: clouds serve the credentials of a host at such addresses. `version` is 4 or 6. */
 export function isLinkLocal(address: string, version: number): boolean {
   return linkLocal.check(address, version === 4 ? 'ipv4' : 'ipv6');
 }

@@ -59,7 +59,7 @@ function isUnknownName(error: unknown): boolean {
 
 export interface OutboundGuard {
   /**
-   * What the operator named and may be in a private network: `host:port`, `host` for all its ports, or a range of addresses,
+   * The hosts that the operator named, which may be in a private network: `host:port`, `host` for all its ports, or a range of addresses,
    * `10.20.0.0/16`. The list may change.
    */
   readonly allowedHosts: readonly string[];
@@ -96,7 +96,7 @@ export async function checkedAddresses(
     family === 0
       ? await resolved(hostname, resolve, isAllowed || tellsUnknownNames)
       : [{ address: literal, family }];
-  // Who may name a host must not reach the credentials of the machine by choosing what its name resolves to.
+  // A user who may name a host must not reach the cloud credentials of this host through a name that resolves to their address.
   const refused = () =>
     tellsUnknownNames || family !== 0
       ? new OutboundError('forbidden', `${hostname} ${hostWords.private}`)
@@ -120,7 +120,7 @@ export function isPlainlyForbidden(
   return isInside && !isNamed(url, allowedHosts);
 }
 
-/** Returns a lookup for connections to a URL, which refuses addresses that are not public: the address that was checked is the one that is dialled. */
+/** Returns a lookup for connections to a URL. It refuses addresses that are not public, and returns only addresses that were checked. */
 export function checkedLookup(url: URL, guard: OutboundGuard): LookupFunction {
   return (host, options, found) => {
     checkedAddresses(url, guard).then(

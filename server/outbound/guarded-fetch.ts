@@ -12,7 +12,7 @@ import {
 export interface OutboundOptions extends OutboundGuard {
   readonly timeoutMs: number;
   readonly maxBytes: number;
-  /** For answers of which only the status matters: at most `maxBytes` of the body are read, and discarded. */
+  /** For requests whose answers matter only for their status: at most `maxBytes` of the body are read, and discarded. */
   readonly discardsBody?: boolean;
 }
 
@@ -49,7 +49,7 @@ export function guardedFetch({
     const late = AbortSignal.timeout(timeoutMs);
     const signal = ended ? AbortSignal.any([late, ended]) : late;
     const addresses = await inTime(checkedAddresses(asked, guard), signal);
-    // Most commands request nothing.
+    // Loaded here, because most commands request nothing.
     const { Agent, request } = await import('undici');
     const dispatcher = new Agent({ connect: { lookup: pinnedLookup(addresses) }, pipelining: 0 });
     try {
@@ -79,7 +79,7 @@ export function guardedFetch({
   };
 }
 
-/** The same for `openid-client`, whose requests have a form or a text as their body. */
+/** Adapts a guarded fetch to `openid-client`, whose requests have a form or a text as their body. */
 export function openIdFetch(guarded: GuardedFetch) {
   return (url: string, { method, headers, body, signal }: LibraryRequest): Promise<Response> =>
     guarded(url, { method, headers, body: bodyText(body), ...(signal && { signal }) });

@@ -44,7 +44,7 @@ export interface NameResolverOptions {
 }
 
 /**
- * Resolves names so that a slow one does not delay callers that wait for another one.
+ * Resolves names so that a slow name does not delay callers that wait for another name.
  *
  * - All callers that wait for a name share one look-up, which ends after five seconds. For five more, the name is refused.
  * - This process runs one look-up at a time. A look-up without a turn or an answer after 200 ms moves to a child process, which runs
@@ -156,7 +156,7 @@ export class NameResolver {
     return child;
   }
 
-  /** Kills a child. Its unanswered look-ups took too long, or get remembered addresses. */
+  /** Kills a child. Its unanswered look-ups get remembered addresses, or fail because they took too long. */
   #end(child: LookupChild): void {
     const at = this.#children.indexOf(child);
     if (at === -1) return;

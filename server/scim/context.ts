@@ -14,7 +14,7 @@ import type { Location } from './schemas.ts';
 
 export type ScimPorts = EntryPorts &
   Pick<MemberSignInPorts, 'refusals'> & {
-    /** How many members one list reads; default 20,000. */
+    /** The most group members that one list request reads; default 20,000. */
     readonly mostMembersRead?: number;
   };
 
@@ -23,7 +23,7 @@ export type Members = Readonly<Record<string, unknown>>;
 /** An authenticated request of a directory. */
 export interface ScimRequest {
   readonly tenant: ScimTenant;
-  /** The URL of a path below that of the organization. */
+  /** Returns the URL of a path below the SCIM URL of the organization. */
   readonly location: Location;
   readonly address: string;
   readonly requestId: string;
@@ -34,7 +34,7 @@ type Answering<Input extends readonly unknown[], Answer> = (
   ...given: [...Input, request: ScimRequest, ports: ScimPorts]
 ) => Promise<Answer>;
 
-/** What `/Users` and `/Groups` both have. */
+/** The operations that both `/Users` and `/Groups` offer. */
 export interface Endpoints {
   readonly list: Answering<[query: ListQuery], ReturnType<typeof listResponse>>;
   readonly get: Answering<[id: string, projection: Projection], Resource>;
@@ -45,10 +45,10 @@ export interface Endpoints {
   readonly remove: Answering<[id: string], void>;
 }
 
-/** The actor of everything that a directory changes, in the audit log. */
+/** The actor in the audit log for every change that a directory makes. */
 const scimActor = 'scim';
 
-/** Refuses a request without a token of the organization, whether the organization exists or not. */
+/** The error for a request without a valid token of the organization, whether or not the organization exists. */
 export function unauthorized(): ScimError {
   return new ScimError(401, 'missing or invalid token');
 }
@@ -83,7 +83,7 @@ export async function noteChange(
   });
 }
 
-/** Whether the organization has proved the domain of an address, so that an account can be created with it. */
+/** Whether the organization has proved that it owns the domain of an address. Only then can an account be created with that address. */
 export async function ownsAddress(
   address: string | undefined,
   { organizationId, organization }: ScimTenant,
@@ -94,7 +94,7 @@ export async function ownsAddress(
   );
 }
 
-/** Reads a time as SCIM writes it. RFC 7643 §2.3.5 */
+/** Formats a time, in seconds since 1970, as SCIM writes it. RFC 7643 §2.3.5 */
 export function dateTime(at: number): string {
   return new Date(at * 1000).toISOString();
 }

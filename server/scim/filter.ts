@@ -15,7 +15,7 @@ const operators = ['eq', 'ne', 'co', 'sw', 'ew', 'gt', 'ge', 'lt', 'le'] as cons
 type Operator = (typeof operators)[number];
 type Literal = string | number | boolean | null;
 
-/** An attribute, and one of its parts. Names have no prefix of the core schemas; those of other schemas name nothing. */
+/** An attribute or, with `sub`, one of its parts. The prefix of a core schema is removed; a name with another prefix matches no attribute. */
 export interface AttributePath {
   readonly attribute: string;
   readonly sub: string | undefined;
@@ -31,12 +31,12 @@ export type Filter =
       readonly value: Literal;
     }
   | { readonly type: 'present'; readonly path: AttributePath }
-  /** One value of a multi-valued attribute matches `of`, whose paths are parts of that value. */
+  /** At least one value of a multi-valued attribute matches `of`. The paths in `of` name parts of that value. */
   | { readonly type: 'some'; readonly path: AttributePath; readonly of: Filter };
 
 /** The target of a PATCH operation. RFC 7644 §3.5.2, figure 7 */
 export interface PatchPath extends AttributePath {
-  /** Which values of a multi-valued attribute. */
+  /** Selects values of a multi-valued attribute. */
   readonly filter: Filter | undefined;
 }
 
@@ -74,7 +74,7 @@ class Parser {
     if (this.#at < this.#text.length) throw this.#unexpected();
   }
 
-  /** Conditions with `or` between them, which binds less than `and`. */
+  /** Parses conditions joined by `or`, which binds less tightly than `and`. */
   alternatives(depth: number): Filter {
     const parts = [this.#all(depth)];
     while (this.#word('or')) parts.push(this.#all(depth));
@@ -104,7 +104,7 @@ class Parser {
     if (!this.#sign('[')) return this.#condition(path);
     const inside = this.alternatives(depth + 1);
     if (!this.#sign(']')) throw this.#unexpected();
-    // Microsoft Entra compares a part of the value that matches: emails[type eq "work"].value eq "x".
+    // Microsoft Entra compares a part of the matching value: emails[type eq "work"].value eq "x".
     const of: Filter = this.#sign('.')
       ? {
           type: 'and',
@@ -143,7 +143,7 @@ class Parser {
     const sub = this.#text[this.#at] === '.' && this.#sign('.') ? this.#name() : undefined;
     const isCore =
       urn === undefined || /^urn:ietf:params:scim:schemas:core:2\.0:(?:user|group):$/i.test(urn);
-    // A name that no attribute of a core schema can have.
+    // With the prefix of another schema, the name matches no attribute.
     return { attribute: isCore ? attribute : `${urn}${attribute}`, sub };
   }
 
@@ -170,7 +170,7 @@ class Parser {
     throw this.#unexpected();
   }
 
-  /** A word, in any case, that ends where a name would. */
+  /** Reads a word in any letter case, unless a longer name begins with it. */
   #word(word: string): boolean {
     this.#skipSpaces();
     const end = this.#at + word.length;
@@ -187,7 +187,7 @@ class Parser {
     return true;
   }
 
-  /** `pattern` is sticky. */
+  /** `pattern` must be sticky. */
   #match(pattern: RegExp): string | undefined {
     pattern.lastIndex = this.#at;
     const found = pattern.exec(this.#text)?.[0];
@@ -210,7 +210,7 @@ class Parser {
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** Whether a resource of this kind, under the names of its schema, matches. @throws {ScimError} 400 `invalidFilter` */
+/** Whether a resource, with attributes named as in the schema of its kind, matches. @throws {ScimError} 400 `invalidFilter` */
 export function matches(filter: Filter, resource: Members, kind: ResourceKind): boolean {
   return evaluate(filter, resource, (name) => attributeOf(kind, name));
 }
@@ -313,7 +313,7 @@ function isSimple(value: unknown): value is string | number | boolean {
   return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';
 }
 
-/** The conditions `attribute eq "text"` that every match fulfils, with the attribute, and its part, in lower case. */
+/** The conditions `attribute eq "text"` or `attribute.part eq "text"` that every match fulfils. Paths are in lower case. */
 export function requiredTexts(
   filter: Filter,
 ): readonly { readonly path: string; readonly value: string }[] {

@@ -40,13 +40,13 @@ import { groupKind, schemaIds } from './schemas.ts';
 import { badRequest, conflict, ScimError } from './scim-error.ts';
 import { textOf } from './users.ts';
 
-/* `/Groups`: groups of the organization that the directory manages. */
+/* `/Groups`: the groups that the directory manages in its organization. */
 
 const mostMembers = 10_000;
 const usualMembersRead = 20_000;
 const all: Projection = { only: undefined, without: new Set() };
 
-/** Groups as they are sent. Members are read only if they are sent or compared: all, or those `among` some ids. */
+/** Groups as the directory receives them. Members are read only if they are sent or compared: all, or those whose id is in `among`. */
 async function groupResources(
   groups: readonly ScimGroup[],
   { location }: ScimRequest,
@@ -105,7 +105,7 @@ export const getGroup: Endpoints['get'] = async (id, projection, request, { db }
   return shown(await ownGroup(id, request, db), projection, request, db);
 };
 
-/** `GET /Groups`. A page has fewer groups than asked for if their members are too many together. RFC 7644 §3.4.2.4 */
+/** `GET /Groups`. A page has fewer groups than requested if the groups have too many members in total. RFC 7644 §3.4.2.4 */
 export const listGroups: Endpoints['list'] = async (
   query,
   request,
@@ -154,7 +154,7 @@ async function memberCounts(groups: readonly ScimGroup[], db: Db): Promise<reado
   return groups.map(({ id }) => counts.get(id) ?? 0);
 }
 
-/** The first groups that have at most this many members together, and at least one. */
+/** The first groups with at most `most` members in total, but always at least one group. */
 async function readable(
   groups: readonly ScimGroup[],
   most: number,
@@ -168,7 +168,7 @@ async function readable(
   return groups;
 }
 
-/** The ids of all members that decide whether a group matches; `all` if others can, too. */
+/** The ids of the members that decide whether a group matches; `all` if any member can decide it. */
 function comparedMembers(filter: Filter): readonly string[] | 'all' {
   switch (filter.type) {
     case 'and':
@@ -189,7 +189,7 @@ function comparedMembers(filter: Filter): readonly string[] | 'all' {
   }
 }
 
-/** The ids of the members that a filter in brackets can select; `all` if it says more than that. */
+/** The ids of the members that a filter in brackets can select; `all` if the filter does more than compare ids with `eq`. */
 function selected(filter: Filter): readonly string[] | 'all' {
   if (filter.type === 'and' || filter.type === 'or') return together(filter.parts.map(selected));
   if (filter.type !== 'compare' || filter.operator !== 'eq') return 'all';
@@ -253,7 +253,7 @@ export const replaceGroup: Endpoints['replace'] = async (id, body, request, port
   return changeGroup(id, change, request, ports, (group, tx) => shown(group, all, request, tx));
 };
 
-/** `PATCH /Groups/{id}`. Microsoft Entra expects no content. */
+/** `PATCH /Groups/{id}`. The answer has no content, as Microsoft Entra expects. */
 export const patchGroup: Endpoints['patch'] = async (id, body, request, ports) => {
   let displayName: string | undefined;
   let externalId: string | null | undefined;
@@ -313,7 +313,7 @@ function memberStep({ op, path, value }: PatchOperation): MemberStep {
   }
   if (op === 'add') return { type: 'add', ids: memberIds(value) };
   if (op === 'replace') return { type: 'replace', ids: memberIds(value) };
-  // Microsoft Entra removes members by a list, others all of them by the path alone.
+  // Microsoft Entra lists the members to remove. Other directories send only the path, to remove all members.
   return value === undefined || value === null
     ? { type: 'clear' }
     : { type: 'remove', ids: memberIds(value) };
@@ -349,7 +349,7 @@ function checkCount(count: number): void {
   throw new ScimError(413, `at most ${mostMembers} members are accepted in one request`);
 }
 
-/** Records a change. @throws {ScimError} 400, 404, 409 */
+/** Records a successful change, or throws the error for its result. @throws {ScimError} 400, 404, 409 */
 async function noteGroup(
   tx: Db,
   result: ScimGroupResult,

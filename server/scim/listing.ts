@@ -7,7 +7,7 @@ import { badRequest } from './scim-error.ts';
 export const mostResults = 500;
 const usualResults = 100;
 const rowsAtOnce = 500;
-/** How many resources one filter compares at most. */
+/** The most resources that one filter is compared with. */
 export const mostCompared = 20_000;
 
 /** A resource as it is sent. */
@@ -22,7 +22,7 @@ export interface ListQuery {
   readonly projection: Projection;
 }
 
-/** Which attributes are sent, in lower case; `undefined` for all. RFC 7644 §3.9 */
+/** The attributes to send (`only`; `undefined` means all) and to leave out (`without`), in lower case. RFC 7644 §3.9 */
 export interface Projection {
   readonly only: ReadonlySet<string> | undefined;
   readonly without: ReadonlySet<string>;
@@ -41,7 +41,7 @@ export function readListQuery(query: Query): ListQuery {
   };
 }
 
-/** The same of the body of a search. Names are compared as those of attributes are. RFC 7644 §3.4.3 @throws {ScimError} 400 */
+/** Reads the same parameters from the body of a search, where the case of their names does not matter. RFC 7644 §3.4.3 @throws {ScimError} 400 */
 export function readSearch(body: Query): ListQuery {
   const given = ['filter', 'startIndex', 'count', 'attributes', 'excludedAttributes'].map(
     (name) => [name, parameterOf(name, memberOf(body, name))] as const,
@@ -49,7 +49,7 @@ export function readSearch(body: Query): ListQuery {
   return readListQuery(Object.fromEntries(given));
 }
 
-/** A member of a search as the parameter that it stands for. */
+/** Converts a member of a search body to the query parameter of that name. */
 function parameterOf(name: string, value: unknown): string | undefined {
   if (value === undefined || value === null) return undefined;
   if (typeof value === 'string') return value;
@@ -121,10 +121,10 @@ export function listResponse(
 }
 
 /**
- * One page of what matches a filter, and how much matches in all. `read` returns what comes after an id, in the order of ids; it is
- * called until there is no more, so it should return only what can match.
+ * One page of the resources that match a filter, and the number of all matches. `read` returns the resources after an id, in the order of
+ * ids. It is called until none are left, so it should return only resources that can match.
  *
- * @throws {ScimError} 400 `tooMany` if more than `mostCompared` can match. RFC 7644 §3.4.2.2
+ * @throws {ScimError} 400 `tooMany` if `read` returns more than `mostCompared` resources. RFC 7644 §3.4.2.2
  */
 export async function scan<Stored extends { readonly id: string }>(
   { filter, startIndex, count }: ListQuery & { readonly filter: Filter },

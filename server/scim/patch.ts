@@ -4,12 +4,12 @@ import { attributeOf, type Attribute, type ResourceKind, subAttributeOf } from '
 import { badRequest } from './scim-error.ts';
 
 /*
- * PATCH as directories really send it: RFC 7644 §3.5.2, both dialects of Microsoft Entra, and Okta's. Operations may be capitalised, have
- * no path but a value whose keys are paths, and remove members by a list of values. What names an attribute that is not stored is ignored.
+ * PATCH as directories really send it: RFC 7644 §3.5.2, both dialects of Microsoft Entra, and Okta's. Operations may be capitalised, may have
+ * paths as the keys of their value, and may list the members to remove. Operations on attributes that are not stored are ignored.
  */
 
 const mostOperations = 1000;
-/** Of a multi-valued attribute, also between operations: values are compared with each other. */
+/** The most values of a multi-valued attribute, also between operations, because values are compared with each other. */
 const mostValues = 100;
 
 type Members = Readonly<Record<string, unknown>>;
@@ -37,7 +37,7 @@ export function readOperations(body: Members, kind: ResourceKind): readonly Patc
     throw badRequest('tooMany', `at most ${mostOperations} operations are allowed`);
   }
   const operations = given.flatMap((operation: unknown) => readOperation(operation, kind));
-  // Each key of a value without a path is an operation, too.
+  // Without a path, each key of the value counts as an operation.
   if (operations.length > mostOperations) {
     throw badRequest('tooMany', `at most ${mostOperations} attributes can be changed at once`);
   }
@@ -86,14 +86,14 @@ function operationAt(
   return [{ op, path, attribute, value }];
 }
 
-/** The member of a name, whose case does not matter. */
+/** The member with this name, in any letter case. */
 export function memberOf(members: Members, name: string): unknown {
   if (Object.hasOwn(members, name)) return members[name];
   const found = Object.keys(members).find((key) => key.toLowerCase() === name.toLowerCase());
   return found === undefined ? undefined : members[found];
 }
 
-/** Applies operations to a resource under the names of its schema. @throws {ScimError} 400 */
+/** Applies operations to a resource whose attributes are named as in its schema. @throws {ScimError} 400 */
 export function applyOperations(
   resource: Members,
   operations: readonly PatchOperation[],
@@ -125,7 +125,7 @@ function changedValue(present: unknown, { op, path, attribute, value }: PatchOpe
   return withParts(parts, attribute, value);
 }
 
-/** The parts that are stored, of those that were sent: looked up once, however many values get them. */
+/** The sent parts that Latchkey stores. They are looked up once, however many values receive them. */
 function knownParts(parts: Members, attribute: Attribute): Members {
   const known = Object.entries(parts).flatMap(([name, value]) => {
     const part = subAttributeOf(attribute, name);
@@ -183,14 +183,14 @@ function changedMatches(
       changed.filter((_, at) => present[at] && isMatch(present[at])),
     );
   }
-  // Microsoft Entra replaces emails[type eq "work"].value before there is one.
+  // Microsoft Entra replaces emails[type eq "work"].value even if no such value exists yet.
   const described = describedBy(filter, attribute);
   if (!described) throw badRequest('noTarget', 'no value matches the path');
   const added = withParts(described, attribute, parts);
   return onePrimary([...present, added], [added]);
 }
 
-/** The value that a filter of comparisons with `eq` describes. */
+/** The value that a filter describes, if it consists of `eq` comparisons joined by `and`. */
 function describedBy(filter: Filter, attribute: Attribute): Members | undefined {
   if (filter.type === 'and') {
     const parts = filter.parts.map((part) => describedBy(part, attribute));
@@ -222,7 +222,7 @@ function isSame(one: Members, other: Members): boolean {
   return one['value'] === other['value'] && (other['type'] ?? one['type']) === one['type'];
 }
 
-/** A value that becomes the primary one takes that from the others. RFC 7643 §2.4 */
+/** If a changed value is primary, no other value stays primary. RFC 7643 §2.4 */
 function onePrimary(all: readonly Members[], changed: readonly Members[]): readonly Members[] {
   if (!changed.some(({ primary }) => isTrue(primary))) return all;
   return all.map((one) => {
@@ -231,7 +231,7 @@ function onePrimary(all: readonly Members[], changed: readonly Members[]): reado
   });
 }
 
-/** Microsoft Entra sends truth values as text. */
+/** Microsoft Entra sends Boolean values as text. */
 function isTrue(value: unknown): boolean {
   return value === true || (typeof value === 'string' && value.toLowerCase() === 'true');
 }

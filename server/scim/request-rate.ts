@@ -2,18 +2,18 @@ import { LimitedMap } from '#model/limited-map';
 
 const mostNames = 10_000;
 const tellEveryMs = 200;
-/** In one message between nodes. */
+/** The most names in one message between nodes. */
 const mostTold = 500;
 
-/** The requests of one directory. Microsoft Entra sends 25 a second and more. */
+/** The rate limit for one directory. Microsoft Entra sends 25 or more requests a second. */
 export const scimRequestsOfDirectory = { perSecond: 100, burst: 1000 };
 
 /** How many requests were counted under a name. */
 export type CountedRequests = [name: string, count: number];
 
 /**
- * Limits the requests under a name to `perSecond` on average. After a pause, `burst` may follow each other without one. Several nodes tell
- * each other five times a second what they counted, so within that time they admit as many times more.
+ * Limits the requests under a name to `perSecond` on average. After a pause, `burst` requests may arrive in a row. Several nodes tell each
+ * other their counts five times a second, so between two messages, n nodes together admit up to n times as many requests.
  */
 export class RequestRate {
   readonly #perSecond: number;
@@ -23,7 +23,7 @@ export class RequestRate {
   readonly #left = new LimitedMap<string, { readonly left: number; readonly at: number }>(
     mostNames,
   );
-  /** What was counted since the other nodes were last told. */
+  /** The requests counted since this node last told the other nodes. */
   readonly #untold = new Map<string, number>();
 
   /** `tell` tells the other nodes, if there are any. */
@@ -49,11 +49,11 @@ export class RequestRate {
     return 0;
   }
 
-  /** Counts what another node has admitted. */
+  /** Counts requests that another node has admitted. */
   heard(counts: readonly CountedRequests[]): void {
     for (const [name, count] of counts) {
       const { left, at } = this.#leftOf(name);
-      // No debt: a node that tells too much must not close the others for long.
+      // The number never drops below zero: a node that reports too much must not block the other nodes for long.
       this.#left.set(name, { left: Math.max(0, left - Math.max(0, count)), at });
     }
   }

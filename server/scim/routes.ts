@@ -44,10 +44,10 @@ export interface ScimRoutesOptions {
   readonly scimRate: Pick<RequestRate, 'take'>;
 }
 
-/** What is known of a request. */
+/** The facts known about a request. */
 interface Known {
   readonly tenant: ScimTenant;
-  /** Whom it is about, as the directory named them, for the list of errors. */
+  /** The user or group that the request is about, as the directory named it, for the list of errors. */
   subject?: string;
 }
 
@@ -101,7 +101,7 @@ export function scimRoutes(app: FastifyInstance, options: ScimRoutesOptions): vo
   }
 }
 
-/** What an endpoint answers; no resource is no content. */
+/** The answer of an endpoint. Without `resource`, it has no content. */
 interface Answer {
   readonly status?: number;
   readonly resource?: unknown;
@@ -196,7 +196,7 @@ async function searchAll(query: ListQuery, request: ScimRequest, ports: ScimPort
   return listResponse(resources, { total, startIndex });
 }
 
-/** What the directory can find out about this server. RFC 7644 §4 */
+/** The endpoints that describe this server to the directory. RFC 7644 §4 */
 function discoveryRoutes(route: Route): void {
   route('GET', '/ServiceProviderConfig', async ({ request: { location } }) => ({
     resource: configurationResource(location, mostResults),
@@ -259,7 +259,7 @@ function bodyOf({ body, headers }: FastifyRequest): Readonly<Record<string, unkn
 }
 
 /**
- * The organization of the path, if the token is one of its own.
+ * The organization in the path, if the token belongs to it.
  *
  * @throws {ScimError} 401, whatever is wrong
  * @throws {OAuthError} `slow_down`
@@ -316,7 +316,7 @@ async function sendError(
     );
 }
 
-/** Directories ask for what does not exist in order to find out; every other error is one. */
+/** A `GET` that finds nothing is not listed, because directories check that way whether a resource exists. Neither are 401 and 429. */
 function isListed({ method }: FastifyRequest, status: number): boolean {
   return status !== 401 && status !== 429 && (method !== 'GET' || status !== 404);
 }
@@ -337,7 +337,7 @@ async function noteFault(
       at: clock.now(),
     });
   } catch (err) {
-    // The directory gets its answer all the same.
+    // The directory gets its answer anyway.
     request.log.error({ err }, 'an error of a directory could not be listed');
   }
 }

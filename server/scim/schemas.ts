@@ -1,6 +1,6 @@
 /*
  * The attributes that Latchkey stores. `/Schemas`, the names in filters and paths, and the reading of resources follow from these tables.
- * RFC 7643 §4 and §7. What a directory sends beyond them is accepted and not stored.
+ * RFC 7643 §4 and §7. Other attributes that a directory sends are accepted but not stored.
  */
 
 export const schemaIds = {
@@ -34,7 +34,7 @@ const text = (name: string, description: string, more: Partial<Attribute> = {}):
   ...more,
 });
 
-/** What every resource has, besides what its schema lists. RFC 7643 §3.1 */
+/** The attributes of every resource, besides those that its schema lists. RFC 7643 §3.1 */
 const common: readonly Attribute[] = [
   text('id', 'Assigned by Latchkey', { caseExact: true, mutability: 'readOnly' }),
   text('externalId', 'The id in the directory', { caseExact: true }),
@@ -147,7 +147,7 @@ export const groupKind: ResourceKind = {
 
 const allAttributes = (kind: ResourceKind) => [...common, ...kind.attributes];
 
-/** The attribute of a name, whose case does not matter. RFC 7643 §2.1 */
+/** The attribute with this name, in any letter case. RFC 7643 §2.1 */
 export function attributeOf(kind: ResourceKind, name: string): Attribute | undefined {
   return named(allAttributes(kind), name);
 }
@@ -161,7 +161,7 @@ function named(among: readonly Attribute[], name: string): Attribute | undefined
   return among.find((attribute) => attribute.name.toLowerCase() === wanted);
 }
 
-/** The URL prefix of an organization. */
+/** Returns the URL of a path below the SCIM URL of an organization. */
 export type Location = (path: string) => string;
 
 /** `/Schemas`. RFC 7643 §7 */

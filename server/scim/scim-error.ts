@@ -33,7 +33,7 @@ export class ScimError extends Error {
   }
 }
 
-/** What does not fit the state of the organization. */
+/** A request that conflicts with the state of the organization. */
 export function conflict(scimType: ScimErrorType, detail: string): ScimError {
   return new ScimError(409, detail, { scimType });
 }

@@ -65,7 +65,7 @@ function userResource(user: ScimUser, { location }: Pick<ScimRequest, 'location'
   };
 }
 
-/** Reads a user that a directory sent. Without `active`, it is as `present`. @throws {ScimError} 400 `invalidValue` */
+/** Reads a user that a directory sent. Without `active` in the body, its state stays `present`. @throws {ScimError} 400 `invalidValue` */
 export function readUser(body: Members, present = true): ScimUserFacts {
   const userName = textOf(body, 'userName');
   if (userName === undefined) throw badRequest('invalidValue', 'userName is missing');
@@ -109,7 +109,7 @@ export function textOf(members: Members, name: string): string | undefined {
   return text === '' ? undefined : text;
 }
 
-/** Microsoft Entra sends truth values as text. */
+/** Reads a Boolean value, which Microsoft Entra sends as text. */
 function truthOf(value: unknown, name: string): boolean | undefined {
   if (value === undefined || value === null) return undefined;
   if (typeof value === 'boolean') return value;
@@ -150,7 +150,7 @@ function emailsOf(value: unknown): readonly Email[] {
     const display = textOf(email, 'display');
     const type = textOf(email, 'type');
     const primary = truthOf(memberOf(email, 'primary'), 'primary');
-    // The first one that says so. RFC 7643 §2.4
+    // Only the first address marked as primary stays primary. RFC 7643 §2.4
     const isPrimary = primary === true && !emails.some((other) => other.primary === true);
     emails.push({
       value: address,
@@ -192,13 +192,13 @@ export const listUsers: Endpoints['list'] = async (query, request, { db }) => {
   return listResponse(show(items), { total, startIndex });
 };
 
-/** What the database can find out about a filter. Its result still has to be compared with the filter. */
+/** The hint by which the database narrows a list. The entries that it finds still have to be compared with the filter. */
 function hintOf(filter: Filter): ScimUserHint {
   const required = new Map(requiredTexts(filter).map(({ path, value }) => [path, value]));
   const id = required.get('id');
   const userName = required.get('username');
   const externalId = required.get('externalid');
-  // The longest one narrows most: the type of an address says little.
+  // The longest text narrows the list most; the type of an address hardly narrows it.
   const [other] = [...required]
     .filter(([path, value]) => isInAttributes(path) && /^[\x20-\x7e]{3,}$/.test(value))
     .toSorted(([, one], [, two]) => two.length - one.length);
@@ -227,7 +227,7 @@ export const createUser: Endpoints['create'] = async (body, request, ports) => {
   });
 };
 
-/** `PUT /Users/{id}`: replaces everything but the state of a user that the directory does not mention. */
+/** `PUT /Users/{id}`: replaces everything. If the directory omits `active`, the user keeps its state. */
 export const replaceUser: Endpoints['replace'] = async (id, body, request, ports) => {
   return changeUser(id, (user) => readUser(body, user.active), request, ports);
 };
@@ -243,8 +243,8 @@ export const patchUser: Endpoints['patch'] = async (id, body, request, ports) =>
 };
 
 /**
- * Changes a user. The domain of its address is looked up outside the transaction; if another request changes the user meanwhile so that
- * another address would get an account, this starts again.
+ * Changes a user. The domain of the user's address is looked up outside the transaction. If another request changes the user meanwhile, so
+ * that the domain of another address has to be looked up, this function starts again.
  */
 async function changeUser(
   id: string,
@@ -279,7 +279,7 @@ async function changeChecked(
 ): Promise<Resource | undefined> {
   const { organizationId } = request.tenant;
   return changing(request, ports, async (tx) => {
-    // Read again: another request may have changed it since.
+    // Read the user again: another request may have changed it since.
     const present = await ownUser(id, request, tx);
     const facts = change(present);
     if (addressToProve(facts) !== checked) return undefined;
@@ -290,7 +290,7 @@ async function changeChecked(
   });
 }
 
-/** Whether a change changes nothing: directories repeat what they have said. An entry that waits may still find its person. */
+/** Whether a change changes nothing: directories repeat their changes. An active user without a person is changed, to find a person for it. */
 function isAsBefore(user: ScimUser, facts: ScimUserFacts): boolean {
   const said = ({ userName, externalId, attributes, active }: ScimUser | ScimUserFacts) =>
     JSON.stringify([userName, externalId, active, sorted(attributes)]);

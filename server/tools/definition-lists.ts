@@ -21,11 +21,11 @@ import { exactJson } from './exact-json.ts';
 export interface ReadDefinitions {
   readonly kind: DefinitionKind;
   readonly definitions: readonly Definition[];
-  /** Their places in the message, in the same order: of the elements of a list, or of the text of instructions. */
+  /** The places of the definitions in the message, in the same order: the elements of a list, or the text of instructions. */
   readonly spans: readonly Span[];
   /** Whether no further page follows. */
   readonly isLast: boolean;
-  /** The id of the answer. */
+  /** The place of the answer's id in the message. */
   readonly idSpan: Span | undefined;
 }
 
@@ -36,7 +36,7 @@ const hintMembers = knownMembers('title', ...toolHints);
  * The definitions in an answer to `method`; `undefined` for an error. Anything that two parsers could read differently is refused,
  * because a client could see definitions that were not checked.
  *
- * @throws {GatewayRefusal} as `unreadableDefinitions` makes it, also for a definition that could not be compared later
+ * @throws {GatewayRefusal} from `unreadableDefinitions`, also for a definition that could not be compared later
  */
 export function readDefinitions(message: Buffer, method: string): ReadDefinitions | undefined {
   const scan = scanMessage(message);
@@ -50,7 +50,7 @@ export function readDefinitions(message: Buffer, method: string): ReadDefinition
   return result && { ...instructionsIn(message, result), idSpan };
 }
 
-/** The refusal of an answer to `method` that two parsers could read differently: `unreadable_tools`, `unreadable_list`, `upstream_unreadable` */
+/** The refusal of an answer to `method` that cannot be checked: `unreadable_tools`, `unreadable_list`, `upstream_unreadable` */
 export function unreadableDefinitions(method: string, why: string): GatewayRefusal {
   return isPinnedList(method) ? unreadableList(method, why) : unreadable(why);
 }

@@ -24,7 +24,7 @@ export interface DefinitionWatchPorts {
 const maxRecorded = 10_000;
 /** How many changes of one server get an audit entry each day, so that a hostile server cannot fill the disk. */
 const mostChangesADay = 1_000;
-/** The same for instructions: some servers write the time or their caller into them. */
+/** The same limit for instructions, into which some servers write the time or the caller. */
 const mostInstructionsADay = 10;
 /** How many times a day people are told that definitions of a server wait for review. */
 const mostReviewsADay = 100;
@@ -49,7 +49,7 @@ interface DayCount {
 
 /** The result of comparing a page of a list. */
 export interface PageOutcome {
-  /** Their spans are offsets in an answer whose id has zero length. */
+  /** Their spans are offsets in the answer with its id cut out. */
   readonly edits: readonly Edit[];
   readonly basis: ComparedDefinitions['basis'];
 }

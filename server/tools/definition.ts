@@ -4,19 +4,19 @@ import { toolHints } from '#model/tool-correction';
 
 const longestText = 16 * 1024;
 
-/** The longest instructions of which the text is stored. */
+/** How many characters of instructions are stored; the rest is cut off. */
 const longestInstructions = 64 * 1024;
 
 /** The longest name of a tool or prompt, longer than MCP recommends. */
 export const longestName = 200;
 
-/** The longest URI template. An index of the database could not hold one that is much longer. */
+/** The longest URI template. An index of the database could not hold much longer ones. */
 const longestTemplate = 800;
 
 /** A kind of definitions that a server lists. */
 export type ListedKind = Exclude<DefinitionKind, 'instructions'>;
 
-/** The member that tells definitions of a kind apart. */
+/** The member that identifies a definition of each kind. */
 const nameMembers: Readonly<Record<ListedKind, string>> = {
   tool: 'name',
   prompt: 'name',
@@ -52,7 +52,7 @@ export function instructionsDefinition(text: string): Definition {
   return {
     name: instructionsName,
     digest: instructionsDigest(text),
-    // PostgreSQL stores neither.
+    // PostgreSQL stores neither lone surrogates nor NUL.
     text: cut(text.toWellFormed().replaceAll('\0', '\ufffd'), longestInstructions),
   };
 }
@@ -66,7 +66,7 @@ function cut(text: string, most: number): string {
 }
 
 /**
- * A short JSON text of a tool's annotations, which is equal for equal ones: the hints that are booleans and, for all else in them, a digest.
+ * A short JSON text that is equal for equal annotations of tools: their Boolean hints and, if they contain anything else, a digest of them all.
  */
 function annotationsText(annotations: unknown): string {
   if (annotations === undefined || annotations === null) return '{}';
@@ -97,8 +97,8 @@ function inNameOrder(_: string, value: unknown): unknown {
 type Members = Iterable<readonly [label: string, value: unknown]>;
 
 /**
- * A JSON value, of `JSON.parse` or `exactJson`, as text for people, indented by two spaces as `JSON.stringify` does it; with `sorted`, members are in the order
- * of their names. The text ends soon after `most` characters: deeply nested JSON becomes a hundred times as long when it is
+ * Formats a JSON value from `JSON.parse` or `exactJson` for people, indented by two spaces as `JSON.stringify` does it; `sorted` orders
+ * members by name. The text ends soon after `most` characters: deeply nested JSON becomes a hundred times as long when it is
  * indented, and formatting all of it would block every other caller.
  */
 export function laidOutJson(value: unknown, most: number, { sorted = false } = {}): string {

@@ -1,10 +1,10 @@
-/** A shell command that a text contains in another form than it is written. */
+/** A shell command that a text contains in encoded form. */
 export interface EncodedCommand {
   readonly encoding: 'base64' | 'hexadecimal' | 'percent encoding' | 'character references';
   readonly command: string;
 }
 
-/** What shells run to fetch, to send, to delete or to start something, with an argument. */
+/** Matches a shell command that fetches, sends, deletes or starts something, with an argument. */
 const command =
   /(?:^|[\s;&|`$("'])(?:curl|wget|bash|zsh|sh|dash|powershell|pwsh|cmd(?:\.exe)?|ncat|nc|netcat|python\d?|perl|ruby|osascript|rm|chmod|scp|rsync|ssh|eval|exec|source|certutil|mshta|Invoke-\w+|iex|cat|tar|base64|openssl|crontab|sudo)\s+[-/~$.'"\w<(]|\/dev\/tcp\/|\|\s*(?:ba|z|da)?sh\b/i;
 
@@ -43,7 +43,7 @@ function decodedRuns(
       encoding: 'hexadecimal' as const,
       decoded: bytes(run.replaceAll(/\\x|\s/g, ''), 'hex'),
     })),
-    // Repetitions have limits, or a long text could be searched for minutes.
+    // Repetitions are limited, because the search of a long text could otherwise take minutes.
     ...runs(/[\w.-]{0,20}(?:%[\dA-Fa-f]{2}[\w.~+/:=&?'-]{0,80}){3,}/g).map((run) => ({
       encoding: 'percent encoding' as const,
       decoded: bytes(
@@ -62,7 +62,7 @@ function decodedRuns(
   ];
 }
 
-/** Bytes as text: UTF-8, or UTF-16, in which PowerShell takes its encoded commands. */
+/** Decodes bytes as UTF-8, or as UTF-16, which PowerShell expects in encoded commands. */
 function textOf(bytes: Buffer): string {
   const isWide = bytes.length >= 4 && bytes.every((byte, at) => at % 2 === 0 || byte === 0);
   return bytes.toString(isWide ? 'utf16le' : 'utf8');

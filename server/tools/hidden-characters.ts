@@ -20,7 +20,7 @@ const rightToLeft =
 /** Scripts whose letters take another shape beside a joiner. */
 const joining =
   /[\p{Script=Arabic}\p{Script=Syriac}\p{Script=Mongolian}\p{Script=Devanagari}\p{Script=Bengali}\p{Script=Gurmukhi}\p{Script=Gujarati}\p{Script=Oriya}\p{Script=Tamil}\p{Script=Telugu}\p{Script=Kannada}\p{Script=Malayalam}\p{Script=Sinhala}\p{Script=Khmer}\p{Script=Myanmar}\p{Script=Tibetan}\p{Script=Lao}\p{Script=Thai}]/u;
-/** What precedes or follows a joiner within an emoji. */
+/** Characters that precede or follow a joiner within an emoji. */
 const emoji = /[\p{Extended_Pictographic}\p{Emoji_Modifier}\u20E3\uFE0F]/u;
 /** Characters that have variants: emoji, symbols, ideographs, Mongolian letters and, in ASCII, the bases of keycaps. */
 const varying =
@@ -33,8 +33,8 @@ const mostShown = 5;
 const longestText = 100;
 
 /**
- * Finds characters that are not seen, except where a script or an emoji needs them: joiners between letters that join or parts of an emoji,
- * selectors behind what has variants, marks of direction in texts that run from right to left.
+ * Finds invisible characters, except where a script or an emoji needs them: joiners after letters that join or between parts of an emoji,
+ * variation selectors after characters that have variants, and direction marks in texts with right-to-left letters.
  */
 export function hiddenCharacters(text: string): HiddenCharacters[] {
   if (!unseen.test(text)) return [];
@@ -79,7 +79,7 @@ function isNeeded(
     if (joining.test(before)) return true;
     return character === '\u200D' && emoji.test(before) && emoji.test(after);
   }
-  // One selector, behind what it selects. Several in a row can spell anything.
+  // One selector after a character that has variants. Several in a row can spell anything.
   if (selector.test(character)) {
     const bases = ideographic.test(character) ? ideograph : varying;
     return bases.test(before) && !selector.test(before);

@@ -7,8 +7,8 @@ import { hintsIn } from './definition-lists.ts';
 /**
  * The edits that correct a tool in a list. All bytes that are not corrected stay.
  *
- * While the tool's annotations are not the accepted ones, no hint is corrected to the value with which assistants ask less often: it was
- * meant for another tool.
+ * While the tool's annotations differ from the accepted ones, the correction may have been made for another tool. Then it sets no hint to
+ * the value with which assistants ask less often.
  */
 export function correctionEdits(
   message: Buffer,
@@ -20,7 +20,7 @@ export function correctionEdits(
   const inside = annotations && hintsIn(message, annotations);
   const hints = {
     ...hintsOf(correction, isDoubtful),
-    // Clients of before 2025-06-18 show this title.
+    // Clients of protocol versions before 2025-06-18 show this title.
     ...(title !== undefined && inside?.has('title') && { title: JSON.stringify(title) }),
   };
   const texts = {

@@ -19,7 +19,7 @@ import {
 import type { DefinitionWatch, PageOutcome } from './definition-watch.ts';
 import { correctionEdits } from './list-edits.ts';
 
-/** The longest list. No assistant could use a longer one. */
+/** The longest answer or event. No assistant could use a longer list. */
 const mostBytes = 4 * 1024 * 1024;
 
 export interface PinningPorts {
@@ -27,17 +27,17 @@ export interface PinningPorts {
     DefinitionWatch,
     'look' | 'compare' | 'acceptedInstructions' | 'recall' | 'remember'
   >;
-  /** Called when a list could not be compared with what was accepted; the call continues. */
+  /** Called when definitions could not be stored, or not compared with the accepted ones; the call continues. */
   readonly failed: (error: unknown) => void;
 }
 
 /**
- * Compares all that a model reads of a server with what was accepted before a caller gets it. Anything ambiguous is refused, because a
- * client might find definitions in it that were not checked. Withheld definitions are left out, corrections of administrators are applied,
- * and withheld instructions are replaced by the accepted ones. If the server withholds changes and one could not be recorded, the list does
- * not pass at all.
+ * Compares the definitions that a server lists, and its instructions, with the accepted ones before a caller gets them. Anything ambiguous
+ * is refused, because a client might find definitions in it that were not checked. Withheld definitions are left out, corrections of
+ * administrators are applied, and withheld instructions are replaced by the accepted ones. If the server withholds changes or reviews new
+ * tools, and the comparison fails, the answer does not pass at all.
  *
- * Instructions are stored as they come from the upstream, and compared when they go to a caller, because adapters keep handshakes.
+ * Instructions are stored when they come from the upstream, but compared when they go to a caller, because adapters cache handshakes.
  */
 export function pinnedDefinitions(ports: PinningPorts): GatewayPorts['pinned'] {
   return async (answer, target, request) => {
@@ -48,13 +48,13 @@ export function pinnedDefinitions(ports: PinningPorts): GatewayPorts['pinned'] {
   };
 }
 
-/** What is known while an answer is compared. */
+/** The context in which an answer is compared. */
 interface Pinning extends PinningPorts {
   readonly target: Target;
   readonly request: PinnedRequest;
 }
 
-/** Stores the instructions in an answer, which passes as it is: those that a caller gets are compared later. */
+/** Stores the instructions in an answer, which passes unchanged. They are compared later, when a caller gets them. */
 async function noted(answer: UpstreamAnswer, pinning: Pinning): Promise<UpstreamAnswer> {
   const { status, mediaType, body } = answer;
   if (status !== 200) return answer;
@@ -136,7 +136,7 @@ async function* pinnedEvents(
   }
 }
 
-/** A page that was compared before, as it went out then; `undefined` if it has to be compared. */
+/** A page that was compared before, with the same edits as then; `undefined` if it has to be compared. */
 async function recalled(
   message: Buffer,
   { watch, target, request }: Pinning,
@@ -215,16 +215,16 @@ function entriesOf({ definitions, spans }: ReadDefinitions) {
   return spans.map((span, index) => ({ span, name: definitions[index]?.name ?? '' }));
 }
 
-/** Whether nothing may pass that was not compared. */
+/** Whether definitions may pass only after a comparison. */
 function mustCompare({ changedTools, newTools }: Target): boolean {
   return changedTools === 'withhold' || newTools === 'review';
 }
 
-/** Where a message may have its id: near its beginning or its end, as servers write it. */
+/** The id of a message is searched for within this many bytes of its beginning or its end, where servers write it. */
 const mostLettersAround = 200;
 const idMember = '"id":';
 
-/** Where the id of the request occurs in its answer, as far as that can be seen without reading all of it. */
+/** The place of the request's id in its answer, if a search near both ends finds it. The answer is not parsed. */
 function placeOfId(message: Buffer, id: string | undefined): Span | undefined {
   if (id === undefined) return undefined;
   const wanted = `${idMember}${id}`;
@@ -238,8 +238,8 @@ function placeOfId(message: Buffer, id: string | undefined): Span | undefined {
 }
 
 /**
- * A digest of an answer without its id. Two messages with the same digest and an id in the same place have the same content, because what
- * is left out is a whole JSON value in both.
+ * A digest of an answer without its id. Two messages with the same digest and an id in the same place have the same content, because the
+ * bytes left out are a whole JSON value in both.
  */
 function pageOf(message: Buffer, { start, end }: Span, method: string): string {
   return createHash('sha256')
@@ -253,7 +253,7 @@ function edited(message: Buffer, edits: readonly Edit[]): Buffer {
   return edits.length > 0 ? replaced(message, edits) : message;
 }
 
-/** Edits behind the id, moved by its length: `1` adds it, `-1` takes it away. */
+/** The edits, with those after the id moved by its length: forward for `1`, backward for `-1`. */
 function shifted(edits: readonly Edit[], id: Span, sign: 1 | -1): Edit[] {
   const by = sign * (id.end - id.start);
   return edits.map(({ span: { start, end }, text }) =>

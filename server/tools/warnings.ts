@@ -1,6 +1,6 @@
 /*
- * What is suspicious about a definition by its structure, whatever its text says. Nothing here judges meaning: a warning should never be wrong,
- * because people who get many of them stop reading. Phrases that attacks use also occur in honest texts, so they are notes.
+ * Finds suspicious structure in a definition, whatever its text says. Nothing here judges meaning: a warning should never be wrong,
+ * because people who get many warnings stop reading them. Phrases that attacks use also occur in honest texts, so they are notes.
  */
 import type { DefinitionKind } from '#model/definitions';
 import { hiddenCharacters } from './hidden-characters.ts';
@@ -11,19 +11,19 @@ export type WarningCode =
   | 'invisible'
   /** Invisible characters that spell a text. */
   | 'hidden-text'
-  /** Characters that show a text in another order than it is read. */
+  /** Characters that make a text appear in another order than a model reads it. */
   | 'bidirectional'
   /** Control characters, such as the escape sequences of terminals. */
   | 'control'
-  /** A blank so long that what follows is out of sight. */
+  /** A blank so long that the text after it is out of sight. */
   | 'padding'
   /** The name of a tool of another server. */
   | 'foreign-tool'
   /** An encoded text that is a shell command. */
   | 'encoded-command'
-  /** A name that is long once an assistant has put its prefix in front. */
+  /** A name that may be too long once an assistant has put its prefix in front. */
   | 'name-long'
-  /** A name that assistants refuse once they have put their prefix in front. */
+  /** A name that is too long for Claude and OpenAI once an assistant has put its prefix in front. */
   | 'name-too-long'
   /** Characters of a name that the APIs of Claude or OpenAI refuse. */
   | 'name-characters'
@@ -54,11 +54,11 @@ export interface WarningContext {
   readonly server: string;
   /** The names of the server's own tools. */
   readonly ownTools: ReadonlySet<string>;
-  /** The servers of the same organization that have a tool of this name. */
+  /** The names of the tools of the organization's other servers, each with a server that has it. */
   readonly otherTools: ReadonlyMap<string, string>;
 }
 
-/** What the warnings of one server depend on, from the names of all tools of its organization. */
+/** The context for the warnings of one server, from the names of all tools of its organization. */
 export function warningContext(
   server: string,
   tools: readonly { readonly server: string; readonly tool: string }[],
@@ -75,7 +75,7 @@ export function warningContext(
 const mostWarnings = 50;
 const longestShown = 100;
 
-/** What a model reads of a definition, and where it is. */
+/** A text in a definition that a model reads, and its place. */
 interface Place {
   readonly where: string;
   readonly text: string;
@@ -83,7 +83,7 @@ interface Place {
   readonly isProse: boolean;
 }
 
-/** What is suspicious about a definition, in the order of its text, with the warnings first. */
+/** The warnings about a definition, then the notes. */
 export function definitionWarnings(
   definition: CheckedDefinition,
   context: WarningContext,
@@ -126,7 +126,7 @@ function warningsAt(place: Place, context: WarningContext): DefinitionWarning[] 
 
 /** The longest name of a tool for Claude and OpenAI, with the prefix of the assistant. */
 const longestPrefixed = 64;
-/** With a longer name, a connection of an ordinary name is too long. */
+/** A longer name exceeds that limit with the prefix of a connection whose name has an ordinary length. */
 const longestComfortable = 40;
 
 function nameWarnings(
@@ -154,7 +154,7 @@ function nameWarnings(
   return warnings;
 }
 
-/** Identifiers that no one writes by accident: with an underscore, a hyphen, or a capital inside. */
+/** Words that may name a tool. Only those with an underscore, a hyphen or an inner capital count: no one writes them by accident. */
 const identifier = /[A-Za-z][\w-]*[A-Za-z\d]/g;
 
 function foreignTools(text: string, { ownTools, otherTools }: WarningContext): Map<string, string> {
@@ -189,7 +189,7 @@ function phrasesIn(text: string): string[] {
   return phrases.flatMap((phrase) => phrase.exec(text)?.[0] ?? []);
 }
 
-/** All texts of a definition. One that is not stored whole is one text. */
+/** All texts of a definition. A definition that is not stored whole counts as one text. */
 function placesIn({ kind, name, text }: CheckedDefinition): {
   readonly places: readonly Place[];
   readonly isCut: boolean;
@@ -202,7 +202,7 @@ function placesIn({ kind, name, text }: CheckedDefinition): {
     collect(JSON.parse(text), '', places);
     return { places, isCut: false };
   } catch {
-    // What JSON escapes is read as it is meant, as far as possible.
+    // A cut definition is not valid JSON, so only its \u escapes are decoded.
     const readable = text.replaceAll(/\\u([\dA-Fa-f]{4})/g, (_, hex: string) =>
       String.fromCharCode(Number.parseInt(hex, 16)),
     );

@@ -35,7 +35,7 @@ export interface ServerHealth {
 
 /** A server's upstream as a probe reaches it. */
 export interface ProbedUpstream extends Pick<Inspected, 'upstream' | 'name'> {
-  /** The same upstream without its token, if it requires one: probes never use people's tokens. */
+  /** The same upstream without a token or key, if it requires one: probes never use people's tokens and keys. */
   readonly withoutToken: Upstream | undefined;
   /** Whether calls carry an assertion of the caller's identity, which a probe lacks. */
   readonly forwardsCaller: boolean;
@@ -66,14 +66,14 @@ const retrySeconds = 10;
 const mostPerTick = 20;
 const mostAtOnce = 8;
 const mostWaiting = 1000;
-/** How many servers are remembered. A probe or a call restores what was forgotten. */
+/** How many servers are remembered. A probe or a page adds a forgotten server again. */
 const mostKnown = 20_000;
 const timeoutMs = 10_000;
 
-/** What is known of one server. */
+/** The last known state of one server. */
 interface Known {
   organization: string;
-  /** The location of the upstream that answered; `undefined` after a call. */
+  /** The location of the upstream that was inspected last; `undefined` before the first inspection. */
   place: string | undefined;
   inspection: Inspection | undefined;
   checkedAt: EpochSeconds;
@@ -84,9 +84,9 @@ interface Known {
 }
 
 /**
- * Whether upstreams answer. The only place that probes them: one timer goes through all enabled servers in rounds of a minute,
- * a few each second, so that probes never come in a burst. Calls count too: an answered one replaces a probe, a failed one
- * brings the next probe forward to learn the reason. Commands on this host, and those of agents, are not probed, since
+ * Finds out whether upstreams answer. Only this class probes them: one timer goes through all enabled servers in rounds of a minute,
+ * a few each second, so that probes never come in a burst. Calls count too: an answered call replaces a probe, a failed
+ * call brings the next probe forward to learn the reason. Commands on this host, and those of agents, are not probed, since
  * that would start them.
  */
 export class UpstreamHealth {
@@ -113,13 +113,13 @@ export class UpstreamHealth {
     if (isProbing) this.#timer = setInterval(() => void this.tick(), tickMs).unref();
   }
 
-  /** The health of a server; `undefined` if there is none of this id. Brings its probe forward if what is known is old. */
+  /** The health of a server; `undefined` if there is none of this id. Brings its probe forward if the last one is old. */
   async of(serverId: string): Promise<ServerHealth | undefined> {
     const server = await findServerById(this.#ports.db, serverId);
     return server && this.ofServer(server);
   }
 
-  /** The same, of a server that was just read. */
+  /** The health of a server whose record was just read. */
   async ofServer(server: ServerRecord): Promise<ServerHealth> {
     const { target } = server;
     const { upstream } = target;
@@ -233,7 +233,7 @@ export class UpstreamHealth {
     this.#startWaiting();
   }
 
-  /** Whether a probe starts no program. */
+  /** Whether a target may be probed. A probe must not start a program. */
   #isProbed({ upstream, name }: Target): boolean {
     if (upstream.kind === 'http') return true;
     if (upstream.kind !== 'agent' || !this.#ports.reachesAgent(upstream.agentId)) return false;
@@ -288,7 +288,7 @@ export class UpstreamHealth {
     this.#revisions.set(known.organization, this.#revision);
   }
 
-  /** What is known of a target, unless its location has changed since. */
+  /** The last known state of a target, unless its location has changed since. */
   #knownOf({ id, upstream }: Target): Known | undefined {
     const known = this.#known.get(id);
     const isElsewhere = known?.place !== undefined && known.place !== upstreamLocation(upstream);
@@ -358,7 +358,7 @@ function healthOf(inspection: Inspection, checkedAt: EpochSeconds): ServerHealth
   }
 }
 
-/** The sentence that pages show for an inspection. */
+/** The facts that pages show of an inspection, as a text that tells whether they have changed. */
 function wordsOf(inspection: Inspection | undefined): string {
   if (!inspection) return '';
   const { status, reason = '', protocol = '' } = healthOf(inspection, 0);

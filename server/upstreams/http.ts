@@ -51,7 +51,7 @@ export class HttpPools {
   }
 
   upstream(url: string, publicOnly: boolean): Upstream {
-    // Another list of allowed hosts is another pool, so that no kept connection leads where requests are no longer allowed.
+    // A changed list of allowed hosts gets another pool, so that no open connection leads to a host that is no longer allowed.
     const name = () =>
       publicOnly ? `public ${this.#options.guard.allowedHosts.join(' ')} ${url}` : `any ${url}`;
     return { send: (request) => this.#poolOf(name(), url, publicOnly).send(request) };
@@ -101,9 +101,9 @@ export class HttpPools {
 
 const mostConnectMs = 10_000;
 const answerTimeoutMs = 600_000;
-// Several times what one credential may have open, so that no caller can take all connections.
+// Several times as many as one credential may have open, so that no caller can take all connections.
 const maxConnections = 4096;
-/** How many of them may be opening, so that a host that never accepts one does not cost as many sockets. */
+/** How many connections may be opening, so that a host that never accepts one does not cost `maxConnections` sockets. */
 const maxOpening = 128;
 
 /** An MCP server over Streamable HTTP, reached through a pool of keep-alive connections. */
@@ -190,7 +190,7 @@ function isLiteral(hostname: string): boolean {
 const shortBytes = 64 * 1024;
 /** Shorter chunks of a stream are passed on together, because each costs a stream some 200 bytes. */
 const smallBytes = 512;
-/** The longest session ID that is taken, as through a tunnel: each session keeps its own. */
+/** The longest session ID that is accepted, as through a tunnel, because each session keeps its ID in memory. */
 const longestSessionId = 1024;
 
 type Headers = Readonly<Record<string, string | string[] | undefined>>;
@@ -211,7 +211,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   /** The body, once the answer turned out to be long. */
   #stream: Readable | undefined;
   #isOver = false;
-  /** What has arrived and is not in the stream yet. */
+  /** The bytes that have arrived and are not in the stream yet. */
   readonly #arrived = new GatheredBytes();
 
   constructor(request: UpstreamRequest, name: string) {
@@ -249,7 +249,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     if (status < 200) return;
     this.#status = status;
     this.#headers = headers;
-    // One that ends in the same packet is an answer like any other.
+    // An event stream that ends in the same packet is read whole, like any other short answer.
     if (this.#header('content-type')?.startsWith('text/event-stream')) {
       queueMicrotask(() => this.#beginStream());
     }
@@ -350,7 +350,7 @@ function absenceOf(error: unknown): UpstreamError['code'] {
 }
 
 /**
- * Whether the code of an error says that no TLS connection can be made. Node.js has no list of them: OpenSSL names the causes for
+ * Whether the code of an error says that no TLS connection can be made. Node.js has no list of such codes: OpenSSL names the causes for
  * which it rejects a certificate. Node.js documentation, "X509 certificate error codes"
  */
 export function isTlsError(code: string): boolean {

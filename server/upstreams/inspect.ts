@@ -22,19 +22,19 @@ const toolSchema = z.object({
   annotations: z.object({ readOnlyHint: z.boolean().catch(false) }).catch({ readOnlyHint: false }),
 });
 
-/** What people see of a tool. MCP 2025-11-25 tools, "Tool" */
+/** A tool as people see it. MCP 2025-11-25 tools, "Tool" */
 export interface ToolDescription {
   readonly name: string;
   readonly title?: string | undefined;
   readonly description: string;
   readonly inputSchema: Readonly<Record<string, unknown>>;
-  /** Whether the server says that it changes nothing. */
+  /** Whether the server says that the tool changes nothing. */
   readonly isReadOnly: boolean;
 }
 
 export interface OfferedTool extends Definition, ToolDescription {}
 
-/** Reads what people see of a tool. Members that are missing or of another type are empty. */
+/** Reads a tool as people see it; `undefined` without a name. Other members that are missing or of another type are empty. */
 export function describedTool(tool: unknown): ToolDescription | undefined {
   const { data } = toolSchema.safeParse(tool);
   if (!data) return undefined;
@@ -42,7 +42,7 @@ export function describedTool(tool: unknown): ToolDescription | undefined {
   return { ...described, isReadOnly: annotations.readOnlyHint };
 }
 
-/** What became of an inspection. A `reason` is a sentence for administrators, because it may name internal addresses. */
+/** The result of an inspection. A `reason` is a sentence for administrators, because it may name internal addresses. */
 export type Inspection =
   | {
       readonly outcome: 'connected';
@@ -51,15 +51,15 @@ export type Inspection =
       /** Present if the inspection requested them. */
       readonly tools: readonly OfferedTool[] | undefined;
     }
-  /** It answered 401. `isOAuth`: the challenge names an authorization server or the scheme Bearer. */
+  /** It answered 401, or refused a token or key. `isOAuth`: it refused a token, or the challenge names an authorization server or Bearer. */
   | { readonly outcome: 'sign-in-required'; readonly isOAuth: boolean; readonly reason: string }
-  /** Only people with an account of their own there get an answer. */
+  /** Only people with an account or key of their own there get an answer. */
   | { readonly outcome: 'personal'; readonly reason: string }
   /** In this order: no connection, an answer that is not MCP, an address that must not be called. */
   | { readonly outcome: 'offline' | 'error' | 'forbidden'; readonly reason: string };
 
 export interface Inspected extends LinkAsked {
-  /** What messages call it: `mcp.example.com:8443`. */
+  /** The name of the upstream in messages: `mcp.example.com:8443`. */
   readonly name: string;
   readonly timeoutMs: number;
   readonly wantsTools: boolean;
@@ -82,15 +82,15 @@ export async function inspect(inspected: Inspected, links: PlainLinks): Promise<
   return isFinal ? inspection : (await inspectOnce(inspected, links)).inspection;
 }
 
-/** What became of trying a key. */
+/** The result of trying a key. */
 export type KeyTrial =
-  /** The tool that was chosen for that answered. */
+  /** The tool that was chosen for trying keys answered. */
   | { readonly outcome: 'proved' }
   /** Its tools were listed, which many servers allow without a key. */
   | { readonly outcome: 'listed' }
   /** It answered 401 or 403, or the tool failed. */
   | { readonly outcome: 'refused' }
-  /** As an inspection; the key was not tried. */
+  /** The key was neither accepted nor refused; `reason` as for an inspection. */
   | { readonly outcome: 'failed'; readonly reason: string };
 
 /** Tries the credentials of an upstream: calls this tool without arguments, or lists the tools. Never rejects. */
@@ -144,7 +144,7 @@ async function inspectOnce(
   const call = caller(asked, late, links);
   try {
     const link = await links.link(asked);
-    // A link that was kept says nothing about now.
+    // A link that was kept does not prove that the upstream answers now.
     if (wasKept && !wantsTools) await call(link.era === 'modern' ? 'server/discover' : 'ping');
     const tools = wantsTools ? await listTools(call) : undefined;
     if (wantsTools) await listOthers(call);
@@ -238,8 +238,8 @@ async function listTools(
 const othersTimeoutMs = 3_000;
 
 /**
- * Lists what else a model reads. `call` compares the answers with what was accepted, so they are not used here. A server need not know
- * these methods.
+ * Lists the prompts and templates, which a model reads, too. The upstream of `toolInspection` compares the answers with the accepted
+ * definitions, so they are not used here. A server need not know these methods.
  */
 async function listOthers(call: (method: string, params: object) => Promise<Buffer>) {
   const asked = ['prompts/list', 'resources/templates/list'].map((method) => call(method, {}));
@@ -311,7 +311,7 @@ function problemOf(error: unknown, context: ProblemContext): Inspection {
   return { outcome: 'error', reason: `${name} does not respond as an MCP server.` };
 }
 
-/** Codes of a server that no connection leads to. */
+/** The codes for a server that cannot be reached. */
 const absences: ReadonlySet<RefusalCode> = new Set([
   'upstream_unreachable',
   'upstream_unknown_host',

@@ -3,7 +3,7 @@ import type { Target } from '#model/endpoints';
 import { discardAnswer } from '#gateway/answers';
 import type { Admission } from '#gateway/admission';
 
-/** What the drivers need to open upstreams. */
+/** The functions that open upstreams of each kind. */
 export interface UpstreamResources {
   readonly http: (url: string, publicOnly: boolean) => Upstream;
   readonly agent: (agentId: string, server: string, owner: string) => Upstream;

@@ -4,7 +4,7 @@ import { applicationName } from './consent.ts';
 import { displayName } from './html.ts';
 import { titleWithName } from './titles.ts';
 
-// What pages call a device, and the access of an application on it.
+// How pages name a device, and the access of an application on it.
 
 /** A device as its proxy names it. `system` may be empty. */
 interface NamedDevice {
@@ -14,7 +14,7 @@ interface NamedDevice {
 
 const longestName = 60;
 
-/** What a device is called: `danas-macbook (macOS)`. Its proxy chose both. */
+/** The displayed name of a device: `danas-macbook (macOS)`. Its proxy chose both parts. */
 export function deviceName({ name, system }: NamedDevice): string {
   const shown = displayName(name, longestName) || 'An unnamed device';
   const of = displayName(system, longestName);
@@ -37,7 +37,7 @@ export function accessName({
   return device ? `${server} on ${deviceName(device)}` : server;
 }
 
-/** What a person reads after they withdrew a grant. */
+/** The notice for a person who has withdrawn a grant. */
 export function withdrawnWords(grant: NamedGrant): string {
   return `Consent withdrawn. ${applicationName(grant)} no longer has access to ${accessName(grant)}.`;
 }

@@ -106,7 +106,7 @@ const changePassword: AccountForm = async (person, form, request, reply, options
   const hash = await people.hashing.hash(password, knownPerson(user));
   await transaction(db, (tx) => setPassword(user, hash, visitOf(request), { db: tx, clock }));
   const [userId, next] = [user.id, '/account?done=password'];
-  // A new session counts as a proof of two factors, but here only the password was checked.
+  // A new session with two factors would count as a recent proof of both, but only the password was checked here.
   if (person.session.factors === 1 || !isRecentProof(person.session, clock.now())) {
     return signInAfterPassword(request, reply, { userId, next }, options);
   }
@@ -135,7 +135,7 @@ const signOutOthers: AccountForm = async (person, _form, request, reply, { base,
   return sendOnward(reply, '/account?done=sessions', base);
 };
 
-/** What the account page shows. */
+/** The data of the account page. */
 async function accountData(
   { user, session }: CurrentPerson,
   { base, people }: PeopleRoutesOptions,

@@ -24,7 +24,7 @@ interface AccountPageData {
   readonly sessions: readonly AccountSession[];
   /** `undefined` where passkeys cannot work: under an IP address. */
   readonly passkeys: readonly AccountPasskey[] | undefined;
-  /** What the person allowed applications to do; `undefined` shows no such section. */
+  /** The applications that act for the person; `undefined` hides this section. */
   readonly grants: readonly AccountGrant[] | undefined;
   readonly secondFactor: SecondFactorState;
   readonly provider: { readonly name: string; readonly isLinked: boolean } | undefined;
@@ -40,7 +40,7 @@ interface AccountSession {
   readonly address: string;
   readonly createdAt: EpochSeconds;
   readonly usedAt: EpochSeconds;
-  /** Whether it is the one that shows the page. */
+  /** Whether this session requested the page. */
   readonly isThis: boolean;
 }
 
@@ -65,13 +65,13 @@ export interface AccountGrant {
   readonly server: Titled;
   /** The permissions, in words. */
   readonly scopes: readonly string[];
-  /** What it is limited to, in words; `undefined` if to nothing. */
+  /** The tools to which it is limited, in words; `undefined` if it has no limit. */
   readonly tools: string | undefined;
   readonly createdAt: EpochSeconds;
   readonly lastUsedAt: EpochSeconds | undefined;
   /** Whether an identity provider of the organization allowed it, in place of the person. */
   readonly isByProvider: boolean;
-  /** Whether the person or an administrator withdrew it, so that the provider cannot give it back. */
+  /** Whether the person or an administrator withdrew it, so that the provider cannot grant it again. */
   readonly isWithdrawn: boolean;
 }
 
@@ -80,11 +80,11 @@ interface SecondFactorState {
   /** Whether this browser proved two factors. */
   readonly isProved: boolean;
   readonly recoveryCodes: number;
-  /** Organizations that ask for more than this browser proved. */
+  /** Organizations that require a second factor, which this browser has not proved. */
   readonly requiredBy: readonly string[];
 }
 
-/** Who the person is, where they are signed in, and how they prove it. */
+/** The account page: the person's details, grants, sessions and ways to sign in. */
 export function accountPage(data: AccountPageData, frame: Frame): Html {
   const title = data.errors.length > 0 ? 'Not changed' : 'Your account';
   const content = html`<div>
@@ -125,7 +125,7 @@ ${memberships.length === 0 && html`<li>You do not belong to an organization. Ask
 </section>`;
 }
 
-/** What the person allowed applications to do; withdrawing is a POST. */
+/** The applications that act for the person. Withdrawing is a POST. */
 function grantsSection({ grants, now }: AccountPageData, frame: Frame): Html | undefined {
   if (!grants) return undefined;
   return html`<section class="section" aria-labelledby="grants-heading">
@@ -168,7 +168,7 @@ ${grants.length === 0 && html`<li>No applications yet. An application asks for y
 </section>`;
 }
 
-/** The computers on which applications act for the person. The dashboard signs them out, of all organizations. */
+/** The computers on which applications act for the person. A dashboard page signs a computer out of all organizations. */
 function devicesSection({ grants = [] }: AccountPageData): Html | false {
   const active = grants.filter(({ device, isWithdrawn }) => device && !isWithdrawn);
   const devices = Map.groupBy(active, ({ device }) => device?.id ?? '');
@@ -194,7 +194,7 @@ ${[...devices].map(([id, [first, ...others]]) => {
 </section>`;
 }
 
-/** Removing a passkey works without scripts, adding one cannot. */
+/** Removing a passkey works without scripts; adding one does not. */
 function passkeysSection(
   { passkeys, isRecent, now }: AccountPageData,
   frame: Frame,
@@ -224,7 +224,7 @@ ${isRecent ? newPasskeyForm(frame) : html`<p data-passkeys hidden>${signInAgain(
 </section>`;
 }
 
-/** Sent by our script, see `scripts/passkeys.ts`. */
+/** `scripts/passkeys.ts` shows and sends this form. */
 function newPasskeyForm(frame: Frame): Html {
   return html`<form class="inline" data-passkeys hidden>
 ${csrfField(frame)}
@@ -326,7 +326,7 @@ function signInAgain(purpose: string): Html {
   return html`<a class="button" href="/sign-in?again=1&amp;next=/account">Sign in again to ${purpose}</a>`;
 }
 
-/** What goes into the authenticator app, and what is wrong with the code that was entered. */
+/** The secret for the authenticator app, and the errors in the code that was entered. */
 interface EnrolPageData {
   readonly email: string;
   /** The QR code as an SVG image. */

@@ -44,19 +44,19 @@ function asset(name: string, extension: string, type: string, content: string): 
   return { path: `/assets/${name}.${hash}.${extension}`, type, content, integrity };
 }
 
-/** The logo, a key about to lift a latch, on a field of 16 by 16: lines without a colour of their own. */
+/** The lines of the logo, a key about to lift a latch, in a viewBox of 16 by 16. They have no colour of their own. */
 export const markPaths = `<circle cx="4.25" cy="8" r="2.75"/>
 <path d="M7 8h5.25M10 8v2.5"/>
 <path d="M12.25 2.75H14.5v10.5h-2.25"/>`;
 
-/** The mark for the tab of a browser, in the accent of its colour scheme. */
+/** The favicon: the logo in the accent colour of the browser's colour scheme. */
 const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16" fill="none" stroke-width="1.75" stroke-linecap="round" stroke-linejoin="round">
 <style>svg { stroke: #00615c } @media (prefers-color-scheme: dark) { svg { stroke: #6cc9c0 } }</style>
 ${markPaths}
 </svg>
 `;
 
-/** htmx as published, served from this server, because pages load nothing from other sites. */
+/** htmx without the link to its source map. This server serves it, because pages load nothing from other sites. */
 function htmxScript(): string {
   const { resolve } = createRequire(import.meta.url);
   return readFileSync(resolve('htmx.org/dist/htmx.esm.min.js'), 'utf8').replace(

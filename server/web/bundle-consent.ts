@@ -17,15 +17,15 @@ import { titleText } from './titles.ts';
 import { readingWords, type UsableTools } from './usable-tools.ts';
 
 export interface BundlePageData {
-  /** The application, and through which other one it asks. */
+  /** The name of the application; `via` is ` (via …)` with the client through which it asks, or empty. */
   readonly name: string;
   readonly via: string;
   /** Whether the application chose the name itself. */
   readonly isClaimed: boolean;
-  /** Where the answer goes. */
+  /** Describes the address to which the answer goes. */
   readonly destination: Html;
   readonly question: BundleQuestion;
-  /** What can be limited to reading, by the ids of servers. */
+  /** The tools that can be limited to reading, by server id. */
   readonly usable: ReadonlyMap<string, UsableTools>;
   readonly email: string;
   /** The path of the request, for people who sign in with a different account. */
@@ -36,7 +36,7 @@ const field = 'server';
 
 const readOnlyField = 'read-only';
 
-/** What is ticked on a page that was sent. */
+/** The servers that a person ticked in a submitted form. */
 export function chosenServers(form: Form): ChosenServers {
   const idsOf = (start: string) =>
     [...form.keys()].flatMap((name) => (name.startsWith(start) ? [name.slice(start.length)] : []));
@@ -93,12 +93,12 @@ interface ServerOption {
   readonly text: string;
   readonly help: string;
   readonly isChosen: boolean;
-  /** What the application can use if it is limited to reading; absent where nothing can be limited. */
+  /** Says what the application can use if it is limited to reading; `undefined` where nothing can be limited. */
   readonly reading: string | undefined;
   readonly isReadOnly: boolean;
 }
 
-/** A box for each server, and below it one that limits the application there. */
+/** A checkbox for each server and, below it, one that limits the application to reading there. */
 function serverBoxes(options: readonly ServerOption[], error: string | undefined): Html {
   const limit = ({ id, text, reading, isReadOnly }: ServerOption) =>
     html`<div class="option">

@@ -7,7 +7,7 @@ import { partsOf } from '#model/slug';
 import { displayName } from './html.ts';
 import type { ErrorPageData } from './messages.ts';
 
-/** The page for an invalid authorization request. Of what the client controls, it shows a host name at most. */
+/** The page for an invalid authorization request. Of all text that the client controls, it shows at most a host name. */
 export function refusedRequestPage({ message, unreachableHost: host }: OAuthError): ErrorPageData {
   if (host !== undefined) {
     const text =
@@ -18,14 +18,14 @@ export function refusedRequestPage({ message, unreachableHost: host }: OAuthErro
   return { heading: 'This request is not valid', text, next: undefined };
 }
 
-/** The request that a person was asked about. */
+/** The person who was asked, and the server to which the request applies. */
 interface AskedAt {
   readonly email: string;
   /** `{organization}/{server}` */
   readonly serverPath: string;
 }
 
-/** The page for a member, or someone who is not, who cannot grant anything there. */
+/** The page for a person, member or not, who cannot grant anything at the server. */
 export function notPermittedPage(
   why: keyof typeof notPermittedWords,
   { email, serverPath }: AskedAt,
@@ -52,8 +52,8 @@ export function notPermittedPage(
 }
 
 /**
- * The same page with a link back to the application that reports the error. If the application registered itself, the
- * page names it as a claim and shows where the link leads.
+ * Adds to an error page a link that returns to the application and reports the error to it. If the application registered
+ * itself, the page calls its name a claim and shows the target of the link.
  */
 export function withWayBack(
   page: ErrorPageData,

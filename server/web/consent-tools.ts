@@ -11,12 +11,12 @@ import { readingWords, type UsableTools } from './usable-tools.ts';
 
 const name = 'tools';
 
-/** What a person answered; `nothing-chosen` if they wanted to choose tools and chose none. */
+/** The answer of a person; `nothing-chosen` if they wanted to choose tools and chose none. */
 export type ConsentAnswer =
   | { readonly outcome: 'decided'; readonly allow: boolean; readonly tools?: ToolSelection }
   | { readonly outcome: 'nothing-chosen' };
 
-/** Whatever is not clearly allowed is denied. */
+/** Reads the answer. Anything that is not clearly allowed is denied. */
 export function consentAnswer(form: Form): ConsentAnswer {
   const decision = form.get('decision');
   if (decision === 'allow') return { outcome: 'decided', allow: true };
@@ -30,13 +30,13 @@ export function consentAnswer(form: Form): ConsentAnswer {
     : { outcome: 'nothing-chosen' };
 }
 
-/** What the forms of a consent page show and send. */
+/** The data that the forms of a consent page show and send. */
 export interface Answers {
   /** Where the answer is posted. */
   readonly action: string;
-  /** The fields of every answer. */
+  /** Hidden fields that every form sends. */
   readonly kept: Html;
-  /** What can be limited; `undefined` if the application asks for no tools. */
+  /** The tools that can be limited; `undefined` if the application asks for no tools. */
   readonly usable: UsableTools | undefined;
   /** Whether the person wanted to choose tools and chose none. */
   readonly isNothingChosen: boolean;

@@ -51,10 +51,10 @@ import {
   visitOf,
 } from './page-session.ts';
 
-/** What an application is called. Everything that it chose itself is a claim. */
+/** The names of an application. A name that the application chose itself is only a claim. */
 export interface ApplicationNames {
   readonly clientName: string;
-  /** The assistant that our proxy says it works for. */
+  /** The assistant that Latchkey's proxy claims to work for. */
   readonly assistant?: string | null | undefined;
 }
 
@@ -72,7 +72,7 @@ function namesToShow({ clientName, assistant }: ApplicationNames): { name: strin
   return claimed === '' ? { name: client, via: '' } : { name: claimed, via: ` (via ${client})` };
 }
 
-/** What the page says of the request, and what the person can limit. */
+/** The facts about the request, and the tools that the person can limit. */
 type ConsentPageData = ReturnType<typeof pageData> & Pick<Answers, 'usable' | 'isNothingChosen'>;
 
 /** Asks a person to allow what an application requests. */
@@ -120,7 +120,7 @@ export interface ConsentRoutesOptions {
 }
 
 const consentPath = '/oauth/consent';
-/** A box for each chosen tool. */
+/** The form has a field for each chosen tool. */
 const maxFormBytes = 128 * 1024;
 
 /** `/oauth/consent`: asks the signed-in person and carries out the decision. */
@@ -205,8 +205,8 @@ async function showConsent(
 }
 
 /**
- * Where a person signs in. `organization` is a parameter of our own, which names the organization whose provider they want to use. Nothing
- * is looked up, so unknown organizations are answered like known ones.
+ * The page where a person signs in. `organization` is a parameter of Latchkey's own: the organization whose identity provider they want to
+ * use. Nothing is looked up, so unknown organizations are answered like known ones.
  */
 function signInFor(organization: string, back: string): string {
   return isSlug(organization)
@@ -214,7 +214,7 @@ function signInFor(organization: string, back: string): string {
     : `/sign-in?next=${back}`;
 }
 
-/** Whether the session was opened through another organization than the one that is asked for: its member must sign in here. */
+/** Whether the session was opened through an organization and does not open the requested one, so that the person must sign in again. */
 async function isElsewhere(
   { session }: CurrentMember,
   organization: string,
@@ -284,7 +284,7 @@ async function showBundle(
     const { organization } = partsOf(sso.serverPath);
     return reply.redirect(`${companySignInPath}?organization=${organization}&next=${onward}`, 303);
   }
-  // A session that is limited to one organization may not open those that were asked for.
+  // A session that is limited to one organization may be unable to open the requested ones; a new session can.
   if (person.session.through) return reply.redirect(`/sign-in?next=${onward}`, 303);
   const { email } = person.user;
   const [first] = asked.refused;
@@ -371,7 +371,7 @@ function sessionOf({ user, session }: CurrentMember) {
   return { userId: user.id, sessionId, factors, through };
 }
 
-/** The same for each server of a bundle. */
+/** The tools that the person can limit, for each server of a bundle. */
 async function usableAtEach(
   { request: { clientId }, choices }: BundleQuestion,
   { user: { id: userId } }: CurrentMember,
@@ -385,7 +385,7 @@ async function usableAtEach(
   return all;
 }
 
-/** What the person can limit. An application that may only list tools has none to limit. */
+/** The tools that the person can limit; `undefined` for an application that may only list tools. */
 async function usableToolsOf(
   { request: { clientId, serverPath }, terms }: ConsentQuestion,
   { user: { id: userId } }: CurrentMember,

@@ -9,9 +9,9 @@ import { codeBlock, executablesId, systemName } from './instructions.ts';
 import { isCached, queryText } from './page-request.ts';
 import { copyButton } from './tables.ts';
 
-/** How many programs are sent at the same time: each occupies an open file until its reader is done. */
+/** The most programs that are sent at once: each keeps a file open until its reader is done. */
 const mostDownloads = 64;
-/** How many of them go to one network, so that no one keeps the programs from everybody else by reading slowly. */
+/** The most programs that are sent to one network at once, so that slow readers cannot keep the programs from everybody else. */
 const mostOfANetwork = 32;
 
 /** The sections of the download page for computers without Node.js: executables, and packages of the tray app. */
@@ -87,7 +87,7 @@ function digestFact({ fileName, sha256 }: ProgramFile): Html {
 </div>`;
 }
 
-/** What to paste into a terminal. The executable is checked before it is started. */
+/** Commands to paste into a terminal. They check the executable before they start it; in PowerShell, they only print the result. */
 function installCommands(program: ProgramFile, base: string): string {
   const { platform, sha256 } = program;
   const url = `${base}${programPath(program)}`;

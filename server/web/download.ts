@@ -20,10 +20,10 @@ import { errorPage } from './messages.ts';
 import { isCached, queryText, seeOther, sendPage } from './page-request.ts';
 import { copyButton } from './tables.ts';
 
-/** The path that the form for a bundle leads to. */
+/** The path to which the form for a bundle is sent. */
 const bundleFormPath = `${downloadPath}bundle`;
 
-/** What was typed into the form for a bundle. */
+/** The URL that was typed into the form for a bundle, and its error. */
 interface Typed {
   readonly url: string;
   readonly error: string;
@@ -143,7 +143,7 @@ export interface DownloadRoutesOptions {
 
 /**
  * The proxy that matches this server, without authentication because npm sends none when it installs from a URL.
- * Built once and served from memory.
+ * The package is built once and served from memory.
  */
 export function downloadRoutes(app: FastifyInstance, options: DownloadRoutesOptions): void {
   const { base, proxyDownload } = options;
@@ -210,7 +210,7 @@ export function downloadRoutes(app: FastifyInstance, options: DownloadRoutesOpti
 const extension = '.mcpb';
 
 /**
- * A bundle that connects to one MCP server. It is made of the path alone and for every well-formed name, so that it does not
+ * A bundle that connects to one MCP server. It is made from the path alone, for every well-formed name, so that it does not
  * reveal which servers exist.
  */
 function bundleRoute(app: FastifyInstance, { base, proxyDownload }: DownloadRoutesOptions): void {
@@ -247,7 +247,7 @@ function bundleRoute(app: FastifyInstance, { base, proxyDownload }: DownloadRout
   });
 }
 
-/** Why there is no file. */
+/** The reason why no file is sent. */
 interface Refusal {
   readonly status: 404 | 503;
   /** For programs. */
@@ -293,7 +293,7 @@ const busy: Refusal = {
   next: { text: 'Download the proxy', href: downloadPath },
 };
 
-/** A page for a browser, JSON for other programs. */
+/** Sends a page to a browser, and JSON to other programs. */
 function refuse(
   request: FastifyRequest,
   reply: FastifyReply,

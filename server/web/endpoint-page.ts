@@ -11,8 +11,8 @@ interface Place {
 }
 
 /**
- * What a person sees who opens the URL of an MCP endpoint in a browser, in place of the JSON error of this request. No database is read,
- * so it says the same whether or not there is such a server. The status and `Allow` are those of the error.
+ * The page for a person who opens the URL of an MCP endpoint in a browser, instead of the JSON error for this request. It reads no database,
+ * so it is the same whether or not the server exists. The status and `Allow` are those of the error.
  */
 export function endpointPageRoutes(
   app: FastifyInstance,

@@ -1,6 +1,6 @@
 import { html, type Html } from './html.ts';
 
-/** What is wrong with a field of a form; `field` is empty where no single field is at fault. */
+/** An error in a field of a form; `field` is empty if no single field is at fault. */
 export interface FieldError {
   readonly field: string;
   readonly message: string;
@@ -22,7 +22,7 @@ ${errors.map(({ field, message }) => html`<li>${field ? html`<a href="#${field}"
 </div>`;
 }
 
-/** What a form that changes something needs of the page around it. */
+/** The data that a form that changes something needs from the page around it. */
 interface FormFrame {
   readonly csrfToken: string | undefined;
 }
@@ -33,7 +33,7 @@ export function csrfField({ csrfToken }: FormFrame): Html | undefined {
   return html`<input type="hidden" name="csrf_token" value="${csrfToken}">`;
 }
 
-/** A field that is not shown. Lines end in line feeds in a page; browsers send them as CR LF again. */
+/** A field that is not shown. Line breaks become line feeds in the page; browsers send them as CR LF again. */
 export function hiddenField(name: string, value: string | number): Html {
   const text = String(value).replaceAll(/\r\n?/g, '\n');
   return html`<input type="hidden" name="${name}" value="${text}">`;
@@ -60,7 +60,7 @@ ${content}
 </form>`;
 }
 
-/** What every kind of field has. */
+/** The options of every kind of field. */
 interface FieldOptions {
   readonly name: string;
   readonly label: string;
@@ -91,7 +91,7 @@ ${helpText(name, help)}
 </div>`;
 }
 
-/** The fields `password` and `repeated`. `kept` is a valid password that was typed beside another field's error. */
+/** The fields `password` and `repeated`. `kept` is a valid password that stays in the form because of an error in another field. */
 export function newPasswordFields({
   error,
   kept = '',

@@ -8,7 +8,7 @@ export function neutralized(text: string): string {
   return text.replaceAll(disruptive, '\ufffd');
 }
 
-/** Made at its first use, which takes about 5 ms; most names do without it. */
+/** Created on first use, which takes about 5 ms; most names do not need it. */
 let graphemes: Intl.Segmenter | undefined;
 
 /** One line of ASCII without leading, trailing or repeated spaces: one character each, none of them disruptive. */
@@ -57,7 +57,7 @@ class Markup {
 /** Markup that is safe to send. The class is not exported, so only `html` and `trustedHtml` make it. */
 export type Html = Markup;
 
-/** What a template can contain. Nothing is rendered for `undefined`, `null` and `false`; the items of a list are joined. */
+/** A value in a template. Nothing is rendered for `undefined`, `null` and `false`; the items of a list are joined. */
 export type HtmlValue = Html | string | number | undefined | null | false | readonly HtmlValue[];
 
 /**

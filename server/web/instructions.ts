@@ -23,7 +23,6 @@ interface ConnectionMade {
     | {
         readonly kind: 'client';
         readonly clientId: string;
-        /** Absent for a client that authenticates with its own keys. */
         readonly clientSecret: string;
         readonly scopes: readonly Scope[];
       }
@@ -32,7 +31,7 @@ interface ConnectionMade {
     | { readonly kind: 'person' };
 }
 
-/** A command to type; `short` is the same where the command latchkey is installed. */
+/** A command to type; `short` is the same command for a computer where latchkey is installed. */
 interface TypedCommand {
   readonly heading: string;
   readonly help: string;
@@ -54,9 +53,9 @@ export interface ConnectionInstructions {
   readonly commands: readonly TypedCommand[];
   /** The path of the bundle that signs a person in. */
   readonly bundle: string | undefined;
-  /** Whether the reader may be told how to build what is missing. */
+  /** Whether the page tells the reader how to build a bundle that is missing. */
   readonly isForAdministrators: boolean;
-  /** What to know before a configuration is pasted, in a sentence. */
+  /** A note about secrets to read before a configuration is pasted. */
   readonly risk: string;
   readonly configurations: readonly AssistantConfiguration[];
   readonly proxy: ProxyReference;
@@ -113,7 +112,7 @@ function commandsFor({ name, url, credential }: ConnectionMade, proxy: ProxyRefe
   ];
 }
 
-/** The same connection, ready to paste, for every assistant that we know and for others. */
+/** The configurations for a connection, ready to paste, for known assistants and for others. */
 function assistantConfigurations(
   made: ConnectionMade,
   proxy: ProxyReference,
@@ -246,7 +245,7 @@ export function executablesNote({ programs }: Pick<ProxyReference, 'programs'>):
   return html`<p class="help">Without Node.js: <a href="${downloadPath}#${executablesId}">download latchkey as one file</a> for ${executables.map(systemName).join(', ')}.</p>`;
 }
 
-/** What to know about the bundles of this server beside a link to one; instead of the link, where there are none. */
+/** A note about the bundles of this server, beside the link to one or, if there is none, instead of the link. */
 export function bundleNote(bundles: BundleOffer, isForAdministrators: boolean): Html | undefined {
   switch (bundles.state) {
     case 'building':
@@ -298,7 +297,7 @@ ${codeBlock({ text, name: `the configuration for ${assistant}`, label: `Configur
 
 export interface AgentStep {
   readonly heading: string;
-  /** What this section explains, in sentences. */
+  /** The explanation of the step, in sentences. */
   readonly help: string;
   /** Text to write or type, ready to paste. */
   readonly text: string;
@@ -307,8 +306,8 @@ export interface AgentStep {
 const exampleUrl = 'http://127.0.0.1:3000/mcp';
 
 /**
- * How to run an agent: its file, its key, the agent itself, and a service. `servers` use it already, or soon will; `urls` has the
- * URLs of those that are known.
+ * How to run an agent: its file, its key, the agent itself, and a service. `servers` are the servers that use it, now or soon; `urls`
+ * has their URLs, where known.
  */
 export function agentSteps(
   base: string,

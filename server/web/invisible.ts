@@ -1,18 +1,18 @@
 import { html, type Html, type HtmlValue } from './html.ts';
 
 /**
- * Emoji, which contain invisible characters as their parts, and characters that a reader does not see: those that Unicode lets a
- * program ignore, formats and controls, unusual spaces, and fillers. An unusual space looks like an ordinary one, but makes another name.
- * Made at its first use, which takes about 10 ms.
+ * Matches emoji, which may contain invisible characters, and characters that a reader does not see: those that Unicode lets a program
+ * ignore, formats and controls, unusual spaces, and fillers. An unusual space looks like an ordinary one, but makes a different name.
+ * Created on first use, which takes about 10 ms.
  */
 let hidden: RegExp | undefined;
 
-/** The first tag character that stands for one of ASCII. Unicode, "Tags" */
+/** The offset of the tag characters from the ASCII characters for which they stand. Unicode, "Tags" */
 const firstTag = 0xe0000;
 
 /**
- * Text of which nothing stays unseen: each invisible character is replaced by its code, `U+200B`, and tag characters, which can carry a
- * whole message, by the message. For reviewing what an assistant reads and a person would not.
+ * Makes everything in a text visible: each invisible character is replaced by its code, `U+200B`, and tag characters, which can carry a
+ * whole message, by that message. For the review of text that an assistant reads but a person would not see.
  */
 export function revealed(text: string): Html {
   const parts: HtmlValue[] = [];

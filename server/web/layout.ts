@@ -6,7 +6,7 @@ import { nameMarkup, type Titled, titleMarkup, titleText } from './titles.ts';
 /** A page: its data and what surrounds it, rendered as a whole document. */
 export type Page<Data> = (data: Data, frame: Frame) => Html;
 
-/** What surrounds every page. */
+/** The surroundings of every page. */
 export interface Frame {
   /** On error pages: the ID of the request in the log. */
   readonly requestId: string | undefined;
@@ -31,14 +31,14 @@ export interface DashboardFrame {
   readonly mayCreate: boolean;
   /** The entries of the navigation that the person has permission for. */
   readonly navigation: readonly Tab[];
-  /** What follows the organization in the breadcrumb; the last one is the page itself. */
+  /** The steps after the organization in the breadcrumb; the last one is the page itself. */
   readonly crumbs: readonly Crumb[];
 }
 
 /** A step of the breadcrumb; the last one is the page itself and has no link. */
 export interface Crumb {
   readonly text: string;
-  /** The name of an organization or a server that `text` is the title of. */
+  /** The name of the organization or server whose title is `text`. */
   readonly name?: string | undefined;
   readonly href?: string;
 }
@@ -149,7 +149,7 @@ function breadcrumb({ organization, crumbs }: DashboardFrame): Html | undefined 
   ]);
 }
 
-/** The way to a page; the last step is the page itself. Pages of an organization have theirs from the layout. */
+/** The way to a page; the last step is the page itself. Pages of an organization get their breadcrumb from the layout. */
 export function breadcrumbOf(steps: readonly Crumb[]): Html {
   return html`<nav class="crumbs" aria-label="Breadcrumb">
 <ol>
@@ -182,11 +182,11 @@ export function badge({ text, tone }: Badge): Html {
 }
 
 interface Heading {
-  /** Text, or what the page is about. */
+  /** Text, or the organization or server that the page is about. */
   readonly heading: string | Titled;
   readonly lead?: string;
   readonly badges?: readonly Badge[];
-  /** The one primary action of the page, unless it ends something or another one is the next step. */
+  /** The main action of the page. It looks primary, unless it ends something or another action is the next step. */
   readonly action?: (Link & { readonly look?: 'plain' | 'danger' }) | undefined;
 }
 
@@ -217,7 +217,7 @@ function titledHeading(titled: Titled): Html {
   return html`${headingOf(title, title)}${title !== titled.name && nameMarkup(titled.name)}`;
 }
 
-/** About three lines of a phone. */
+/** In characters: about three lines on a phone. */
 const longestHeading = 50;
 
 /** Whether a heading takes the class `long`, which makes it smaller on a phone. */
@@ -248,7 +248,7 @@ ${entries.map(({ text, href, isHere }) => html`<li><a href="${href}"${isHere && 
 </nav>`;
 }
 
-/** What was done, at the top of the page that follows; nothing if `undefined`. */
+/** Says what was done, at the top of the page that follows; nothing if `undefined`. */
 export function statusNotice(text: string | undefined): Html | undefined {
   return text ? html`<p class="notice" role="status">${text}</p>` : undefined;
 }

@@ -78,8 +78,8 @@ const createOwner: SignInForm = async (form, request, reply, options) => {
 };
 
 /**
- * Reads the title of the first organization and its name in URLs. Without a name, the title gives one; because it can never be changed,
- * it is used only after the person has seen it.
+ * Reads the title of the first organization and its name in URLs. Without a name, it derives one from the title. A name can never be changed,
+ * so one that differs from the title is used only after the person has seen it.
  */
 function readOrganization(form: Form, first: string | undefined) {
   const title = first ?? form.get('organization')?.trim() ?? '';

@@ -61,7 +61,7 @@ const leadToOrganization: SignInForm = async (form, request, reply, options) => 
   const providers = await providersFor(who, people);
   const [only, ...others] = providers;
   if (only && others.length === 0) return lead(request, reply, { provider: only, next }, options);
-  // Unknown, without a provider, and disabled are not distinguished.
+  // Unknown and disabled organizations, and those without a provider, are not distinguished.
   const message =
     'No company sign-in is set up for this. Check the spelling, or sign in with your password.';
   const errors = only ? [] : [{ field: 'who', message }];
@@ -75,14 +75,14 @@ const startAtProvider: SignInForm = async (form, request, reply, options) => {
   return lead(request, reply, { provider, next }, options);
 };
 
-/** The providers to sign in through of the organization that has this name, or has proved the domain of this address. */
+/** The providers for signing in to the organization that has this name, or that has proved the domain of this address. */
 async function providersFor(who: string, { db }: PeoplePorts): Promise<ProviderRecord[]> {
   const id = who.includes('@')
     ? (await findProvedDomain(db, domainOf(who)))?.organizationId
     : (await findOrganization(db, who.toLowerCase()))?.id;
   const all = id === undefined ? [] : await listProviders(db, id);
   const [first] = all;
-  // Nothing is found for a disabled organization.
+  // `findProvider` finds nothing for a disabled organization.
   if (!first || !(await findProvider(db, first.id))) return [];
   return all.filter((one) => isForSignIn(one) && one.disabledAt === undefined);
 }
@@ -136,7 +136,7 @@ const finish: SignInPage = async (request, reply, options) => {
   return sendOnward(reply, next === '/' ? dashboardPath(provider.organization) : next, base);
 };
 
-/** Completes a sign-in. Records an answer of the provider that is invalid. */
+/** Completes a sign-in. Records an invalid answer of the provider. */
 async function entered(
   request: FastifyRequest,
   {

@@ -5,7 +5,7 @@ import { layout, type Frame, type Link } from './layout.ts';
 export interface ErrorPageData {
   /** What happened, as a heading. */
   readonly heading: string;
-  /** On what, and why, in a sentence. */
+  /** The subject and the reason, in a sentence. */
   readonly text: string;
   /** What to know before taking the next step. */
   readonly note?: string;
@@ -24,8 +24,8 @@ ${next && html`<p><a class="button" href="${next.href}">${next.text}</a></p>`}
 }
 
 /**
- * Redirects after a form that may lead to another site: browsers hold the form's own page responsible for every HTTP
- * redirect that follows it. CSP 3 §6.4.1.1
+ * Redirects after a form that may lead to another site: browsers check every HTTP redirect after a form against the
+ * content security policy of the form's page. CSP 3 §6.4.1.1
  */
 export function redirectPage(
   { heading, path }: { readonly heading: string; readonly path: string },

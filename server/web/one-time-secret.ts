@@ -34,7 +34,7 @@ export interface OneTimeSecret {
   readonly done: string;
 }
 
-/** A secret with what to do with it, and a check box to confirm that it was stored. */
+/** A secret with instructions, and a checkbox to confirm that it was stored. */
 export function secretPanel(shown: OneTimeSecret): Html {
   const { label, secret, beside = [], instructions, proxy, steps, done } = shown;
   const {

@@ -13,14 +13,14 @@ import { currentMemberOf, type CurrentPersonPorts, visitOf } from './page-sessio
 /** The person who sees a page, and its place in the dashboard. */
 type Surroundings = Pick<PageOptions, 'person' | 'scripts' | 'dashboard'>;
 
-/** What surrounds an error page; `undefined` for a page on its own. */
+/** Finds the surroundings of an error page; `undefined` for a page on its own. */
 export type SurroundingsOf = (request: FastifyRequest) => Promise<Surroundings | undefined>;
 
 /**
- * Answers an error with a page, and our scripts with one sentence. A forged form is recorded in the audit log of the
+ * Answers an error with a page, or with one sentence for our scripts. A forged form is recorded in the audit log of the
  * person it targeted. Without a signed-in person it is harmless and not recorded, because it could be sent endlessly
- * to fill the log. The page stands on its own unless `surroundingsOf` returns its surroundings, which is not called
- * for internal errors.
+ * to fill the log. The page stands on its own unless `surroundingsOf` returns its surroundings. For internal errors,
+ * `surroundingsOf` is not called.
  */
 export function pageErrors(
   base: string,

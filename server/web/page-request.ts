@@ -47,10 +47,10 @@ function isTrusted(base: string): boolean {
   return protocol === 'https:' || hostname === '127.0.0.1';
 }
 
-/** The longest form of most pages. */
+/** The most bytes of a form, on most pages. */
 export const usualFormBytes = 16 * 1024;
 
-/** The most fields of a form of ours: boxes for tools and groups, of which only those that are checked are sent. */
+/** The most fields of a form of ours. Forms with many checkboxes, for tools and groups, send only the checked ones. */
 const mostFormFields = 2000;
 
 /**
@@ -127,7 +127,7 @@ export function queryText(
   return typeof value === 'string' ? value : undefined;
 }
 
-/** What `choices` has for a query parameter. A link can have any value, also the name of a method that every object has. */
+/** The member of `choices` that a query parameter names. A link can contain any value, even the name of a method that every object has. */
 export function queryChoice<Choice>(
   request: Pick<FastifyRequest, 'query'>,
   name: string,

@@ -32,7 +32,7 @@ export function visitOf({ ip, id, headers }: FastifyRequest): Visit {
   return { address: ip, requestId: id, userAgent: headers['user-agent'] ?? '' };
 }
 
-/** The member of organizations who requests a page. Their session may open only one organization. */
+/** The signed-in person who requests a page. Their session may open only one organization. */
 export interface CurrentMember {
   readonly user: User;
   readonly session: Session;
@@ -47,7 +47,7 @@ export interface CurrentPerson extends CurrentMember {
   readonly session: Session & { readonly through?: undefined };
 }
 
-/** Whose session cookie a request has; `undefined` if not signed in. */
+/** Finds the person whose session cookie a request has; `undefined` if no one is signed in. */
 type CurrentOf<Current> = (request: FastifyRequest) => Promise<Current | undefined>;
 
 export interface CurrentPersonPorts {
@@ -56,8 +56,8 @@ export interface CurrentPersonPorts {
 }
 
 /**
- * The person who is signed in, also through a provider of an organization. For what belongs to organizations: use `currentPersonOf` for
- * what belongs to the account. Looks the session up for every request, so that ending one takes effect immediately.
+ * Finds the signed-in person, also one who signed in through a provider of an organization. For pages of organizations; pages of the account
+ * use `currentPersonOf`. It looks the session up for every request, so that ending a session takes effect immediately.
  */
 export function currentMemberOf(
   base: string,
@@ -72,7 +72,7 @@ export function currentMemberOf(
   };
 }
 
-/** The person who signed in to their whole account, not through a provider of an organization, which must not change accounts. */
+/** Finds a person who signed in to their whole account. A session through a provider of an organization must not change the account. */
 export function currentPersonOf(base: string, ports: CurrentPersonPorts): CurrentOf<CurrentPerson> {
   const currentMember = currentMemberOf(base, ports);
   return async (request) => {
@@ -125,7 +125,7 @@ export function personGuard<Options extends { readonly base: string }>(
   return signedInGuard(app, currentPersonOf(options.base, ports), options);
 }
 
-/** The same for everyone who is signed in, also through a provider of an organization. */
+/** As `personGuard`, for everyone who is signed in, also through a provider of an organization. */
 export function memberGuard<Options extends { readonly base: string }>(
   app: FastifyInstance,
   ports: CurrentPersonPorts,

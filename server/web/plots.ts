@@ -10,7 +10,7 @@ interface TimeAxis {
   readonly stepSeconds: number;
 }
 
-/** What a plot shows for one step. */
+/** The bars of one step in a plot, and their values in words. */
 interface PlottedStep {
   /** The values of its bars, which overlap: the highest first. Empty if nothing was measured. */
   readonly values: readonly number[];
@@ -36,7 +36,7 @@ interface BarPlot<Point extends { readonly at: EpochSeconds }> extends TimeAxis 
 }
 
 const height = 188;
-/** The line above the bars, in which the values of one step are shown. */
+/** The height of the line above the bars, which shows the values of one step. */
 const readoutHeight = 20;
 const [top, bottom] = [readoutHeight + 8, height - 24];
 
@@ -161,7 +161,7 @@ export interface PlottedUsage extends TimeAxis {
   readonly points: readonly UsagePoint[];
 }
 
-/** The page with the calls of a step, or with those of them that are errors. */
+/** Returns a link to the calls of a step, or only to its errors. */
 export type CallsHref = (at: EpochSeconds, of: 'calls' | 'errors') => string;
 
 /** The plots of usage: calls, errors, and how long calls took. */
@@ -225,7 +225,7 @@ export function usageNumbers({ points, stepSeconds }: PlottedUsage, hrefOf: Call
   const form = stepSeconds >= daySeconds ? 'day' : 'moment';
   const isTimed = points.some(({ p50 }) => p50 !== undefined);
   const columns = ['From', 'Calls', 'Errors', ...(isTimed ? ['Median', 'p90', 'p99'] : [])];
-  // An hour without calls has nothing to say.
+  // Steps without calls are left out.
   const busy = points.filter(({ calls }) => calls > 0);
   const rows = busy.toReversed().map(({ at, calls, errors, p50, p90, p99 }) => {
     const latencies = isTimed ? [p50, p90, p99].map(msWords) : [];

@@ -12,7 +12,7 @@ import { bodyOf } from './page-request.ts';
 import { type PageRequest, visitOf } from './page-session.ts';
 import type { PeoplePorts, PeopleRoutesOptions } from './sign-in-routes.ts';
 
-/** A provider whose logouts count. */
+/** A provider that may announce logouts. */
 interface Announcer extends NamedPlace {
   readonly client: Pick<IdentityProvider, 'readLogout'>;
 }
@@ -20,9 +20,9 @@ interface Announcer extends NamedPlace {
 type FindAnnouncer = (request: PageRequest, people: PeoplePorts) => Promise<Announcer | undefined>;
 
 /**
- * Where identity providers announce that a session there has ended, or all of a person: each provider at a path of its own. They are
- * programs without a cookie; what they send counts because it is signed. An unknown provider is answered as an invalid token is. A network
- * that sends many invalid tokens for a provider is refused for a while, and all others go on.
+ * Identity providers announce here that a session of a person there has ended, or all of them. Each provider has a path of its own. Providers
+ * send no cookie; a logout token is accepted because it is signed. An unknown provider gets the same answer as an invalid token. A network
+ * that sends many invalid tokens for a provider is refused for a while; other networks are not.
  *
  * OpenID Connect Back-Channel Logout 1.0 §2.5, §2.8
  */
@@ -76,7 +76,7 @@ async function takeLogout(
   }
 }
 
-/** @throws {OAuthError} `invalid_client` for a token that counts as a failed attempt, `invalid_request` for what costs nothing to refuse */
+/** @throws {OAuthError} `invalid_client` for a token that counts as a failed attempt, `invalid_request` for a request that does not */
 async function carryOut(
   announcer: Announcer | undefined,
   request: PageRequest,

@@ -104,14 +104,14 @@ const unlink: PersonForm<ProviderOptions> = async (person, _form, request, reply
   return sendOnward(reply, '/account?done=unlinked', base);
 };
 
-/** The browser comes back from the provider, after one of the ways to go there. */
+/** The browser comes back from the provider, after a sign-in, a link, an invitation or a test. */
 const finish: VisitorPage<ProviderOptions> = async (request, reply, options) => {
   const { base, people } = options;
   const callback = new URL(request.url, base);
   const state = queryText(request, 'state');
   const purpose = upstreamPurpose(state);
   if (purpose === 'test') {
-    // The page checks session, role and state. The organization is not verified yet, so nothing else follows it.
+    // Only redirects, because the organization is not verified yet. The page checks session, role and state.
     const organization = upstreamNext(state);
     if (!isSlug(organization)) throw new AccountRefusal('state_unknown', 'no organization');
     return seeOther(reply, signInTestPath(organization) + callback.search);

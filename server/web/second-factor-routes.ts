@@ -72,7 +72,7 @@ const removeApp: AccountForm = async (person, _form, request, reply, { base, peo
   return sendOnward(reply, '/account?done=totp-removed', base);
 };
 
-/** What authenticator apps call this server. */
+/** The name of this server in authenticator apps. */
 function issuerOf(base: string): string {
   return `Latchkey ${new URL(base).hostname}`;
 }
@@ -108,7 +108,7 @@ type ScriptAnswer = (
   options: PeopleRoutesOptions,
 ) => Promise<object>;
 
-/** What our script calls to add a passkey and to sign in with one. */
+/** The routes that our script calls to add a passkey and to sign in with one, and the form that removes a passkey. */
 export function passkeyRoutes(
   app: FastifyInstance,
   guard: AccountGuards['person'],

@@ -74,7 +74,7 @@ export function signInRoutes(
   guard.get('/sign-in', showSignIn);
   guard.post('/sign-in', signInByPassword);
   guard.post('/sign-in/code', signInByCode);
-  // Not through the guard: whose form it is depends on whether a person is still signed in.
+  // Not through the guard, because the CSRF token to check depends on whether a person is still signed in.
   app.post('/sign-out', (request, reply) => signOut(request, reply, options));
 }
 
@@ -121,7 +121,7 @@ interface SignInShown {
   readonly email?: string;
   readonly next: string;
   readonly notice?: string | undefined;
-  /** What is wrong, shown beside the password. */
+  /** The error, shown beside the password. */
   readonly message?: string;
   readonly status?: number;
 }
@@ -146,7 +146,7 @@ async function sendSignIn(
   });
 }
 
-/** The organization of all servers that an application asks for, if the person comes from its request. */
+/** The one organization of all servers that an application requests, if the person comes from that request. */
 function organizationOf(next: string, base: string): string | undefined {
   const { pathname, searchParams } = new URL(next, base);
   if (pathname !== '/oauth/consent') return undefined;
@@ -176,7 +176,7 @@ async function signOut(
     });
     void reply.header('Set-Cookie', setCookie('latchkey', '', { base, maxAgeSeconds: 0 }));
   }
-  // A page that needs an account asks for it; an invitation also lets a person create one.
+  // A page that needs an account asks the person to sign in; an invitation also lets them create an account.
   return seeOther(reply, next === '/' ? '/sign-in?done=signed-out' : next);
 }
 
@@ -204,7 +204,7 @@ export async function signInBrowser(
   const { sessionToken } = await startSession(who, visitOf(request), { db, clock });
   const life = { base, maxAgeSeconds: sessionLifeSeconds };
   void reply.header('Set-Cookie', setCookie('latchkey', sessionToken, life));
-  // A provider of an organization must not make guesses at the password of the whole account easier.
+  // A sign-in through a provider of an organization must not make it easier to guess the password of the whole account.
   if (who.through) return { csrfToken: csrfToken(sessionToken) };
   const device = await rememberBrowser(who.userId, deviceTokenOf(request, base), people);
   const deviceLife = { base, maxAgeSeconds: knownBrowserLifeSeconds };
@@ -212,7 +212,7 @@ export async function signInBrowser(
   return { csrfToken: csrfToken(sessionToken) };
 }
 
-/** The cookie of a browser that was used to sign in before, if we issued it. */
+/** The cookie of a browser that was used to sign in before. */
 export function deviceTokenOf({ headers }: FastifyRequest, base: string): string | undefined {
   return readCookie(headers.cookie, 'latchkey-device', base);
 }
@@ -301,7 +301,7 @@ const signInByCode: SignInForm = async (form, request, reply, options) => {
   }
 };
 
-/** What a person, signed in or not, did to an account. */
+/** An action of a person, signed in or not, on an account. */
 interface AccountEvent {
   readonly userId: string | undefined;
   readonly action: string;
@@ -338,7 +338,7 @@ export function waitInWords(seconds: number): string {
   return seconds < 90 ? `${seconds} seconds` : `${Math.ceil(seconds / 60)} minutes`;
 }
 
-/** What the account pages need. */
+/** The data and operations that the account pages need. */
 export interface PeoplePorts {
   readonly db: Db;
   readonly sealing: Sealing;

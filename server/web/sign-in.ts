@@ -13,7 +13,7 @@ import { type Titled, titleMarkup, titleText } from './titles.ts';
 
 /** The entered values, their errors, and the available ways to sign in. */
 interface SignInPageData {
-  /** What was entered; never the password. */
+  /** The entered address. The entered password is never shown again. */
   readonly email: string;
   /** Where to go afterwards, a path of this server. */
   readonly next: string;
@@ -23,7 +23,7 @@ interface SignInPageData {
   readonly passkeys: boolean;
   /** The name of the identity provider, where there is one. */
   readonly provider: string | undefined;
-  /** Whether an organization has an identity provider of its own. */
+  /** Whether any organization has an identity provider of its own. */
   readonly company: boolean;
   /** The organization that the person wants to go to, if that is known. */
   readonly organization: string | undefined;
@@ -66,7 +66,7 @@ ${company && html`<a class="button" href="${companySignInPath}?${place}next=${en
   return layout({ title, width: 'form' }, frame, content);
 }
 
-/** What was entered, and the providers to choose from. */
+/** The entered values, and the providers to choose from. */
 export interface CompanySignInData {
   /** An e-mail address or the name of an organization. */
   readonly who: string;
@@ -110,7 +110,7 @@ ${
   return layout({ title, width: 'form' }, frame, content);
 }
 
-/** Who is asked for a code, and the error of the previous one. */
+/** The person who is asked for a code, and the error in the previous code. */
 export interface CodePageData {
   /** Proves that this browser entered the right password. */
   readonly challenge: string;
@@ -143,7 +143,7 @@ ${postForm(frame, { action: '/sign-in/code', novalidate: true }, fields)}
   return layout({ title, width: 'form' }, frame, content);
 }
 
-/** What was entered, and what is wrong with it. */
+/** The entered values, and their errors. */
 interface SetUpPageData {
   /** The path of this page. */
   readonly action: string;
@@ -154,7 +154,7 @@ interface SetUpPageData {
   readonly name: string;
   /** Whether the page asks for the organization's name. */
   readonly asksOrganization: boolean;
-  /** A valid password that was typed beside another field's error. */
+  /** A valid password that stays in the form because of an error in another field. */
   readonly password?: string | undefined;
   readonly errors: readonly FieldError[];
 }
@@ -203,7 +203,7 @@ ${postForm(frame, { action, novalidate: true }, fields)}`;
   return layout({ title, width: 'form' }, frame, content);
 }
 
-/** Whose password it is, and what is wrong with the one that was entered. */
+/** The owner of the password, and the errors in the entered password. */
 interface ResetPageData {
   /** The path of this page. */
   readonly action: string;
@@ -226,16 +226,16 @@ ${postForm(frame, { action, novalidate: true }, fields)}`;
   return layout({ title, width: 'form' }, frame, content);
 }
 
-/** What the invitation is for, and how it can be accepted. */
+/** The organization and role of the invitation, and the ways to accept it. */
 interface InvitationPageData {
   /** The path of this page. */
   readonly action: string;
   readonly organization: Titled;
   readonly role: string;
-  /** The signed-in person, who can join with that account. */
+  /** The address of the signed-in person, who can join with that account. */
   readonly signedInAs: string | undefined;
   readonly email: string;
-  /** A valid password that was typed beside another field's error. */
+  /** A valid password that stays in the form because of an error in another field. */
   readonly password?: string | undefined;
   /** The name of the identity provider, where there is one. */
   readonly provider: string | undefined;

@@ -26,7 +26,7 @@ export const timeLanguage = 'en-GB';
 
 type TimeForm = keyof typeof timeForms;
 
-/** Made when first used, because loading the data of a language takes ten milliseconds. */
+/** Created on first use, because loading the data of a language takes ten milliseconds. */
 const formats: Partial<Record<TimeForm, Intl.DateTimeFormat>> = {};
 
 /** A time in UTC. */
@@ -40,7 +40,7 @@ export function localTime(form: TimeForm, at: EpochSeconds): Html {
   return html`<time datetime="${isoTime(at)}" data-form="${form}">${timeIn(form, at)}</time>`;
 }
 
-/** The same within a `text` of an SVG, which cannot contain a `time`. */
+/** As `localTime`, within a `text` element of an SVG, which cannot contain a `time` element. */
 export function svgTime(form: TimeForm, at: EpochSeconds): Html {
   return html`<tspan data-at="${isoTime(at)}" data-form="${form}">${timeIn(form, at)}</tspan>`;
 }

@@ -6,13 +6,13 @@ export interface Titled {
   readonly title?: string | undefined;
 }
 
-/** The title, else the name, for plain text such as the title of a page. Other headings stay as they are. */
+/** The title, else the name, for plain text such as the title of a page. A heading that is text stays as it is. */
 export function titleText(heading: Titled | string): string {
   if (typeof heading === 'string') return heading;
   return displayName(heading.title || heading.name);
 }
 
-/** The title and the name in parentheses, for plain text in which they must not be confused: `Library (library)`. */
+/** The title and, in parentheses, the name, for plain text in which equal titles must not be confused: `Library (library)`. */
 export function titleWithName(titled: Titled): string {
   const title = titleText(titled);
   return title === titled.name ? title : `${title} (${titled.name})`;

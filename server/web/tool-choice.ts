@@ -1,4 +1,4 @@
-// What a key, a client or a grant may use of a server, as a part of forms: everything, only tools that read, or chosen ones.
+// The part of forms that limits what a key, a client or a grant may use of a server: everything, only tools that read, or chosen ones.
 
 import type { Form } from '#oauth/forms';
 import type { Scope } from '#model/scopes';
@@ -7,7 +7,7 @@ import { errorText } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { badge, type Badge } from './layout.ts';
 
-/** Something that can be chosen by its own name. */
+/** A tool, prompt, resource or template that can be chosen by name. */
 export interface Choosable {
   readonly kind: PrimitiveKind;
   readonly name: string;
@@ -15,7 +15,7 @@ export interface Choosable {
   readonly badges?: readonly Badge[];
 }
 
-/** What was entered: the type of a selection, and for `chosen` the names behind their kinds: `tool:search`. */
+/** The entered values: the type of a selection and, for `chosen`, each name after its kind: `tool:search`. */
 export type EnteredTools = readonly string[];
 
 /** The members of a selection. Resources and templates are one list. */
@@ -32,7 +32,7 @@ export function enteredTools(selection: ToolSelection): EnteredTools {
   return ['chosen', ...names];
 }
 
-/** What `toolChoiceField` sent. Nothing if the field was not on the page, so that no older page widens anything. */
+/** Reads the values of `toolChoiceField`. Empty if the field was not on the page, so that an older page widens no selection. */
 export function sentTools(form: Form, name: string): EnteredTools {
   const type = types.find((one) => one === form.get(name));
   if (type === undefined) return [];
@@ -47,7 +47,7 @@ export function sentNames(form: Form, name: string): string[] {
     try {
       return `${kind}:${decodeURIComponent(rest.join('.'))}`;
     } catch {
-      // No box of ours.
+      // Not a checkbox of ours.
       return [];
     }
   });
@@ -73,7 +73,7 @@ export function selectionOf([type, ...names]: EnteredTools): ToolSelection {
   return { type: 'chosen', tools: of('tool'), prompts: of('prompt'), resources: of('resource') };
 }
 
-/** What a selection limits to, in a few words for a fact or a column. `others` is how many of it are not shown to the reader. */
+/** Describes a selection in a few words, for a fact or a column. `others` is the number of chosen names that the reader does not see. */
 export function selectionWords(
   selection: ToolSelection & { readonly others?: number | undefined },
 ): string {
@@ -100,7 +100,7 @@ function countWords(count: number, noun: string): string[] {
   return [`${count} ${noun}${count === 1 ? '' : 's'}`];
 }
 
-/** What a grant is limited to. One without the scope for using tools needs no further limit. */
+/** Describes the tools of a grant; `None` for a grant without the scope for using tools. */
 export function grantedTools({
   scopes,
   tools,
@@ -111,7 +111,7 @@ export function grantedTools({
   return scopes.includes('mcp:tools:execute') ? selectionWords(tools) : 'None';
 }
 
-/** What the choices mean on one page. */
+/** The words for the choices on one page. */
 export interface ToolChoiceWords {
   readonly all: { readonly text: string; readonly help: string };
   readonly readOnly: { readonly text: string; readonly help: string };
@@ -149,9 +149,9 @@ export const clientWords: ToolChoiceWords = {
   },
 };
 
-/** What differs between pages. */
+/** The parts of the field that differ between pages. */
 export interface ToolChoiceHere {
-  /** What the server is known to offer; `undefined` where the server is not known, and names are typed. */
+  /** The known tools, prompts and resources of the server; `undefined` if the server is not known, so that names are typed. */
   readonly items: readonly Choosable[] | undefined;
   readonly words: ToolChoiceWords;
 }
@@ -199,10 +199,10 @@ const headings = [
   { text: 'Resources', kinds: ['resource', 'template'] },
 ] as const;
 
-/** The most boxes of a form, which are also the most names of a selection. Others are typed. */
+/** The most checkboxes of a form, which are also the most names of a selection. Other names are typed. */
 const mostBoxes = 1000;
 
-/** A box for each thing that can be chosen, by kind. */
+/** A checkbox for each item, by kind. */
 export function toolBoxes({ name, items, entered }: Boxes): Html {
   return html`${headings.map(({ text, kinds }) => {
     const ofKinds = items
@@ -233,7 +233,7 @@ function listedKindOf({ kind }: Choosable): ListedKind {
   return kind === 'template' ? 'resource' : kind;
 }
 
-/** Names that no box has: URIs of resources, and everything where the server is not known. */
+/** Fields for names without a checkbox: URIs of resources, and all names if the server is not known. */
 function typedNames({
   name,
   items,

@@ -8,7 +8,7 @@ import { allows, ToolRights } from '#model/tool-rights';
 import type { Badge } from './layout.ts';
 import type { Choosable, ToolChoiceWords } from './tool-choice.ts';
 
-/** Which person an application acts for, and where. */
+/** An application, the person for whom it acts, and the server. */
 interface Acting {
   readonly userId: string;
   readonly clientId: string;
@@ -16,17 +16,17 @@ interface Acting {
   readonly serverPath: string;
 }
 
-/** What a person can let an application use of a server. */
+/** The tools, prompts and resources of a server that a person can let an application use. */
 export interface UsableTools {
-  /** What the server is known to offer, as far as the person may use it and the application is not limited. */
+  /** The items that the server is known to offer, that the person may use, and that the application's own limit allows. */
   readonly items: readonly Choosable[];
-  /** How many of the tools an administrator accepted as only reading. */
+  /** How many of the tools an administrator accepted as read-only. */
   readonly reading: number;
 }
 
 const readOnlyBadge: Badge = { text: 'Read-only', tone: 'plain' };
 
-/** What a person may use of a server through an application, as far as it is known. */
+/** Finds the known tools, prompts and resources of a server that a person may use through an application. */
 export async function usableTools(
   { userId, clientId, serverPath }: Acting,
   { db, clock }: { readonly db: Db; readonly clock: Clock },
@@ -63,7 +63,7 @@ export function readingWords({ items, reading }: UsableTools): string {
   return `${which} (now ${reading} of the ${tools} that you can use), documents and prompts.`;
 }
 
-/** The choice of a person about an application that acts for them. */
+/** The words for a person's choice about an application that acts for them. */
 export function personWords(usable: UsableTools): ToolChoiceWords {
   return {
     all: {

@@ -9,7 +9,7 @@ import type { Webhook } from '#db/webhooks';
 const secretBytes = 32;
 const prefix = 'whsec_';
 
-/** A message to a receiver. Each attempt sends the same one, except for the time in its headers. */
+/** A message to a receiver. Each attempt sends the same message, except for the time and the signatures in its headers. */
 export interface WebhookMessage {
   /** The id of the event, by which a receiver recognizes repeated messages. */
   readonly id: string;

@@ -17,7 +17,7 @@ import {
   webhookUrlProblem,
 } from './webhook-message.ts';
 
-/** Limits of a request to a receiver: ten seconds, and its response is ignored except for the status. */
+/** Limits of a request to a receiver: ten seconds, and the body of its response is discarded. */
 export const receiverLimits = { timeoutMs: 10_000, maxBytes: 16 * 1024, discardsBody: true };
 
 export function webhookSetup({
@@ -53,7 +53,7 @@ export function webhookSetup({
       return { secret, sealedSecret: sealing.seal(webhookSecretPurpose(webhookId), secret) };
     },
 
-    /** Sends an event of the type `webhook.test` immediately and returns the result. Never rejects. */
+    /** Sends an event of the type `webhook.test` immediately and returns the result, even if it is not delivered. */
     async test(webhook: Webhook, organization: string): Promise<SendOutcome> {
       const now = clock.now();
       const body = {
@@ -68,7 +68,7 @@ export function webhookSetup({
   };
 }
 
-/** What the operations on webhooks need in addition to the database. */
+/** The functions that the operations on webhooks need in addition to the database. */
 export type WebhookSetup = ReturnType<typeof webhookSetup>;
 
 /** The syntax for selecting actions: `key.create`, or `key.` for all actions that start with it. */

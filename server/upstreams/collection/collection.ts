@@ -60,7 +60,7 @@ export class Collections {
     this.#gateway = gateway;
   }
 
-  /** The collection of a target, for one caller. Without one, every request fails. */
+  /** The collection of a target, for one caller. Without an admission, every request fails. */
   upstreamOf(
     target: Target,
     owner: string,
@@ -124,12 +124,12 @@ export class Collections {
     const answer = await callMember(routed.member, routed.message, request, { caller, ports });
     if (answer) return answer;
     if (!routed.subject) throw notTheirs();
-    // In the words, under the name and in the time of what no member has.
+    // The refusal must not differ from that of a name that no member has: not in its words, the name or the time.
     for await (const _ of this.#namesRead(routed.subject, caller));
     throw unknownSubject(routed.subject);
   }
 
-  /** Passes a notification on to all members. One that is away learns nothing of it, as when it is called alone. */
+  /** Passes a notification on to all members. A member that is away does not get it, as when it is called alone. */
   async #tellAll(
     message: Message,
     request: UpstreamRequest,
@@ -198,7 +198,7 @@ export class Collections {
     throw notTheirs();
   }
 
-  /** What a name stands for. If it is unknown, the list is read first, because it may not have been listed yet. */
+  /** Finds the entry of a name. If the name is unknown, lists are read first, because the member may not have listed it yet. */
   #found(subject: Subject, caller: CollectionCaller): Awaitable<ShownEntry> {
     const known = namesOf(caller.upstream).find(subject.kind, subject.name);
     return known ?? this.#foundInLists(subject, caller);
@@ -215,7 +215,7 @@ export class Collections {
     throw unknownSubject(subject);
   }
 
-  /** The names after each list was read in which a subject may be. Lists that were read just now are not read again. */
+  /** Reads each list that may contain a subject, and yields the names after it. Lists that were read just now are not read again. */
   async *#namesRead({ kind }: Subject, caller: CollectionCaller): AsyncGenerator<ShownNames> {
     const lists = kind === 'resource' ? (['resource', 'template'] as const) : ([kind] as const);
     for (const list of lists) {
@@ -229,11 +229,11 @@ export class Collections {
 interface Routed {
   readonly member: Member;
   readonly message: Message;
-  /** What it is about, under the name that the caller uses; absent for a task. */
+  /** The subject of the request, under the name that the caller uses; absent for a task. */
   readonly subject?: Subject;
 }
 
-/** The request with the member's own name, where `span` finds the shown one. All other bytes stay the same. */
+/** The request with the member's own name, where `span` finds the shown name. All other bytes stay the same. */
 function underOwnName(
   { member, name }: ShownEntry,
   {

@@ -3,7 +3,7 @@ import { legacyTasks, modernVersion, serverInfoName } from 'latchkey-mcp/transla
 import type { CollectionCaller } from './member-calls.ts';
 import type { MemberAnswer, MemberLists } from './member-lists.ts';
 
-/** Assistants show about 2,000 characters of instructions. The collection's own are put before these. */
+/** Assistants show about 2,000 characters of instructions. The collection's own instructions are put before these. */
 const mostInstructions = 2000;
 const tasksExtension = 'io.modelcontextprotocol/tasks';
 
@@ -42,7 +42,7 @@ function responseOf(read: MemberAnswer | undefined): Message | undefined {
 }
 
 /**
- * What at least one member can do. A member that was never read may offer any list, and clients ask only for those that are announced. The
+ * The capabilities that at least one member has. A member that was never read may offer any list, and clients request only announced lists. The
  * collection itself announces changes of every list.
  */
 function capabilitiesOf(read: readonly MemberAnswer[]): Record<string, unknown> {
@@ -73,7 +73,7 @@ function capabilitiesOf(read: readonly MemberAnswer[]): Record<string, unknown> 
   };
 }
 
-/** What members can do with tasks of the legacy era, for callers of that era. */
+/** The support of members for tasks of the legacy era, for callers of that era. */
 function tasksOf(read: readonly MemberAnswer[]): object {
   const offers = read
     .flatMap((one) => responseOf(one) ?? [])

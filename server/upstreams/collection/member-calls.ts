@@ -15,7 +15,7 @@ import type { Target } from '#model/endpoints';
 import { onEnd } from '#model/streams';
 import type { UpstreamKind } from '#model/upstream-kinds';
 
-/** What collections need of the rest of the server. */
+/** The functions of the server that collections use. */
 export interface CollectionPorts {
   readonly answer: (request: GatewayRequest) => Awaitable<GatewayAnswer>;
   /** Admits a caller. @throws {GatewayRefusal} */
@@ -24,7 +24,7 @@ export interface CollectionPorts {
     at: { readonly organization: string; readonly server: string },
   ) => Awaitable<Admission>;
   readonly mac: Mac;
-  /** Decides about names that members list for the first time. Returns what the collection shows from now on. */
+  /** Decides about names that members list for the first time. Returns the names that the collection shows from now on. */
   readonly note: (
     collectionId: string,
     noted: { readonly lists: readonly Listed[]; readonly withApps: readonly string[] },
@@ -46,9 +46,9 @@ export interface CollectionCaller {
   readonly admission: Admission;
   readonly target: Target;
   readonly upstream: UpstreamKind<'collection'>;
-  /** Whether a page of ours asks, which is no call of the person. */
+  /** Whether one of our pages makes the request, which does not count as a call of the person. */
   readonly isForPage: boolean;
-  /** The request, which describes the client: what members offer may depend on what it can do. */
+  /** The request, which describes the client: the lists of members may depend on its capabilities. */
   readonly request: Message;
 }
 
@@ -89,7 +89,7 @@ export async function hasTask(
 }
 
 /**
- * Sends a message to a member. Returns `undefined` if the caller may not use the member, or what the message is about.
+ * Sends a message to a member. Returns `undefined` if the caller may not use the member, or the subject of the message.
  *
  * @throws {GatewayRefusal} `unavailable`, with which callers learn that they can send the call again
  */
@@ -100,13 +100,13 @@ export function callMember(
   { caller, ports }: { readonly caller: CollectionCaller; readonly ports: CollectionPorts },
 ): Awaitable<UpstreamAnswer | undefined> {
   const { whole, signal } = request;
-  // For the caller's own message, they have been made already.
+  // The headers for the caller's own message have been made already.
   const headers =
     message === request.message
       ? request.headers
       : modernHeaders(message.envelope, request.headers);
   const answered = ports.answer({
-    // In the audit log, both are one request.
+    // The same id makes both one request in the audit log.
     id: whole?.requestId ?? randomUUID(),
     whole,
     method: 'POST',
@@ -136,7 +136,7 @@ function memberAnswer(answer: GatewayAnswer): UpstreamAnswer | undefined {
       throw new GatewayRefusal('unavailable', { detail: wordsOf(answer) });
     case 'unknown':
     case 'no_access':
-      // The member knows it under another name, and its words would tell that there is such a thing.
+      // The member has another name for the subject, and its words would reveal that the subject exists.
       answer.sent?.();
       return undefined;
   }

@@ -25,7 +25,7 @@ const maxPageBytes = 4 * 1024 * 1024;
 const maxListBytes = 16 * 1024 * 1024;
 /** For all cached answers together. */
 const mostKeptBytes = 128 * 1024 * 1024;
-/** What a cached answer needs besides its own bytes. Callers choose how many there are: each client that they name has its own. */
+/** The memory of a cached answer besides its own bytes. Callers can cause many answers: each client that they name has its own. */
 const bytesOfEntry = 2048;
 const unknownMethod = -32_601;
 
@@ -47,12 +47,12 @@ export interface KeptAnswer {
   readonly ttlMs: number;
 }
 
-/** What is known of a member's answer. */
+/** The state of a member's answer. */
 export type MemberAnswer =
   | { readonly outcome: 'read'; readonly answer: KeptAnswer }
   /** The member is away; this is its last answer. */
   | { readonly outcome: 'stale'; readonly answer: KeptAnswer }
-  /** It was never read. */
+  /** The answer was never read. */
   | { readonly outcome: 'away' }
   /** The caller may not use the member. */
   | { readonly outcome: 'closed' };
@@ -69,8 +69,8 @@ interface Kept extends Pick<Admission, 'endpoint' | 'rights'> {
 }
 
 /**
- * What members list for each caller. Answers are kept per caller, because they may depend on the caller's rights, account or key at the
- * member, and never serve another one.
+ * Reads the lists of members, and keeps them for each caller. They may depend on the caller's rights, account or key at the member, so
+ * they never serve another caller.
  */
 export class MemberLists {
   readonly #ports: CollectionPorts;
@@ -84,7 +84,7 @@ export class MemberLists {
     this.#maxKeptBytes = maxKeptBytes;
   }
 
-  /** Reads a list of a member, or `server/discover`; what was read just now is not read again. */
+  /** Reads a list of a member, or `server/discover`; an answer that was read just now is not read again. */
   async read(
     method: ListMethod | 'server/discover',
     member: Member,
@@ -116,13 +116,13 @@ export class MemberLists {
     }
   }
 
-  /** The next caller reads the list again. */
+  /** Makes the caller's next `read` ask the member again. */
   forget(method: ListMethod, member: Member, caller: CollectionCaller): void {
     const kept = this.#kept.get(keyOf(method, member, caller));
     if (kept) kept.checkedAt = 0;
   }
 
-  /** Reads once for all callers that wait, unless their rights have changed since the others began to. */
+  /** Shares one reading among simultaneous requests of a caller, unless the caller's rights have changed since it began. */
   #readOnce(
     key: string,
     { endpoint, rights }: Pick<Admission, 'endpoint' | 'rights'>,
@@ -196,13 +196,13 @@ function allowed(answer: KeptAnswer, method: ListMethod, rights: Admission['righ
   return entries.length === answer.entries.length ? answer : { ...answer, entries };
 }
 
-/** The caller's client, as members may offer other things to clients that can do less. */
+/** The caller's client, because members may offer less to clients with fewer capabilities. */
 function clientOf({ request }: CollectionCaller): ClientDescription {
   const { capabilities, clientInfo } = clientTextsOf(request);
   return { capabilities: capabilities ?? '{}', clientInfo, logLevel: undefined };
 }
 
-/** A digest of what each request says of its client, made once for all members. */
+/** A digest of the client that each request describes, made once for all members. */
 const clientDigests = new WeakMap<Message, string>();
 
 function keyOf(method: string, { id }: Member, caller: CollectionCaller): string {

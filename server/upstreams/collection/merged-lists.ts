@@ -27,7 +27,7 @@ const mostRemembered = 10_000;
 /** Pages of up to this many bytes are cached. */
 const cachedPageBytes = 512 * 1024;
 const mostCachedPages = 100;
-/** A cursor of ours is a name. Callers may send longer ones, which no cache keeps. */
+/** Our cursors are names. Callers may send longer cursors, which are not cached. */
 const longestCachedCursor = 4096;
 /** Under this member of `_meta`, a list says which members were away when it was made, and how old their lists are. */
 const agesName = 'dev.latchkey/membersAway';
@@ -38,7 +38,7 @@ export interface MergedList {
   readonly entries: readonly { readonly shown: string; readonly bytes: Buffer }[];
   /** Whether a member was never read, so that its entries are missing. */
   readonly isPartial: boolean;
-  /** How old the lists of those that are away are, in seconds, by the names of the members; `null` for one that was never read. */
+  /** The ages of the lists of members that are away, in seconds, by the names of the members; `null` for a list that was never read. */
   readonly away: Readonly<Record<string, number | null>>;
   readonly ttlMs: number;
   /** Differs if the entries differ. */
@@ -56,10 +56,10 @@ interface Made {
 export class MergedLists {
   readonly #ports: CollectionPorts;
   readonly #lists: MemberLists;
-  /** What was noted of a member's list, by collection, member and method. */
+  /** The answers whose names were noted last, by collection, member and method. */
   readonly #noted = new LimitedMap<string, KeptAnswer>(mostRemembered);
   readonly #made = new LimitedMap<string, Made>(1000);
-  /** Pages by what they contain, each as an answer to a request of the id 0. */
+  /** Pages by the content of their list and by cursor, each as the answer to a request with the id 0. */
   readonly #pages = new LimitedMap<string, Message>(mostCachedPages);
 
   constructor(ports: CollectionPorts, lists: MemberLists) {
@@ -111,7 +111,7 @@ export class MergedLists {
     return withId(page, id);
   }
 
-  /** How old what was read is. */
+  /** The age and completeness of the answers. */
   #freshness(
     { upstream: { members } }: CollectionCaller,
     read: readonly MemberAnswer[],
@@ -131,7 +131,7 @@ export class MergedLists {
     };
   }
 
-  /** What was made of the same answers under the same names. */
+  /** The list that was last made for the caller, if it was made of the same answers and names. */
   #madeOf(
     method: MergedMethod,
     { owner }: CollectionCaller,
@@ -170,7 +170,7 @@ export class MergedLists {
     return { entries, digest };
   }
 
-  /** The names of the collection, once those that were listed for the first time are noted. */
+  /** The names of the collection, after it has noted names that were listed for the first time. */
   async #names(
     method: MergedMethod,
     caller: CollectionCaller,
@@ -224,8 +224,8 @@ function hasPage(tool: Buffer): boolean {
 }
 
 /**
- * One page of a list, as the answer to a request. Its cursor is the last name of the page, so that it means the same whatever joins
- * or leaves.
+ * One page of a list, as the answer to a request. Its cursor is the last name of the page, so that it stays valid when
+ * entries join or leave.
  */
 export function pageOf(
   method: MergedMethod,

@@ -3,7 +3,7 @@ import type { UpstreamKind } from '#model/upstream-kinds';
 import { ResourceUri, UriTemplate } from '#model/resource-uri';
 import type { Member } from './member-calls.ts';
 
-/** What a shown name stands for. */
+/** The entry that a shown name stands for. */
 export interface ShownEntry {
   readonly member: Member;
   /** The member's own name. */
@@ -33,12 +33,12 @@ export class ShownNames {
       .map(({ text, member }) => ({ template: new UriTemplate(text), member }));
   }
 
-  /** What callers mean by a name; `undefined` for one that is not shown. */
+  /** The entry that callers mean by a name; `undefined` for a name that is not shown. */
   find(kind: PrimitiveKind, shown: string): ShownEntry | undefined {
     return this.#entries.get(`${kind} ${shown}`);
   }
 
-  /** The name under which callers see what a member offers; `undefined` if it is not shown. */
+  /** The name under which callers see an entry of a member; `undefined` if the entry is not shown. */
   shownOf(kind: PrimitiveKind, { id }: Member, name: string): string | undefined {
     return this.#shown.get(`${kind} ${id} ${name}`);
   }

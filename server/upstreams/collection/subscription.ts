@@ -117,7 +117,7 @@ interface Followed {
   readonly member: Member;
   readonly changes: Changes;
   readonly names: ShownNames;
-  /** Whether the caller is of the legacy era and knows tasks. Others would not understand what members say of them. */
+  /** Whether the caller is of the legacy era and knows tasks. Other callers would not understand notifications about tasks. */
   readonly hearsTasks: boolean;
 }
 
@@ -129,7 +129,7 @@ async function follow(
   { caller, parts, inbox, told }: Following,
 ): Promise<void> {
   const { signal } = request;
-  // A member does not tell of what another one has, whose resource the caller may have subscribed to.
+  // A member must not report updates of another member's resource, to which the caller may have subscribed.
   const isTheirs = (news: Message) => {
     const uri = stringAt(news, 'params', 'uri');
     return uri === undefined || (names.ownerOf(uri)?.id ?? member.id) === member.id;
@@ -137,7 +137,7 @@ async function follow(
   let failures = 0;
   while (!signal.aborted) {
     try {
-      // A member refuses the whole request if the caller may no longer read one of them.
+      // A member refuses the whole request if the caller may no longer read one of the URIs.
       const uris = await readable(changes.uris, names, { caller, ports: parts.ports });
       const asked = withFilter(message, { lists: changes.lists, uris });
       const answer = await callMember(member, asked, request, { caller, ports: parts.ports });
@@ -194,8 +194,8 @@ async function watchMembers(
 }
 
 /**
- * The names that say whose the URIs are. A session of the older era subscribes with what it knew of the collection when it began to
- * listen, and URIs of templates that no one has listed are known only once the lists were read.
+ * The names that tell which member owns each URI. A session of the legacy era subscribes with the collection as it was when the session
+ * began to listen, and URIs of templates that no one has listed are known only after the lists were read.
  */
 async function namesFor(
   uris: readonly string[],
@@ -213,7 +213,7 @@ async function namesFor(
 }
 
 /**
- * Those of the URIs that some member has and that the caller may read there. Which of the others exist is not told.
+ * The URIs that some member has and that the caller may read there. The result does not reveal which of the others exist.
  *
  * @throws {GatewayRefusal} `unavailable`
  */
@@ -258,7 +258,7 @@ function isOfTask(method: string): boolean {
   return method === taskStatus || method === 'notifications/progress';
 }
 
-/** The request for the stream of a member: the caller's bytes, with another filter, and without what only a collection understands. */
+/** The request for a member's stream: the caller's bytes, with another filter and without the `_meta` that only a collection understands. */
 function withFilter({ body, envelope }: Message, changes: Changes): Message {
   const params = memberIn(body, envelope.root, 'params');
   const _meta = withMembers(body, envelope.meta, { [legacyTasks]: undefined });
@@ -289,7 +289,7 @@ class ToldChanges {
     this.#parts = parts;
   }
 
-  /** Notes what the lists are now. */
+  /** Notes the current lists. */
   begin(): Promise<void> {
     return this.#afterOthers(async () => {
       for (const list of this.#wanted.lists) await this.#differs(list);

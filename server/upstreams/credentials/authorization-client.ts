@@ -26,7 +26,7 @@ export type UpstreamTokens = Readonly<z.infer<typeof tokensSchema>>;
 /** An access token is renewed this long before it expires, or later if it is short-lived. */
 const marginSeconds = 60;
 
-/** When to renew a token with this lifetime. A short-lived one is not renewed at every call. */
+/** When to renew a token with this lifetime. A short-lived token is not renewed at every call. */
 export function timesOf(
   lifetimeSeconds: number | undefined,
   now: EpochSeconds,

@@ -35,7 +35,7 @@ export interface UpstreamCredentials {
   readonly assertion?: () => Promise<string | undefined>;
   /** Whether a fixed header or the person's key sets `Authorization`. */
   readonly isAuthorizationFixed?: boolean;
-  /** Whose account the tokens are of, once there was one. */
+  /** The kind of account that the last token is of; `undefined` before the first token. */
   readonly account?: () => UpstreamAccount | undefined;
   /** Whether the caller's account is still connected; absent when no account is used. */
   readonly isConnected?: () => Promise<boolean>;

@@ -130,7 +130,7 @@ export class CredentialCleanup extends RepeatedWork {
     };
   }
 
-  /** The removal of a client. If the authorization server does not support it, or has already done it, it is not repeated. */
+  /** The removal of a client. A refusal is not repeated: the authorization server does not support the removal, or has already done it. */
   #endedRegistration({
     access,
     registration,

@@ -7,7 +7,7 @@ import type { Sealing } from '#secrets/master-key';
 import { type CredentialedTarget } from './access.ts';
 
 /*
- * Fixed headers: what an HTTP upstream requires in every request, such as an API key in a header of its own. A value is
+ * Fixed headers, which an HTTP upstream requires in every request: for example, an API key in a header of its own. A value is
  * sealed for its server, its name and the origin of the upstream's URL, so that it opens for no other origin, even if
  * the server's row has changed.
  *
@@ -19,7 +19,7 @@ import { type CredentialedTarget } from './access.ts';
 /** How long a replaced value is kept. */
 export const overlapSeconds = 7 * 86_400;
 
-/** Which server a header belongs to, and where it may be sent. */
+/** The server that a header belongs to, and the origin that it may be sent to. */
 export interface HeaderPlace {
   readonly targetId: string;
   readonly name: string;
@@ -27,7 +27,7 @@ export interface HeaderPlace {
   readonly url: string;
 }
 
-/** What a value is sealed for: this server, this header and this origin. */
+/** The purpose that a value is sealed for: this server, this header and this origin. */
 export function headerPurpose({ targetId, name, url }: HeaderPlace): string {
   return `upstream header ${targetId} ${new URL(url).origin} ${name}`;
 }
@@ -71,7 +71,7 @@ export function previousOf(
   return previous && previous.until > now ? previous : undefined;
 }
 
-/** The headers that stay when the upstream changes: those of an unchanged origin, as they are sealed for it. */
+/** The headers that stay when the URL changes: all if the origin stays, for which they are sealed, and otherwise none. */
 export function headersKeptFor(
   from: { readonly url: string; readonly headers?: readonly FixedHeader[] | undefined },
   to: { readonly url: string },
@@ -79,7 +79,7 @@ export function headersKeptFor(
   return new URL(from.url).origin === new URL(to.url).origin ? (from.headers ?? []) : [];
 }
 
-/** Opens the values of headers for requests to the origin of `url`. Throws when they were sealed for another one. */
+/** Opens the values of headers for requests to the origin of `url`. Throws when they were sealed for another origin. */
 export function openedHeaders(
   headers: readonly (SealedHeaderValue & { readonly name: string })[],
   at: Omit<HeaderPlace, 'name'>,
@@ -99,7 +99,7 @@ export interface FixedHeaderOptions {
   ) => Promise<void>;
   readonly sealing: Pick<Sealing, 'open'>;
   readonly clock: Clock;
-  /** Called when noting that the current values were refused failed. */
+  /** Called when `noteRefused` fails. */
   readonly onError: (error: unknown) => void;
 }
 

@@ -27,7 +27,7 @@ export function requiresKey(target: Target): target is KeyedTarget {
   return target.personKey !== undefined;
 }
 
-/** What a key is sealed for: one person, one server and one place, so that it opens for no other. */
+/** The purpose that a key is sealed for: one person, one server and one place, so that it opens for no other. */
 export function keyPurpose({
   targetId,
   place,
@@ -41,7 +41,7 @@ export interface PersonKeysOptions {
   readonly db: Db;
   readonly sealing: Pick<Sealing, 'open'>;
   readonly clock: Clock;
-  /** Called when noting what became of a key failed. */
+  /** Called when the state of a key could not be noted. */
   readonly onError: (error: unknown) => void;
 }
 
@@ -50,17 +50,17 @@ export interface CallerKey {
   readonly step: UpstreamStep;
   /** Whether the caller still has a key. */
   readonly isConnected: () => Promise<boolean>;
-  /** What was sent, which nothing recorded may contain. */
+  /** The keys that were sent, which no record may contain. */
   readonly secrets: () => readonly string[];
 }
 
-/** The keys of so many people, and so many of each, are kept out of what is recorded. */
+/** How many people's keys, and how many keys of each person, are kept out of records. */
 const [maxPeople, maxSecrets] = [10_000, 16];
 
-/** Adds the key of the person who calls. It is looked up for each request, so that a new one takes effect immediately. */
+/** Adds the key of the person who calls. The key is looked up for each request, so that a new key takes effect immediately. */
 export class PersonKeys {
   readonly #options: PersonKeysOptions;
-  /** What was sent last for each person. */
+  /** The keys that were sent last for each person. */
   readonly #sent = new LimitedMap<string, readonly string[]>(maxPeople);
 
   constructor(options: PersonKeysOptions) {
@@ -112,8 +112,8 @@ export class PersonKeys {
     }
     await discard(answer.body);
     notePersonKeyRefused(db, found, clock.now()).catch(onError);
-    // A new key that is not proved must not cost the person the one that worked. An upstream that refuses a request has done nothing. One
-    // that may do less on purpose (403) is not replaced.
+    // The previous key is tried, because an unproved new key must not replace one that works. An upstream that refuses a request has
+    // done nothing. After a 403, the new key stays: it may have fewer permissions on purpose.
     const isUnknown = answer.status === 401;
     const again = isUnknown && found.sealedPrevious && (await sendWith(found.sealedPrevious));
     if (again && !isRefusal(again)) return again;
@@ -141,7 +141,7 @@ function isRefusal({ status }: UpstreamAnswer): boolean {
   return status === 401 || status === 403;
 }
 
-/** A key never replaces a header of the gateway. To an agent, it goes apart from the headers, which reach commands, too. */
+/** A key never replaces a header of the gateway. To an agent, it goes apart from the headers, because those reach commands, too. */
 function withKey(request: UpstreamRequest, target: KeyedTarget, key: string): UpstreamRequest {
   const header = keyHeader(target.personKey, key);
   if (target.upstream.kind === 'agent') return { ...request, key: header };

@@ -32,7 +32,7 @@ export function upstreamSetup({
     /** @throws {UpstreamAccessError} `unusable`, `unreachable`, `forbidden` */
     discover: (request: DiscoveryRequest, vouchedHosts: readonly string[]) =>
       discover(request, accessFetch(guard, vouchedHosts)),
-    /** Gets a client id without an administrator. @throws {UpstreamAccessError} the same */
+    /** Gets a client id without an administrator. @throws {UpstreamAccessError} as `discover` */
     async register(
       request: RegistrationRequest,
       vouchedHosts: readonly string[],
@@ -50,7 +50,7 @@ export function upstreamSetup({
       accessToken: string,
     ) => sealing.seal(registrationPurpose(access), accessToken),
     sealHeader: (place: HeaderPlace, value: string) => sealing.seal(headerPurpose(place), value),
-    /** What the agent says that this server of it is, such as `stdio`; `undefined` if it is not connected, or in a command. */
+    /** The kind that an agent reports of its server, such as `stdio`; `undefined` if it is not connected, or in a command. */
     kindAtAgent: (agentId: string, server: string) =>
       serversOf(agentId).find(({ name }) => name === server)?.kind,
     /** Returns the current values of an upstream's fixed headers. */

@@ -1,4 +1,4 @@
-// What runs in the child of `query-process.ts`: `superviseQueries` on the main thread of the process,
+// The code that runs in the child of `query-process.ts`: `superviseQueries` on the main thread of the process,
 // `answerQueries` in a worker. Both run as their own source text, so they refer to nothing outside
 // themselves but their arguments.
 import type * as sqlite from 'node:sqlite';
@@ -52,7 +52,7 @@ export function answerQueries(
     // Older Node versions ignore `limits`; there only the limit on memory applies.
     limits: { length: maxValueBytes, sqlLength: 100_000 },
   });
-  // Sorting spills to files otherwise, whose size nothing limits.
+  // Otherwise, sorting would spill to files, whose size nothing limits.
   database.exec('pragma temp_store = memory');
   const authorizes = 'setAuthorizer' in database;
   if (authorizes) {

@@ -9,7 +9,7 @@ import {
 
 const maxWaiting = 16;
 const maxAnswerBytes = 256 * 1024;
-/** A busy host starts processes slowly; whatever takes longer is not Node. */
+/** A busy host starts processes slowly; a program that takes longer is not Node. */
 const startTimeoutMs = 30_000;
 const maxMemoryBytes = 300 * 1024 * 1024;
 

@@ -26,7 +26,7 @@ export interface ListKind {
   readonly member: string;
   /** The member that identifies an entry. */
   readonly key: string;
-  /** Whether the skills page it themselves. */
+  /** Whether the skills extension splits the list into pages itself. */
   readonly isPaged: boolean;
 }
 
@@ -38,7 +38,7 @@ export const lists: Readonly<Record<string, ListKind>> = {
 
 /**
  * Answers a page of a list: the entries of the skills first, then the upstream's. The last page of the skills and the
- * first of the upstream are one page; the upstream's entries leave out what the skills list.
+ * first of the upstream are one page; entries of the upstream that the skills also list are left out.
  *
  * MCP 2025-11-25 pagination
  *
@@ -116,7 +116,7 @@ function skillsPage(all: ResponseMessage, kind: ListKind, cursor: string | undef
     keys,
     /** The cursor of the next page; `undefined` on the last. */
     next: kind.isPaged ? nextCursorOf(all) : hasMore ? cursorAfter(last) : undefined,
-    /** The page as a response, with a cursor to what follows. */
+    /** The page as a response, with the cursor of the next page. */
     message: (next?: string) => pageMessage(all, entries, kind, next),
   };
 }
@@ -136,8 +136,8 @@ function pageMessage(
 }
 
 /**
- * Puts the entries of `ours` before those of an upstream's page; of two with the same key ours stays. All other bytes
- * stay, except that the page must not be cached, as ours may change at any time.
+ * Puts the entries of `ours` before those of an upstream's page; of two with the same key, ours stays. All other bytes
+ * stay, except that the page must not be cached, because our entries may change at any time.
  *
  * @throws {GatewayRefusal} `upstream_unreadable`
  */
@@ -224,13 +224,13 @@ function parseCursor(cursor: string | undefined): ListPosition {
   return { in: 'upstream', cursor: isWrapped ? cursor.slice(upstreamPrefix.length) : cursor };
 }
 
-/** An upstream's cursor as the caller gets it: unchanged, unless it looks like one of ours, as that of another gateway does. */
+/** An upstream's cursor as the caller gets it: unchanged, unless it looks like one of our cursors, as a cursor of another gateway does. */
 function upstreamCursor(cursor: string): string {
   const isAmbiguous = cursor.startsWith(skillsPrefix) || cursor.startsWith(upstreamPrefix);
   return isAmbiguous ? upstreamPrefix + cursor : cursor;
 }
 
-/** The cursor to what follows the entry with this key. */
+/** The cursor of the page that follows the entry with this key. */
 function cursorAfter(key: string): string {
   return Buffer.from(key).toString('base64url');
 }

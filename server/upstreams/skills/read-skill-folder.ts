@@ -6,7 +6,7 @@ import type { SkillFileEntry, SkillFiles } from '@modelcontextprotocol/server/ex
 
 export interface SkillFolderLimits {
   readonly maxFileBytes: number;
-  /** Of all files together; they are kept in memory. */
+  /** The bytes of all files together, which are kept in memory. */
   readonly maxBytes: number;
   readonly maxEntries: number;
   readonly maxDepth: number;

@@ -20,8 +20,8 @@ export interface ResponseMessage {
 }
 
 /**
- * Reads the response in an answer; `undefined` when its status or media type says that there is none, and the body is
- * not read then. `wholeAnswer` makes an answer of a response that was read.
+ * Reads the response in an answer. If the status or media type shows that there is none, returns `undefined` and does
+ * not read the body. `wholeAnswer` makes an answer of a response that was read.
  *
  * @throws {GatewayRefusal} `upstream_unreadable` for ambiguous JSON
  */

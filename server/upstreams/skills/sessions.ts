@@ -15,7 +15,7 @@ export interface SkillSession {
   /** Whether only we have the session, because the upstream has none. */
   readonly isOwn: boolean;
   readonly subscribed: Set<string>;
-  /** The version of the lists that it was last notified of. */
+  /** The version of the lists that the session was last notified of. */
   notifiedVersion: number;
   /** The stream that it listens on; a newer one replaces it. */
   listening: AbortController | undefined;

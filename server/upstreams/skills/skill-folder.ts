@@ -206,7 +206,7 @@ function digestsOf({ entries }: SkillCatalog): ReadonlyMap<string, string> {
   );
 }
 
-/** Differs when a list of skills or resources differs. */
+/** A text that differs when a list of skills or resources differs. */
 function listing(catalog: SkillCatalog): string {
   return JSON.stringify(catalog.entries);
 }

@@ -45,7 +45,7 @@ export class SkillFolders {
     options: SkillFoldersOptions,
   ): Promise<SkillFolders> {
     const opened = [...folders].map(async ([server, root]) => {
-      // Most installations have none, and the MCP SDK behind it takes eight megabytes.
+      // Loaded here, because most installations have no skills, and the MCP SDK that this module loads takes eight megabytes.
       const { SkillFolder } = await import('./skill-folder.ts');
       const folder = await SkillFolder.open(root, {
         onProblem: (problem) => options.onProblem(server, problem),
@@ -154,7 +154,7 @@ async function addCapabilities(request: UpstreamRequest, at: Passage): Promise<U
   return wholeAnswer(replaced(message, edits), answer);
 }
 
-/** A caller of an upstream without sessions gets one of ours, so that it can be notified of changes. */
+/** A caller of an upstream without sessions gets a session of ours, so that it can be notified of changes. */
 async function initialize(request: UpstreamRequest, at: Passage): Promise<UpstreamAnswer> {
   const answer = await addCapabilities(request, at);
   const { status, sessionId, body } = answer;

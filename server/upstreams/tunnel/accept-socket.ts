@@ -7,7 +7,7 @@ import type { AgentTunnels } from './agent-tunnels.ts';
 import type { Tunnel, TunnelSocket } from './tunnel.ts';
 
 const closeTimeoutMs = 1000;
-/** More unsent bytes than all streams of a tunnel may have, so the agent has stopped reading. */
+/** A connection with more unsent bytes is ended: the streams of a tunnel may not have so many, so the agent has stopped reading. */
 const maxUnsentBytes = 64 * 1024 * 1024;
 
 export interface AcceptedRequest {
@@ -67,7 +67,7 @@ function attach(
   webSocket.on('ping', (data) => {
     tunnel.noteActivity();
     whileOpen(() => {
-      // By the pong, the agent knows that it has everything that was sent before.
+      // The pong tells the agent that it has received everything that was sent before.
       writer.flush();
       webSocket.pong(data);
     });

@@ -191,7 +191,7 @@ export class AgentTunnels {
     void this.checkKeys();
   }
 
-  /** Ends the tunnels whose keys are no longer valid, and tells the others which servers are bound to them. */
+  /** Ends the tunnels whose keys are no longer valid, and tells the other agents which servers are bound to them. */
   async checkKeys(): Promise<void> {
     const { directory, clock, onError } = this.#options;
     if (this.#isCheckingKeys || this.#count === 0) return;

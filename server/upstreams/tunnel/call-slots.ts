@@ -2,7 +2,7 @@
 
 /** How many calls a tunnel takes at once, besides streams that only listen. */
 export const maxCalls = 128;
-/** One caller may take three quarters of them, so that the others always have the rest. */
+/** One caller may take three quarters of these slots, so that other callers always have the rest. */
 const maxCallsPerCaller = 96;
 const maxListening = 4096;
 

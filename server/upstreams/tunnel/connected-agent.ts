@@ -109,7 +109,7 @@ export class ConnectedAgent {
     return this.tunnels.some(({ isReady }) => isReady);
   }
 
-  /** Whether a tunnel takes new calls. One whose agent leaves it offers no server any more. */
+  /** Whether a tunnel takes new calls. A tunnel that its agent is leaving offers no server any more. */
   get takesCalls(): boolean {
     return this.tunnels.some(({ isReady, hello }) => isReady && hello?.servers.length !== 0);
   }
@@ -197,7 +197,7 @@ export class ConnectedAgent {
     };
   }
 
-  /** Returns a server of this agent as an upstream for one caller. `process` has its session, if another node remembers it. */
+  /** Returns a server of this agent as an upstream for one caller. `process` has the session, if another node remembers it. */
   upstream(server: string, caller: string, isProbe = false, process?: string): Upstream {
     return { send: (request) => this.#send({ ...request, server, caller, process }, isProbe) };
   }
@@ -366,7 +366,7 @@ export class LastInstances {
 
 /** The callers who used an agent, and which of them lost access. The least recent are forgotten. */
 class KnownCallers {
-  /** When each lost access; `undefined` for those who have it. */
+  /** When each caller lost access; `undefined` for callers who have it. */
   readonly #callers = new Map<string, number | undefined>();
   /** How many have lost access. */
   #endedCount = 0;

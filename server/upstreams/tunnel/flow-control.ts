@@ -159,7 +159,7 @@ export class MemoryBudget {
     return release;
   }
 
-  /** Evicts a reservation of the caller that keeps the most bytes without it; `false` if none would keep at least `after`. */
+  /** Evicts the latest reservation of the caller who then still has the most bytes; `false` if nobody would still have `after` bytes. */
   #evictFor(after: number): boolean {
     let most: { latest: Reservation; rest: number } | undefined;
     for (const [caller, reservations] of this.#evictable) {

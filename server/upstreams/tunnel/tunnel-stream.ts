@@ -22,7 +22,7 @@ export const busyAnswer: UpstreamAnswer = { ...emptyAnswer(503), retryAfterSecon
 
 export interface TunnelStreamOptions {
   readonly id: number;
-  /** Whether its answer has no end of its own. */
+  /** Whether the stream only listens: its answer has no end of its own. */
   readonly isListening: boolean;
   readonly send: (frame: Buffer) => void;
   /** Called when no part of the request is in memory any more; perhaps more than once. */
@@ -132,7 +132,7 @@ export class TunnelStream {
     this.#close();
   }
 
-  /** Ends the stream without telling the other side. What has arrived is still delivered. */
+  /** Ends the stream without telling the other side. Data that has arrived is still delivered. */
   fail(error: Error): void {
     if (this.#isClosed) return;
     this.#failure = this.#hasEnded ? undefined : error;

@@ -31,7 +31,7 @@ const maxStreamId = 0xffff_ffff;
 /** The WebSocket that carries a tunnel. */
 export interface TunnelSocket {
   send(frame: Buffer): void;
-  /** Joins the frames of a turn to BATCH messages from now on, because the other side reads them. */
+  /** Joins the frames of a turn to BATCH messages from now on, because the other side can read such messages. */
   joinFrames(): void;
   ping(): void;
   /** Sends a close frame and soon after terminates the connection, even without an answer. */
@@ -60,7 +60,7 @@ export interface TunnelOptions {
 export interface TunnelRequest extends UpstreamRequest {
   readonly server: string;
   readonly caller: string;
-  /** The process of the agent that has its session, if another node remembers it. */
+  /** The process of the agent that has the session, if another node remembers it. */
   readonly process?: string | undefined;
   /** Called when no part of the body is in memory any more; perhaps more than once. */
   readonly onSent?: () => void;

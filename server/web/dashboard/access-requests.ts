@@ -26,7 +26,7 @@ const home = '/people/requests';
 const toRead = 'people.read';
 const toDecide = 'people.manage';
 
-/** `/people/requests`: people who ask for access to servers, and what was decided. */
+/** `/people/requests`: the requests for access to servers, open and decided. */
 export function accessRequestRoutes(guard: DashboardGuard): void {
   guard.get(home, toRead, showRequests);
   formRoutes(guard, `${home}/:requestId/grant`, toDecide, {
@@ -96,7 +96,7 @@ function crumbsOf({ organization }: DashboardVisit, title: string) {
   return peopleCrumbs(organization, requests, { text: title });
 }
 
-/** Who is in a group, and what else it opens: an administrator must not give more than was asked for unawares. */
+/** The size of a group, and which other servers it opens, so that an administrator does not give more than was asked for by mistake. */
 function groupWords(members: number, servers: readonly string[], asked: string): string {
   const others = servers.filter((name) => name !== asked);
   const people = members === 0 ? 'No members' : counted(members, 'person', 'people');

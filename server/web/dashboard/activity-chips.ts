@@ -1,4 +1,4 @@
-// The parts of a selection of calls that its form has no field for.
+// The parts of the Activity filter for which its form has no field.
 
 import { findDeviceNames } from '#db/devices';
 import { type CallRecord, isPseudonym } from '#model/calls';
@@ -14,7 +14,7 @@ export interface Chip {
   readonly href: string;
 }
 
-/** The name of the device of a found call. */
+/** The name of the device that made the first found call. */
 export async function deviceOf(
   [call]: readonly CallRecord[],
   { db }: Pick<DashboardPorts, 'db'>,
@@ -24,7 +24,7 @@ export async function deviceOf(
   return (await findDeviceNames(db, [deviceId])).get(deviceId);
 }
 
-/** Ids are shown by the name that a found call has, so that nothing of another organization is revealed. */
+/** Shows a name instead of an id, but only one from a found call, so that nothing of another organization is revealed. */
 export function chipsOf(
   organization: string,
   query: ActivityQuery,
@@ -72,7 +72,7 @@ export function chipsOf(
   return chips.filter((chip) => chip !== undefined);
 }
 
-/** Whether a filter names a person, or a pseudonym, by the id. */
+/** Whether the value of a filter is the id of a person or a pseudonym. */
 export function isPersonId(person: string): boolean {
   return !person.includes('@') && (isPseudonym(person) || person.startsWith('user_'));
 }
@@ -86,7 +86,7 @@ function momentText(text: string | undefined): Html | string {
   return at === undefined ? 'now' : localTime('moment', Math.floor(at / 1000));
 }
 
-/** A day such as `2026-05-03`, or a moment such as `2026-05-03T14:00:00Z`, in ms since 1970. */
+/** A day such as `2026-05-03` (its end, if `dayEnds`), or a moment such as `2026-05-03T14:00:00Z`, in ms since 1970. */
 export function momentOf(text: string | undefined, dayEnds: boolean): number | undefined {
   if (text === undefined) return undefined;
   const isDay = /^\d{4}-\d\d-\d\d$/.test(text);

@@ -41,7 +41,7 @@ import type { DashboardPorts } from './ports.ts';
 import { leaverQuestion } from './pseudonym-question.ts';
 import { questionRoutes } from './questions.ts';
 
-/** Everyone sees their own calls; `callsFor` shows those of others only to people who may read them. */
+/** Everyone sees their own calls; `callsFor` shows the calls of others only to people who may read them. */
 const needs = 'organization.read';
 const rowsAPage = 50;
 /** A search that takes longer shows how far back it got, and goes on page by page. */
@@ -130,7 +130,7 @@ function typedQuery(request: DashboardRequest): ActivityQuery {
   return Object.fromEntries(entries);
 }
 
-/** The filter of a URL, with a person's address resolved. The last seven days, unless the URL says how far back. */
+/** The filter of a URL, with a person's address resolved. Without `from`, it begins seven days before its end. */
 async function filterOf(
   query: ActivityQuery,
   { db, clock }: Pick<DashboardPorts, 'db' | 'clock'>,
@@ -154,7 +154,7 @@ async function filterOf(
   };
 }
 
-/** Where in the list a page begins. */
+/** The position in the list at which a page begins. */
 function cursorOf(request: DashboardRequest): CallSearch['from'] {
   for (const side of ['older', 'newer'] as const) {
     const id = queryText(request, side);
@@ -163,7 +163,7 @@ function cursorOf(request: DashboardRequest): CallSearch['from'] {
   return undefined;
 }
 
-/** What the URL selects. It names no person for a reader who sees only their own calls. */
+/** The filter in the URL. It names no person for a reader who sees only their own calls. */
 async function selectionOf(
   visit: DashboardVisit,
   request: DashboardRequest,
@@ -229,7 +229,7 @@ async function activityData(
   };
 }
 
-/** Why there are no calls, and what selects some. */
+/** Says why there are no calls, and how to find some. */
 async function emptyWords(
   { organization }: DashboardVisit,
   query: ActivityQuery,
@@ -257,13 +257,13 @@ async function emptyWords(
 const former =
   'Calls of someone who left are found by the address, unless a pseudonym replaced it.';
 
-/** Why a filter may select nothing, and what selects more. */
+/** Says why a filter may select nothing, and how to find more. */
 function noneFound({ tool, from, until }: ActivityQuery): string {
   if (tool !== undefined && !tool.includes('*')) {
     const name = displayName(tool, 60);
     return `No calls match. The filter is the whole name: ${name}* also finds names that begin with ${name}. Or choose an earlier day under “From”.`;
   }
-  // The bars and numbers of Usage lead to a moment.
+  // The bars and numbers of Usage link to exact moments.
   if (tool === undefined && (isMoment(from) || isMoment(until))) {
     return 'No recorded calls. Usage also counts lists and other requests, which Activity records only if the server runs with --call-log-lists.';
   }
@@ -308,7 +308,7 @@ async function serverChoices(
   ];
 }
 
-/** Links to the pages beside this one, and how far a search got that was stopped. */
+/** Links to the newer and older page and, if the search was stopped, how far it got. */
 function pagesOf(
   organization: string,
   query: ActivityQuery,

@@ -2,7 +2,7 @@ import { findNamedActors, type NamedActor } from '#audit/event-sentences';
 import type { Db } from '#db/transaction';
 import { displayName } from '#web/html';
 
-/** Returns the name of an actor as the audit log has it: `user:…`, `key:…`, `client:…`, `operator`. */
+/** Returns the name to show for an actor in the audit log, such as `user:…`, `key:…`, `client:…` or `operator`. */
 export type ActorName = (actor: string) => string;
 
 /** Finds the names of actors. An actor that no longer exists is named by its id. */

@@ -238,14 +238,14 @@ const revocation: Question = {
   },
 };
 
-/** The state of an agent; `here` is the path of the page, those in `manage` where it is changed, for people who may. */
+/** The data of an agent's page. `here` is its path; `manage` has the paths of the forms that change it, for people who may use them. */
 interface AgentPageData {
   readonly heading: string;
   readonly notice: string | undefined;
   readonly facts: readonly Fact[];
   readonly keys: Table;
   readonly servers: Table;
-  /** How to start it, shown to people who manage it while it is not running. */
+  /** How to start the agent, for people who manage it, while it is offline. */
   readonly steps: readonly AgentStep[] | undefined;
   /** The source of the proxy that the steps run. */
   readonly proxy: ProxyReference;
@@ -331,7 +331,7 @@ function intendedOf(request: DashboardRequest): {
   return { ...(server && { server }), ...(url && URL.canParse(url) && { url }) };
 }
 
-/** What to have ready before an agent is created. */
+/** The steps after the form, so that people can prepare them before they create an agent. */
 function whatComesNext(base: string): Html {
   return html`<section class="section" aria-labelledby="next-heading">
 <h2 id="next-heading">What comes next</h2>
@@ -352,7 +352,7 @@ function whatComesNext(base: string): Html {
 </section>`;
 }
 
-/** The form of a server that uses this agent. */
+/** The path of the form for a new server that uses this agent. */
 function newServerPath(organization: string, agent: string, request: DashboardRequest): string {
   const { server: name } = intendedOf(request);
   const query = new URLSearchParams({ kind: 'agent', agent, ...(name && { name }) });

@@ -50,7 +50,7 @@ async function listed(
   throw notFound('server');
 }
 
-/** The same, unless the person has an open request for it. @throws {AdministrationRefusal} `not_found`, `conflict` */
+/** The server that the path names, unless the person has an open request for it. @throws {AdministrationRefusal} `not_found`, `conflict` */
 async function askable(...at: Parameters<typeof listed>): Promise<AskableServer> {
   const server = await listed(...at);
   if (server.request?.status !== 'open') return server;

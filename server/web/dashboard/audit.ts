@@ -96,7 +96,7 @@ const showAudit: PageHandler = async (visit, request, reply, { ports, auditReten
       from: typed('from'),
       until: typed('until'),
     },
-    // Also one that does not occur, so that the form says what it filters by.
+    // Includes a chosen action that does not occur, so that the form shows what it filters by.
     actions: chosen(
       'action',
       [...new Set([...actions, typed('action')])].filter(Boolean),
@@ -119,7 +119,7 @@ const personWords = {
   others: 'or an actor such as key:key_… or operator',
 } as const;
 
-/** What an actor is besides a person's address. */
+/** Matches an actor that is not a person's address. */
 const actorPattern = /^(?:user|client|key|agent):|^(?:operator|system|scim|anonymous)$/;
 
 /** Why no entry matches, as far as that is known, and the filter that was probably meant. */

@@ -50,17 +50,17 @@ import { serverPath } from './server-tabs.ts';
 import { checkPath } from './tool-tabs.ts';
 
 const mostRounds = 20;
-/** How far from each other the calls of one request to a collection begin, and how many calls of the caller are looked through. */
+/** The calls of one request to a collection begin at most `longestMs` apart, and are searched for among `mostBeside` calls of their caller. */
 const longestMs = 5000;
 const mostBeside = 100;
-/** How far around a call its caller's other calls are shown. */
+/** The caller's other calls are shown for this long before and after a call. */
 const aroundSeconds = 600;
 
 /** One call: everything that is known about it. */
 export const showCall: PageHandler = (visit, request, reply, { ports }) =>
   sendCall(visit, request, reply, { ports });
 
-/** The same with its arguments and its result. Each reading is an entry in the audit log. */
+/** One call with its arguments and its result. Each reading is an entry in the audit log. */
 export const showContents: FormHandler = async (visit, _form, request, reply, { ports }) => {
   const { id } = await findVisible(visit, request.params['callId'] ?? '', ports.db);
   const contents = await visit.perform(callContent, { callId: id });
@@ -170,7 +170,7 @@ async function roundsOf(visit: DashboardVisit, call: CallRecord, ports: Dashboar
   return calls;
 }
 
-/** What a member of a collection refused is recorded there and at the collection, of one caller and with one request id: the others of its request. */
+/** The other calls of the same request. A refusal by a collection's member is recorded there and at the collection, with one request id. */
 async function partsOf(visit: DashboardVisit, call: CallRecord, ports: DashboardPorts) {
   const { credential, requestId, startedAtMs, durationMs } = call;
   const filter = {
@@ -225,13 +225,13 @@ function aroundOf({ organization, person: reader }: DashboardVisit, call: CallRe
   };
 }
 
-/** The pages of the server whose tool it was, and of the endpoint at which it was called; each only while it exists. */
+/** The pages of the server that has the called tool, and of the endpoint that was called; `undefined` once deleted. */
 interface Homes {
   readonly server: string | undefined;
   readonly endpoint: string | undefined;
 }
 
-/** Where the person who looks at a failed call can remove its cause. */
+/** A link to the page where the reader can remove the cause of a failed call. */
 function fixOf(visit: DashboardVisit, call: CallRecord, homes: Homes): Link | undefined {
   const place = failureOf(call)?.place;
   if (place === undefined) return undefined;
@@ -268,12 +268,12 @@ function fixOf(visit: DashboardVisit, call: CallRecord, homes: Homes): Link | un
   return links[place];
 }
 
-/** Whether it was refused because what it wanted is not open to its caller. */
+/** Whether a call was refused because its target is closed to the caller. */
 function isClosed({ error }: CallRecord): boolean {
   return error?.startsWith('closed_') ?? false;
 }
 
-/** Where it says what the caller may use, and why. */
+/** A link to the page that says what the caller may use, and why. */
 function checkLink(
   { organization, may }: DashboardVisit,
   { person, credential, endpoint }: CallRecord,
@@ -296,7 +296,7 @@ function credentialLink({ credential }: CallRecord, home: string): Link | undefi
   return undefined;
 }
 
-/** Everything that the row says, under the names that people know. */
+/** Everything that is recorded about a call, under labels that people know. */
 function factsOf(
   visit: DashboardVisit,
   call: CallRecord,

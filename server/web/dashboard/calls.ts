@@ -46,7 +46,7 @@ export async function callsFor(
   return own === undefined ? found : { ...found, calls: found.calls.map(asToldToCaller) };
 }
 
-/** What a link to Activity can select, as query parameters. */
+/** The query parameters of a link to Activity. */
 export type ActivityQuery = Readonly<
   Partial<
     Record<
@@ -54,7 +54,7 @@ export type ActivityQuery = Readonly<
       | 'until'
       | 'person'
       | 'application'
-      /** `all`: of the application with this name, whichever version it announces. */
+      /** `all`: the application with this name, whichever version it announces. */
       | 'versions'
       | 'device'
       | 'credential'
@@ -80,7 +80,7 @@ export function activityPath(organization: string, query: ActivityQuery = {}, pa
   return parameters.size === 0 ? home : `${home}?${parameters.toString()}`;
 }
 
-/** The calls behind a step of a plot. */
+/** Returns links to the calls behind a step of a plot. */
 export function callsHref(
   organization: string,
   stepSeconds: number,
@@ -106,7 +106,7 @@ export function callPath(organization: string, { id }: Pick<CallRecord, 'id'>): 
 }
 
 const longestText = 60;
-/** It may contain an address. */
+/** The reason may contain an address. */
 const longestReason = 400;
 
 /** A text that a caller chose, short enough for a sentence. */
@@ -114,7 +114,7 @@ function words(text: string, limit = longestText): string {
   return displayName(text, limit) || 'unnamed';
 }
 
-/** What a call was authenticated with. */
+/** Labels for the kinds of credentials. */
 export const credentialWords: Readonly<Record<CallRecord['credential']['type'], string>> = {
   key: 'API key',
   client: 'OAuth client',
@@ -148,7 +148,7 @@ export function failureSentence(call: CallRecord, { user }: Reader): string | un
   return `${whose} ${verb} because ${displayName(failure.because, longestReason)}.`;
 }
 
-/** What a method does, before the name of what it was used on. */
+/** The verbs for methods, which precede the name of a tool, prompt or resource. */
 const verbs: Readonly<Record<string, readonly [did: string, tried: string]>> = {
   'tools/call': ['used', 'use'],
   'resources/read': ['read', 'read'],
@@ -161,7 +161,7 @@ const verbs: Readonly<Record<string, readonly [did: string, tried: string]>> = {
   initialize: ['connected', 'connect'],
 };
 
-/** Turns a value of a sentence into what is shown for it, usually a link. */
+/** Turns a value of a sentence into its markup, usually a link. */
 export type ShowValue = (text: string, query: ActivityQuery) => Html;
 
 const plainValue: ShowValue = (text) => html`<strong dir="auto">${text}</strong>`;
@@ -218,7 +218,7 @@ interface CallTable {
   readonly caption: string;
   /** Shown if there are no calls. */
   readonly empty: string | Table['empty'];
-  /** Turns a value of a row into what is shown for it. Default: bold text. */
+  /** Turns a value of a row into its markup. Default: bold text. */
   readonly show?: ShowValue;
   /** Whether rows of failed calls also say what to do next. */
   readonly hasRemedies?: boolean;
@@ -280,8 +280,8 @@ function reasonLine(call: CallRecord, reader: Reader, hasRemedy: boolean): Html 
 const mostLast = 5;
 
 /**
- * The last calls that a filter selects, as a section of another page; nothing for people who may not see them. `counted` is what their
- * numbers are counted for.
+ * The last calls that a filter selects, as a section of another page; `undefined` for people who may not see them. `counted` selects their
+ * usage, to which the section links if there is any.
  */
 export async function lastCalls(
   visit: DashboardVisit,

@@ -1,4 +1,4 @@
-// What people read who are in none of the groups that a server is restricted to.
+// The notice for people who are in none of the groups that a server is restricted to.
 
 import type { FastifyReply } from 'fastify';
 import { findOrganization } from '#db/organizations';
@@ -47,7 +47,7 @@ ${link && html`<p><a class="button" href="${link.href}">${link.text}</a></p>`}
 </div>`;
 }
 
-/** Sends the notice in place of a page about the use of a server that is closed to the person. */
+/** Sends the notice instead of a page of a server that is closed to the person. */
 export async function sendExclusion(
   visit: DashboardVisit,
   reply: FastifyReply,

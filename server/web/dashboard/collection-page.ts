@@ -99,7 +99,7 @@ ${postForm(frame, { action, novalidate: true }, fields)}`;
   );
 }
 
-/** What one person sees of a collection. */
+/** The part of a collection that one person sees. */
 export interface Preview {
   /** An e-mail address, as it was entered. */
   readonly as: string;
@@ -326,7 +326,7 @@ const memberWords: ToolChoiceWords = {
   chosen: { text: 'Chosen tools', help: 'Nothing else, not even what the server offers later.' },
 };
 
-/** What a collection has of one of its servers. */
+/** Chooses the tools, prompts and resources that a collection includes from one of its servers. */
 export function memberToolsPage(data: MemberToolsData, frame: Frame): Html {
   const { heading, action, cancel, entered, items, sum } = data;
   const lead =
@@ -347,21 +347,21 @@ interface DecisionData {
   readonly action: string;
   readonly cancel: string;
   readonly found: Name;
-  /** The entry that has the name that it wants. */
+  /** Another entry, which already has the name of `found`. */
   readonly holder: Name | undefined;
   readonly decision: string;
   readonly as: string;
   readonly errors: readonly FieldError[];
 }
 
-/** The decision that leads to what a name has now; '' while it waits for one. */
+/** The decision behind the current state of a name; '' while the name waits for one. */
 function presentDecision({ state, shown, name }: Name): string {
   if (state === 'waiting') return '';
   if (state === 'left-out') return 'leave-out';
   return shown === name ? 'show' : 'rename';
 }
 
-/** What becomes of a name in a collection. */
+/** Asks what becomes of a name in a collection. */
 export function decisionPage(data: DecisionData, frame: Frame): Html {
   const { action, cancel, found, holder, decision, as, errors } = data;
   const { kind, name, server } = found;

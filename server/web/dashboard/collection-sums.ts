@@ -1,4 +1,4 @@
-// How much assistants get to read of a collection.
+// Counts the tools of a collection, and estimates the tokens that a model reads of them.
 import type { CollectionView } from '#admin/collections';
 import { toolLengths } from '#db/definitions';
 import { findServer } from '#db/servers';
@@ -9,7 +9,7 @@ import type { ToolSelection } from '#model/tool-rights';
 import { html, type Html } from '#web/html';
 import { inWords } from './questions.ts';
 
-/** How much assistants get to read. */
+/** The size of the tools that a model reads. */
 export interface CollectionSum {
   readonly tools: number;
   /** Approximate. */
@@ -25,7 +25,7 @@ export function shownTools({ names }: CollectionView): readonly Name[] {
   return names.filter(({ kind, state }) => kind === 'tool' && state === 'shown');
 }
 
-/** How much a model reads of those tools that their servers show, as far as their definitions are known. */
+/** The size of those tools that their servers show. A tool without a known definition counts no tokens. */
 export async function sumOf(
   db: Db,
   organization: string,
@@ -43,7 +43,7 @@ export async function sumOf(
   return { tools: count, tokens: Math.round(characters / charactersPerToken) };
 }
 
-/** Whether a server shows a tool to anyone. */
+/** Whether a server shows a tool at all. */
 function isOpen({ hiddenTools, offered }: Target, name: string): boolean {
   return !hiddenTools.includes(name) && !offered.withheld.tool?.has(name);
 }
@@ -67,7 +67,7 @@ export async function includedTools(
     .map((name) => ({ server, name }));
 }
 
-/** Those of the servers whose tools are not known, because no one has listed them yet. */
+/** The servers whose tools are unknown, because no one has listed them yet. */
 export async function unlistedServers(
   db: Db,
   organization: string,
@@ -118,8 +118,8 @@ function choiceWords(sum: CollectionSum, unlisted: readonly string[]): string {
 }
 
 /**
- * What the choice in a form amounts to. It is counted again as boxes are ticked, or with a button. It comes after the button that saves, which
- * the Enter key stands for.
+ * The size of the choice in a form. It is counted again as boxes are ticked, or with a button. That button comes after the one that saves,
+ * because the Enter key presses the first button of a form.
  */
 export function runningCount(sum: CollectionSum, unlisted: readonly string[] = []): Html {
   return html`<div class="actions" data-count>

@@ -65,12 +65,12 @@ export function collectionRoutes(guard: DashboardGuard): void {
   guard.post('/servers/:server/name', toManage, decide);
 }
 
-/** The page of a collection's members. */
+/** The path of the page of a collection's members. */
 function membersPath({ organization, server }: DashboardVisit): string {
   return `${serverPath(organization, server.name)}/members`;
 }
 
-/** The collection in the path. @throws {AdministrationRefusal} `not_found` if the server is none */
+/** The collection in the path. @throws {AdministrationRefusal} `not_found` if the server is not a collection */
 async function readCollection({ perform, server }: DashboardVisit): Promise<CollectionView> {
   if (!server.isCollection) throw notFound('collection');
   return perform(collectionRead, { collection: server.name });
@@ -117,7 +117,7 @@ async function sendNew(
   return sendDashboardPage(reply, visit, newCollectionPage, data, { crumbs });
 }
 
-/** Of several tools of one name, only the first is shown at first. */
+/** Keeps the first of several tools with one name: a new collection shows only that one. */
 function withoutCollisions<One extends { readonly name: string }>(tools: readonly One[]): One[] {
   return [...new Map(tools.toReversed().map((one) => [one.name, one])).values()];
 }
@@ -200,7 +200,7 @@ async function sendMembers(
 
 type Name = CollectionView['names'][number];
 
-/** Those of the tools that the collection itself does not hide. */
+/** The tools that the collection itself does not hide. */
 async function unhidden<Tool extends Pick<Name, 'name' | 'shown'>>(
   { organization, server }: DashboardVisit,
   tools: readonly Tool[],
@@ -211,8 +211,8 @@ async function unhidden<Tool extends Pick<Name, 'name' | 'shown'>>(
 }
 
 /**
- * What the person whose address was entered sees, of the tools that were listed once. Members are not asked: they would answer with the
- * person's own account.
+ * The tools that the person with the entered address sees, of those listed before. The member servers are not asked: they would answer
+ * with the person's own account.
  */
 async function previewOf(
   visit: DashboardVisit,
@@ -286,7 +286,7 @@ async function sendMemberTools(
     ),
   );
   const included = await includedTools(ports.db, organization, server, selectionOf(entered));
-  // What was not listed so far gets its name when it is, unless another server has it.
+  // A tool that was not listed so far gets its name when it is listed, unless another server has that name.
   const own = included.flatMap((one) => {
     const { state, shown } = noted.get(one.name) ?? {};
     const isShown = state === undefined ? !taken.has(one.name) : state === 'shown';

@@ -12,7 +12,7 @@ export interface Piece {
   readonly isMarked: boolean;
 }
 
-/** Lines that stand beside each other. Equal ones are marked nowhere; a line that only one version has stands alone. */
+/** Two lines side by side. Equal lines have no marks; a line that only one version has stands alone. */
 export interface ComparedLine {
   readonly before: readonly Piece[] | undefined;
   readonly after: readonly Piece[] | undefined;
@@ -25,7 +25,7 @@ const mostWordEdits = 200;
 /** How many equal lines are shown around each difference. */
 const shownAround = 3;
 
-/** The lines of two texts. Texts with little in common stand beside each other line by line. */
+/** Compares two texts by lines. Texts with too many differences stand side by side, line by line. */
 export function comparedLines(before: string, after: string): ComparedLine[] {
   const parts = diffLines(`${before}\n`, `${after}\n`, { maxEditLength: mostEdits }) ?? [
     { value: `${before}\n`, removed: true, added: false },
@@ -88,7 +88,7 @@ export interface DefinitionPart {
   readonly isText: boolean;
 }
 
-/** In this order. Other members follow under their own names. */
+/** The labels of members, in this order. Other members follow under their own names. */
 const partLabels = {
   title: 'Title',
   description: 'Description',
@@ -134,7 +134,7 @@ interface ComparedPart extends Pick<DefinitionPart, 'name' | 'label'> {
   readonly lines: readonly ComparedLine[];
 }
 
-/** The parts that differ, and those that do not. */
+/** The parts that differ, and the parts that are the same. */
 export function comparedParts(
   before: string,
   after: string,
@@ -221,7 +221,7 @@ function schemaOf(text: string): Readonly<Record<string, unknown>> {
   return { ...Object(JSON.parse(text)) };
 }
 
-/** Instead of many equal lines, how many they are. */
+/** Replaces equal lines that are not near a difference by their number. */
 function shortened(lines: readonly ComparedLine[]): readonly (ComparedLine | number)[] {
   const isNear = lines.map((_, place) =>
     lines.slice(Math.max(0, place - shownAround), place + shownAround + 1).some(isChanged),

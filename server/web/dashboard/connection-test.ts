@@ -9,7 +9,7 @@ import { copyable, type Fact, factList } from '#web/tables';
 import type { DashboardVisit } from './guard.ts';
 import type { DashboardPorts } from './ports.ts';
 
-/** What a test of a connection found, as pages show it. */
+/** The result of a connection test, as pages show it. */
 export interface ConnectionTest {
   readonly outcome: Inspection['outcome'];
   readonly heading: string;
@@ -19,7 +19,7 @@ export interface ConnectionTest {
   readonly remedies: { readonly newAgent: string; readonly command: string } | undefined;
   /** What to do next. */
   readonly next?: Link;
-  /** Whether what was found is no reason to worry, though nothing was called. */
+  /** Whether the result is no reason to worry, although the MCP server cannot be used yet. */
   readonly isExpected?: boolean;
 }
 
@@ -30,7 +30,7 @@ interface Wanted {
   readonly url: string | undefined;
 }
 
-/** Asks the MCP server at a URL, unless that is plainly in a private network. */
+/** Inspects the MCP server at a URL, unless the URL is plainly in a private network. */
 export async function testUrl(
   url: string,
   { upstreamSetup, inspectUrl }: Pick<DashboardPorts, 'upstreamSetup' | 'inspectUrl'>,
@@ -47,7 +47,7 @@ export function privateNetworkRefusal(): AdministrationRefusal {
   });
 }
 
-/** What an inspection means to the person who wants to create a server. */
+/** Describes the result of an inspection to the person who wants to create a server. */
 export function connectionTest(inspection: Inspection, wanted: Wanted): ConnectionTest {
   const { outcome } = inspection;
   const remedies = outcome === 'forbidden' ? remediesFor(wanted) : undefined;
@@ -98,7 +98,7 @@ function factsOf({
 const mostNames = 8;
 
 /**
- * Asks the MCP server of a server that was just changed, as calls of this person would, and says what to do next. `home` is the
+ * Inspects the upstream of a server that was just changed, as calls of this person would, and says what to do next. `home` is the
  * path of the server's page. `undefined` for a disabled server, and for one whose upstream is not asked over HTTP.
  */
 export async function testSaved(
@@ -168,7 +168,7 @@ function remediesFor({ organization, name, url = '' }: Wanted) {
   };
 }
 
-/** The result. `isRefused`: the form has a summary of errors, which takes the focus. `again` tests once more. */
+/** The result. `isRefused`: the form has a summary of errors, which takes the focus. `again` is the link that repeats the test. */
 export function connectionTestSection(
   test: ConnectionTest,
   isRefused: boolean,

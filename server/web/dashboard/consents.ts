@@ -106,7 +106,7 @@ const showConsents: PageHandler = async (visit, request, reply, { ports }) => {
   return sendListPage(reply, visit, list, { crumbs });
 };
 
-/** What a grant allows, and to whom: a person has one for each server and device. */
+/** Names a grant by application, server and device, because a person has one grant for each combination. */
 function consentWords({ client, assistant, server, device }: Grant): string {
   const name = applicationName({ clientName: client, assistant });
   const access = { serverPath: server, titles: { organization: '', server: '' } };

@@ -91,7 +91,7 @@ async function sendServer(
   return sendDashboardPage(reply, visit, deployServerPage, data, { crumbs: crumbsOf(visit) });
 }
 
-/** Nothing of the description: it was written for members. */
+/** The suggested public listing. Its description is empty, because the server's own was written for members. */
 function suggested({ title }: Titled): object {
   return { title: title?.slice(0, 100) ?? '', description: '' };
 }

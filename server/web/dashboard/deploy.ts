@@ -44,7 +44,7 @@ export function deployPath(organization: string): string {
   return `${dashboardPath(organization)}/deploy`;
 }
 
-/** For whose computers the files are, and how assistants connect. */
+/** The groups for whose computers the files are, and how assistants connect. */
 interface Selection {
   readonly connection: Connection;
   readonly groupIds: readonly string[];
@@ -139,7 +139,7 @@ const showDeploy: PageHandler = async (visit, request, reply, { base, ports }) =
   return sendDashboardPage(reply, visit, deployPage, data, { crumbs: [{ text: 'Deploy' }] });
 };
 
-/** Why assistants would not get in by this connection, if they would not. */
+/** Says why assistants cannot sign in with this connection; `undefined` if they can. */
 async function suspensionOf(
   connection: Connection,
   { perform }: Pick<DashboardVisit, 'perform'>,

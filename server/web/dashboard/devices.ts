@@ -11,7 +11,7 @@ import type { DashboardPorts } from './ports.ts';
 
 export type DeviceView = ReturnType<typeof toDeviceView>;
 
-/** A section with a table of devices; nothing without any. `home` is the path above their questions. */
+/** A section with a table of devices; `false` if there are none. `home` is the path above the pages that sign them out. */
 function devicesSection(
   devices: readonly DeviceView[],
   {
@@ -59,7 +59,7 @@ ${dataTable(table)}
 </section>`;
 }
 
-/** Each assistant once, by the name that it is known by. */
+/** The displayed name of each assistant on a device, once. */
 export function namesOf({ applications }: DeviceView): readonly string[] {
   const names = applications.map(({ client, assistant }) =>
     assistant === null ? applicationName({ clientName: client }) : displayName(assistant),

@@ -1,4 +1,4 @@
-// Why a filter of the audit log or of Activity selects nothing, if something in it does not exist, and what selects more.
+// Says why a filter of the audit log or of Activity selects nothing, if one of its values does not exist, and suggests another value.
 
 import { nearest } from 'latchkey-mcp/suggest';
 import { auditSentences } from '#audit/sentences';
@@ -9,30 +9,30 @@ import type { Db } from '#db/transaction';
 import { emailKey } from '#model/email';
 import { displayName } from '#web/html';
 
-/** What is wrong with a filter, and the value that was probably meant. */
+/** The error in a filter, and the value that was probably meant. */
 export interface EmptyFilter {
   readonly text: string;
   readonly meant?: string | undefined;
 }
 
-/** How many members are compared with what was entered. */
+/** How many members' addresses are compared with the entered text. */
 const mostCompared = 2000;
 
 function shown(text: string): string {
   return displayName(text, 100);
 }
 
-/** What a page adds to what is wrong with a person. */
+/** The words that a page adds to an error about a person. */
 interface PersonWords {
-  /** How people are found who are no members any more. */
+  /** Says how to find people who are no longer members. */
   readonly former: string;
   /** What can be entered besides an address; follows a comma. */
   readonly others?: string;
 }
 
 /**
- * What is wrong with the address of a person in a filter; `undefined` for a member's. Says the same of addresses with and without an
- * account elsewhere.
+ * The error in a person's address in a filter; `undefined` for the address of a member. It is the same whether or not the address has
+ * an account elsewhere.
  */
 export async function unknownPerson(
   typed: string,
@@ -59,7 +59,7 @@ function localPart(address: string): string {
   return emailKey(address).split('@')[0] ?? '';
 }
 
-/** An action that neither occurs in a log nor is known. */
+/** The error for an action that neither occurs in the log nor is known; otherwise `undefined`. */
 export function unknownAction(
   action: string,
   occurring: readonly string[],
@@ -72,7 +72,7 @@ export function unknownAction(
 /** The kinds of targets by the beginnings of their ids. */
 const targetKinds = { key_: 'key', user_: 'user', client_: 'client', group_: 'group' } as const;
 
-/** How a target is entered. */
+/** Says how to enter a target. */
 export async function unknownTarget(
   target: string,
   organization: string,

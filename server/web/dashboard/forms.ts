@@ -36,27 +36,27 @@ export interface ControlHere {
   /** Added to the help that the field declares. */
   readonly note?: string | undefined;
   readonly choices?: readonly FieldChoice[];
-  /** What can be chosen of a server, for a control of that kind. */
+  /** The tools, prompts and resources to choose from, for a control of the kind `tools`. */
   readonly tools?: ToolChoiceHere;
-  /** Shown before it. */
+  /** Shown before the control. */
   readonly before?: Html;
 }
 
 export interface FieldsOptions {
   /** The names of the controls that are shown; all unless given. */
   readonly only?: readonly string[];
-  /** The control that has the focus unless something is wrong; the first for `true`, the default. */
+  /** The control that has the focus unless there are errors; `true`, the default, means the first one. */
   readonly focus?: boolean | string;
-  /** By the names of controls. */
+  /** Overrides by the names of controls. */
   readonly here?: Readonly<Record<string, ControlHere>>;
 }
 
-/** What a page shows beside what is stored: what was entered, what is wrong with it, and what was done. */
+/** The entered values, their errors, and messages, which a page shows in addition to the stored values. */
 export interface FormState {
   readonly entered?: Entered;
   readonly errors?: readonly FieldError[];
   readonly notice?: string | undefined;
-  /** What went wrong, though nothing that was entered is at fault. */
+  /** A message about a failure that no entered value caused. */
   readonly warning?: string | undefined;
 }
 
@@ -69,8 +69,8 @@ interface Control {
 }
 
 /**
- * The form of an operation: a control for each field of its input that declares one, in the order of the input, but
- * those of `first` before the others.
+ * The form of an operation: a control for each field of its input that declares one. The fields in `first` come first,
+ * then the others in the order of the input.
  */
 export function formFor({ input }: Pick<Operation, 'input'>, first: readonly string[] = []) {
   const names = [...new Set([...first, ...Object.keys(input.shape)])];
@@ -177,7 +177,7 @@ function nested(
   );
 }
 
-/** The control of a field, with the choice that it needs before it; or those of the fields in it. */
+/** The control of a field, after the choice on which it depends; or the controls of the fields inside an object. */
 function controlsOf(field: string, schema: z.ZodType | undefined): Control[] {
   if (!schema) return [];
   const declared = declaredControl(schema);
@@ -200,8 +200,8 @@ function controlsOf(field: string, schema: z.ZodType | undefined): Control[] {
 }
 
 /**
- * The control that a schema declares, or that of the value which the schema makes optional. In the latter case the form
- * asks for the value: an operation that changes a record may omit it, but a form shows what the record has.
+ * The control that a schema, or else the schema inside an optional one, declares. In the latter case the form requires
+ * the value: an operation that changes a record may omit it, but a form shows the value of the record.
  */
 function declaredControl(
   schema: z.ZodType,
@@ -222,7 +222,7 @@ function unwrapped(schema: z.ZodType): z.ZodType {
   return inner instanceof z.ZodType ? inner : schema;
 }
 
-/** The control as one page has it. */
+/** The control with the overrides of one page. */
 function onPage(one: Control, here: ControlHere = {}): Control {
   const { help = one.control.help, note, choices } = here;
   const words = [help, note].filter((text) => text !== undefined).join(' ');
@@ -254,7 +254,7 @@ function blankOf(control: FieldControl): EnteredValue {
   }
 }
 
-/** What a control shows of a value that is stored. */
+/** Converts a stored value to the one that its control shows. */
 function enteredValueOf(control: FieldControl, value: unknown): EnteredValue {
   if (value === undefined) return blankOf(control);
   if (control.kind === 'tools') return enteredTools(toolSelectionSchema.parse(value));
@@ -279,7 +279,7 @@ function sentOf({ field, name, control }: Control, sent: Form): EnteredValue {
     case 'checkbox':
       return sent.has(name);
     case 'radio': {
-      // No operation refuses a value that only the form has.
+      // No operation checks a choice that only the form has, so an unknown value is replaced here.
       const isKnown = field !== undefined || control.choices.some(({ value }) => value === text);
       return isKnown ? text : blankOf(control);
     }
@@ -327,14 +327,14 @@ function isPassword(control: FieldControl): boolean {
   return control.kind === 'text' && control.type === 'password';
 }
 
-/** The id of what an error about a control leads to: its group, for one of several boxes. */
+/** The id of the element to which an error about a control links: its group, for one of several checkboxes. */
 function errorField(name: string, control: FieldControl): string {
   return control.kind === 'checkbox' ? control.group.name : name;
 }
 
 export type Labels = Parameters<typeof refusedForm>[1];
 
-/** Whether an error names the entry that is wrong depends on the control. */
+/** The labels of fields in errors. If the control has a name for its entries, an error names the entry at fault. */
 function labelsOf(controls: readonly Control[], entered: Entered): Labels {
   return Object.fromEntries(
     controls.flatMap(({ field, name, control }): [string, Labels[string]][] => {
@@ -357,7 +357,7 @@ function labelsOf(controls: readonly Control[], entered: Entered): Labels {
   );
 }
 
-/** Neighbours with the same key, together. */
+/** Groups neighbours that have the same key. */
 function chunked<Item>(
   items: readonly Item[],
   keyOf: (item: Item) => string,

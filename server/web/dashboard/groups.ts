@@ -49,7 +49,7 @@ const newForm = formFor(groupCreate);
 const mapForm = formFor(groupMap);
 const homeOf = (organization: string) => `${dashboardPath(organization)}/groups`;
 
-/** The page of a group, which has several forms. `notice` says what was done although something else was refused. */
+/** The state of the forms on a group's page. `notice` says what was done, even if something else was refused. */
 interface GroupFormState extends FormState {
   /** The addresses that were typed, without those of people who were added. */
   readonly emails?: string;
@@ -153,7 +153,7 @@ async function groupData(
     text: nameOf(name),
     href: serverPath(organization, name),
   }));
-  // What only members of some groups can use of a server, this group among them.
+  // The tools, prompts and resources that only members of this group, and perhaps of other groups, can use.
   const tools = restricted.map((one) => ({
     text: `${one.kind === 'tool' || one.name === null ? '' : `${one.kind} `}${displayName(one.name ?? newThings(one.kind), 60)}`,
     server: { text: nameOf(one.server), href: serverPath(organization, one.server) },
@@ -164,7 +164,7 @@ async function groupData(
   return { ...group, ...shown, entered, emails, errors, notice };
 }
 
-/** The page that says who can use it. */
+/** The path of the page that says who can use a restricted tool, prompt or resource. */
 function accessPath(organization: string, { server, kind, name }: Restricted): string {
   const query = new URLSearchParams({
     state: defaultKindOf(kind),
@@ -199,7 +199,7 @@ const changeMapping =
     return seeOther(reply, `${homeOf(organization)}/${groupId}`);
   };
 
-/** Adds the members among the addresses that were typed. The others are shown again, with the reason for each. */
+/** Adds the members whose addresses were typed. The form shows the other addresses again, with the reason for each. */
 const addPeople: FormHandler = async (visit, sent, request, reply, { ports }) => {
   const { organization } = visit;
   const { groupId = '' } = request.params;
@@ -242,7 +242,7 @@ function rejectedWords(rejected: readonly Rejected[]): readonly string[] {
     : reasons;
 }
 
-/** What became of the addresses that could be added; `undefined` if there were none. */
+/** Says how many members were added, and how many were in the group already; `undefined` if none. */
 function addedWords(added: number, already: number): string | undefined {
   const sentences = [
     ...(added > 0 ? [`${counted(added, 'member')} added.`] : []),

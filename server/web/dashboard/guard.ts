@@ -32,7 +32,7 @@ export interface DashboardVisit {
   readonly organization: string;
   /** The organization with its title. */
   readonly titled: Titled;
-  /** The server in the path of the page; only the name if there is no such server, or no such part. */
+  /** The server in the path of the page; only its name if it does not exist, and an empty name if the path has none. */
   readonly server: VisitedServer;
   readonly role: Role;
   /** The other organizations of the person. */
@@ -65,7 +65,7 @@ export type PageHandler = Handler<[visit: DashboardVisit], DashboardOptions>;
 /** Carries out a form that one of our pages sent to this person. */
 export type FormHandler = Handler<[visit: DashboardVisit, form: Form], DashboardOptions>;
 
-/** As `PageHandler`, for pages outside of any organization that everyone may open who is signed in. */
+/** As `PageHandler`, for pages outside of any organization that every signed-in person may open. */
 export type MemberPageHandler = MemberPage<DashboardOptions>;
 
 /** As `PageHandler` and `FormHandler`, for pages of a person outside of any organization. */
@@ -97,7 +97,7 @@ export type NavigationOf = (
 ) => readonly Tab[];
 
 interface DashboardGuards {
-  /** The guard of the pages that belong to an entry, or of those that belong to none. */
+  /** Returns the guard of the pages of a navigation entry, or of pages without an entry. */
   readonly within: (entry: NavigationEntry | undefined) => DashboardGuard;
   readonly navigationOf: NavigationOf;
 }
@@ -223,8 +223,8 @@ export interface MembershipPorts {
 }
 
 /**
- * The current membership of a person in an organization that their session opens. `undefined` for others, whether or not
- * the organization exists.
+ * The current membership of a person in an organization that their session opens. `undefined` for any other organization,
+ * whether or not it exists.
  */
 export async function membershipOf(
   { session }: CurrentMember,

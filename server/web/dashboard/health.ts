@@ -29,7 +29,7 @@ export async function healthOfAll(
   return new Map(found.flatMap(([id, health]) => (health ? [[id, health] as const] : [])));
 }
 
-/** A cell with the status of a server; its reason, which may name internal addresses, for people who manage it. */
+/** A cell with the status of a server. Only people who manage it see the reason, which may name internal addresses. */
 export function healthCell(health: ServerHealth | undefined, mayManage: boolean): Cell {
   if (!health) return { kind: 'text', text: '' };
   const reason = mayManage ? health.reason : undefined;

@@ -85,7 +85,7 @@ function factsOf(provider: ProviderView): Fact[] {
   ];
 }
 
-/** The scopes. `offline_access` is named apart from them, because only a provider that supports it is asked for it. */
+/** The scopes. `offline_access` is named separately, because it is requested only from a provider that supports it. */
 function scopeWords({ scopes, checkAgain }: ProviderView): string {
   const always = ['openid', 'email', ...scopes].join(' ');
   return checkAgain === 'never' ? always : `${always}; offline_access to check people again`;

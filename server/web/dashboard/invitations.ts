@@ -43,7 +43,7 @@ import { counted, questionRoutes, type Question } from './questions.ts';
 
 const needs = 'people.manage';
 
-/** `/people/invitations`: those that were not accepted. `/people/invite`: creates a one-time link and shows it once. */
+/** `/people/invitations`: the invitations that were not accepted. `/people/invite`: creates a one-time link and shows it once. */
 export function invitationRoutes(guard: DashboardGuard): void {
   guard.get('/people/invitations', needs, showInvitations);
   guard.post('/people/invitations/renew', needs, renew);
@@ -174,13 +174,13 @@ interface InvitationsPageData {
   readonly list: ListFrame;
   readonly isSearchable: boolean;
   readonly table: Table;
-  /** Where the forms that renew are posted. */
+  /** The path to which the renewal forms are posted. */
   readonly renewal: string;
-  /** How many expired. */
+  /** The number of expired invitations. */
   readonly expired: number;
   /** Whether there is a mail server. */
   readonly maySend: boolean;
-  /** The page where one is set up. */
+  /** The page where a mail server is set up. */
   readonly mail: string;
 }
 

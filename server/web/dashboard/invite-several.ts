@@ -27,7 +27,7 @@ const needs = 'people.manage';
 const path = '/people/invite-several';
 const form = formFor(invitationImport);
 
-/** `/people/invite-several`: takes a list of people, shows what it says, invites them, and shows their links once. */
+/** `/people/invite-several`: reads a list of people, shows a preview, invites them, and shows their links once. */
 export function inviteSeveralRoutes(guard: DashboardGuard): void {
   guard.get(path, needs, showForm);
   guard.post(path, needs, takeList);

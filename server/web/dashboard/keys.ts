@@ -123,7 +123,7 @@ const showKeys: PageHandler = async (visit, request, reply, { ports }) => {
 /** The age at which the list recommends a rotation. */
 const rotateAfterDays = 90;
 
-/** What pages show about a key in addition to its own fields. */
+/** The details of a key that pages show in addition to its own fields. */
 export interface KeyDescription {
   readonly badges: readonly Badge[];
   /** A sentence about the rotation that the key is part of. */

@@ -11,7 +11,7 @@ import type { DashboardPorts } from './ports.ts';
 const readOnlyBadge: Badge = { text: 'Read-only', tone: 'plain' };
 const groupsBadge: Badge = { text: 'Some groups', tone: 'plain' };
 
-/** What can be chosen of a server for a credential: all that the server is known to offer, with what matters for the choice. */
+/** The tools, prompts and resources that a server is known to offer, for a choice in a form, with badges that help to choose. */
 export async function choosableTools(
   { organization }: DashboardVisit,
   name: string,
@@ -36,7 +36,7 @@ function badgesOf(
   ];
 }
 
-/** What was chosen by name, as a list; nothing for other selections. */
+/** Lists the names in a selection; `undefined` for a selection without names. */
 export function selectedNames(selection: ToolSelection): Html | undefined {
   if (selection.type !== 'chosen') return undefined;
   const { tools, prompts, resources } = selection;

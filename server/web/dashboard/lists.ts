@@ -34,13 +34,13 @@ interface ListPageData {
   /** Whether there are enough rows to search. */
   readonly isSearchable: boolean;
   readonly table: Table;
-  /** What follows the table. */
+  /** Shown after the table. */
   readonly more?: Html | false | undefined;
   /** This page's own path and query. */
   readonly here: string;
 }
 
-/** A list of resources: what they are, what can be added, and a live table. */
+/** A list of resources: an explanation, an action that adds one, and a live table. */
 export function listPage(data: ListPageData, frame: Frame): Html {
   const { heading, lead, action, tabs, list, isSearchable, here } = data;
   const tab = tabs?.entries.find(({ isHere }) => isHere)?.text;
@@ -59,7 +59,7 @@ ${renewedPart(here, rows)}`;
 
 const rowsAPage = 50;
 
-/** The states of what can be revoked. */
+/** The states of resources that can be revoked. */
 export const activeOrRevoked = [
   { value: '', text: 'All' },
   { value: 'active', text: 'Active' },
@@ -122,7 +122,7 @@ export function listQuery(request: DashboardRequest, shape: ListShape) {
       ...(filter && { text: filter }),
       ...(state && { status: state }),
     },
-    /** For a list that its page, not the operation, filters and cuts. */
+    /** For a list that the page itself, not the operation, filters and cuts. */
     part: { filter, state, start: (page - 1) * rowsAPage, end: page * rowsAPage },
     /** Whether no filter is set. */
     isWhole: filter === '' && state === '',
@@ -160,13 +160,13 @@ interface ListedThings
   extends Pick<ListPageData, 'heading' | 'notice'>, Partial<Pick<ListPageData, 'tabs' | 'more'>> {
   readonly lead?: string;
   readonly caption: string;
-  /** The action that adds one; `undefined` without permission. */
+  /** The action that adds a resource; `undefined` without permission. */
   readonly action?: ListPageData['action'];
   readonly query: ReturnType<typeof listQuery>;
   readonly rows: Table['rows'];
   /** The number of rows on all pages. */
   readonly total: number;
-  /** Shown if there are none at all. */
+  /** Shown if there are no resources at all. */
   readonly none: string;
   /** Shown if none match the filter. Default: `none`. */
   readonly noneLikeThat?: string;

@@ -68,7 +68,7 @@ const streamsASession = 4;
 const streamsAPerson = 20;
 const streamsInAll = 2000;
 
-/** What a stream announces, and to whom. */
+/** The subject of a stream, and its listener. */
 interface LiveTopic {
   readonly sessionId: string;
   readonly userId: string;
@@ -114,7 +114,7 @@ export class LiveStreams {
 
   /**
    * Opens a stream on the response that `take` returns. `take` is called only when nothing can fail any more, because
-   * it ends the framework's handling of the response. Returns `false` without calling it if there are too many
+   * it ends the framework's handling of the response. Returns `false` without calling `take` if there are too many
    * streams or the server is stopping.
    */
   async open(topic: LiveTopic, take: () => ServerResponse): Promise<boolean> {
@@ -224,7 +224,7 @@ function stateOf(
 const mostKept = 50;
 
 /**
- * Caches query results until any process writes to the database. That is checked before each use, so that a page
+ * Caches query results until any process writes to the database. Each use checks for writes first, so that a page
  * never shows outdated data. Permissions are checked before, at each request; `key` contains everything else that the
  * result depends on, including the time.
  */
@@ -253,7 +253,7 @@ export function queryCache({ newestChangeToken }: Pick<ChangeStore, 'newestChang
 
 export type QueryCache = ReturnType<typeof queryCache>;
 
-/** Changes of what is only known in memory: which agents are connected, and which servers answer. */
+/** Changes of facts that are only in memory: which agents are connected, and which servers answer. */
 interface HealthChanges {
   /** A number that changes with the state of one organization, or of any. */
   revision(organization?: string): number;

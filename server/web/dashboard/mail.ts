@@ -81,7 +81,7 @@ export async function mailServerOf(
   { db }: Pick<DashboardPorts, 'db'>,
 ): Promise<MailServerView | undefined> {
   const found = await findOrganization(db, organization);
-  // An operation that finds nothing is refused, and refusals are in the audit log: but nothing was denied here.
+  // An operation that finds nothing is refused, which the audit log records, but nothing is denied here.
   if (!found || !(await findMailServer(db, found.id))) return undefined;
   try {
     return await perform(mailServerRead);
@@ -151,7 +151,7 @@ export const mailBadges: Readonly<Record<MailView['status'], Badge>> = {
 
 function mailRow(mail: MailView): Table['rows'][number] {
   const { id, recipient, kind, status, answer, createdAt, endedAt } = mail;
-  // What an accepting server says is of no interest.
+  // The answer of a server that accepted the mail is of no interest.
   const reason = status === 'sent' || answer === null ? undefined : `The server ${answer}.`;
   return {
     id,

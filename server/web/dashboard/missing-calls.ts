@@ -11,7 +11,7 @@ import type { DashboardPorts } from './ports.ts';
 const minute = 60;
 const mostShown = 3;
 
-/** Says which calls of the selected time were not recorded, or without their end; `undefined` if there are none. */
+/** Says which calls in the selected time were not recorded, or only without their end; `undefined` if there are none. */
 export async function missingNotice(
   visit: DashboardVisit,
   filter: CallFilter,

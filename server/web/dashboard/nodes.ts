@@ -56,14 +56,14 @@ function isClockWrong({ clockSkewMs }: NodeRecord): boolean {
   return Math.abs(clockSkewMs) > mostSkewMs;
 }
 
-/** What the page shows of the nodes, except what each of their heartbeats changes. */
+/** The state of the nodes, without the values that every heartbeat changes. */
 function stateOf(nodes: readonly NodeRecord[]): string {
   return JSON.stringify(
     nodes.map((node) => [node.instance, node.isAlive, node.isAlive && isClockWrong(node)]),
   );
 }
 
-/** In tenths of a second, away from zero: two readings of a clock that is right look alike. */
+/** The clock difference in tenths of a second, rounded away from zero. All small differences look the same. */
 function skewWords(skewMs: number): string {
   if (Math.abs(skewMs) < 100) return 'Less than 0.1 s';
   return `${skewMs > 0 ? '+' : '−'}${(Math.ceil(Math.abs(skewMs) / 100) / 10).toFixed(1)} s`;

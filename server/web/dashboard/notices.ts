@@ -34,7 +34,7 @@ async function sendNotices(
   const { organization, perform, may } = visit;
   const view = await perform(noticesRead);
   const { frequency, kinds, offered } = view;
-  // Without a choice, everything is ticked, so that choosing a time is all there is to do.
+  // While the frequency is `never`, every kind is ticked, so that the person only has to choose a frequency.
   const stored = form.filled({ frequency, kinds: frequency === 'never' ? offered : kinds });
   const data = {
     view,
@@ -57,7 +57,7 @@ const showNotices: PageHandler = (visit, request, reply) =>
 
 const saveNotices: FormHandler = async (visit, sent, _request, reply) => {
   const refused = await form.submit({ sent }, (input) =>
-    // No box that is ticked means none, not "as before".
+    // If no box is ticked, no kind is chosen. Without `kinds`, the stored ones would stay.
     visit.perform(noticesSet, { ...input, kinds: input['kinds'] ?? [] }),
   );
   if (refused) return sendNotices(visit, reply, refused);

@@ -25,7 +25,7 @@ export function offboardingRoutes(guard: DashboardGuard): void {
 
 const nouns = { key: 'API key', client: 'OAuth client', agent: 'Agent' } as const;
 
-/** What a person owns; the key of an agent opens no server. */
+/** The noun for a key, client or agent that a person owns. An agent key has its own, because it opens no server. */
 export function ownedNoun({
   kind,
   agent,

@@ -77,8 +77,8 @@ export interface ListedThing
 }
 
 /**
- * What is known of a server, with what its upstream says now. What the upstream no longer offers is listed only if administrators hid or
- * corrected it, or still have to review it.
+ * The known tools, prompts and resources of a server, with the current definitions of its upstream. Those that the upstream no longer offers
+ * are listed only for people who manage the server, and only if administrators hid or corrected them, or have to review them.
  */
 export function listedThings(
   inspection: Inspection | undefined,
@@ -112,7 +112,7 @@ export function listedThings(
 }
 
 interface ListedFor {
-  /** Whether the person manages the server, and sees what is left of what it no longer offers. */
+  /** Whether the person manages the server, and so also sees some entries that it no longer offers. */
   readonly isWhole: boolean;
   readonly mayUse: (tool: Pick<ToolView, 'kind' | 'name'>) => boolean;
 }

@@ -13,7 +13,7 @@ import { activeOrRevoked, listPage, listQuery } from './lists.ts';
 import { sendDashboardPage } from './page.ts';
 import { type Question, questionRoutes } from './questions.ts';
 
-/** `/clients`: the clients of the whole organization, and those of workloads. */
+/** `/clients`: all OAuth clients of the organization, also those of one server and those of workloads. */
 export function organizationClientRoutes(guard: DashboardGuard): void {
   guard.get(home, 'client.read', showClients);
   formRoutes(guard, `${home}/new`, toManage, newClient);

@@ -29,8 +29,8 @@ const notices: Readonly<Record<string, string>> = {
 };
 
 /**
- * `/outbound`: the hosts and ranges in private networks that requests may reach. For other people than the owners of all organizations,
- * it does not exist.
+ * `/outbound`: the hosts and ranges in private networks that requests may reach. For people who do not own every organization, it does
+ * not exist.
  */
 export function outboundRoutes(guard: PersonGuard<DashboardOptions>): void {
   guard.get(path, showHosts);
@@ -80,7 +80,7 @@ function sendHosts(
 
 interface OutboundPageData {
   readonly items: readonly OutboundHostView[];
-  /** Those of the options, which only a restart changes. */
+  /** The hosts in the options of the server, which only a restart changes. */
   readonly fixed: readonly string[];
   readonly entered: Entered;
   readonly errors: readonly FieldError[];

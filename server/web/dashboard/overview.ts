@@ -38,7 +38,7 @@ const needs = 'organization.read';
 const day = { range: '24h', kind: 'server' } as const;
 const minute = 60;
 
-/** `/dashboard/{organization}`: what needs attention, and its endpoints with the last 24 hours. */
+/** `/dashboard/{organization}`: what needs attention and the endpoints' last 24 hours; for people who manage no servers, their own servers. */
 export function overviewRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
   guard.get('', needs, showOverview(queryCache(ports.changes)));
 }
@@ -144,8 +144,8 @@ async function readFailures(visit: DashboardVisit, ports: DashboardPorts) {
 const auditorDays = 30;
 
 /**
- * Who got the Auditor right lately, for all owners. From the audit log, so that neither giving the right back nor removing the person
- * hides it.
+ * The people who recently got the Auditor right, for all owners. They come from the audit log, so that neither giving the right back nor
+ * removing the person hides them.
  */
 async function readAuditors(
   organization: string,
@@ -233,7 +233,7 @@ interface FirstStep {
   readonly isDone: boolean;
 }
 
-/** What is left to do in a new organization; nothing once all of it is done. */
+/** The first steps in a new organization; none once all of them are done. */
 function firstSteps(
   organization: string,
   { servers, total, isConnected, hasPeople }: Awaited<ReturnType<typeof overviewFacts>>,
@@ -323,7 +323,7 @@ ${data.refusals}`;
 /** How many things of one kind are shown before the rest is folded. */
 const mostShown = 3;
 
-/** What needs attention, by kind, each with its action. */
+/** Lists the matters that need attention by kind, each with its action. */
 function attentionSection({
   attention: { items, more },
   notices,
@@ -366,5 +366,5 @@ function attentionRow(
 </li>`;
 }
 
-/** It may contain a title and an address. */
+/** The text may contain a title and an address. */
 const longestAttention = 400;

@@ -85,7 +85,7 @@ type ChosenTools =
   | { readonly outcome: 'chosen'; readonly tools: ToolSelection }
   | { readonly outcome: 'refused'; readonly why: string };
 
-/** What was chosen. Of tools and prompts, only what the person may use themselves, or what the application has already. */
+/** Reads the chosen tools. Refuses a tool or prompt, unless the person may use it themselves or the application has it already. */
 function chosenTools(
   sent: Form,
   { grant, usable }: { readonly grant: NamedGrant; readonly usable: UsableTools },

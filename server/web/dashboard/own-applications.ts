@@ -106,7 +106,7 @@ async function decisionsHere(
   return all.filter(({ serverPath }) => serverPath.startsWith(`${organization}/`));
 }
 
-/** What the same application may go on using, and how to end all access on its device; nothing if it keeps no access. */
+/** Says what the same application can still use, and how to end all access on its device; empty if it has no other access. */
 async function remainingAccess(
   grant: NamedGrant,
   visit: DashboardVisit,

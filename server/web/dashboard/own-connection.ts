@@ -63,7 +63,7 @@ export function ownConnectionRoutes(guard: DashboardGuard): void {
   questionRoutes(guard, '/servers/:server/account/disconnect', needs, disconnection);
 }
 
-/** The upstream access that people connect to. @throws {AdministrationRefusal} `not_found`, `forbidden` */
+/** The upstream access to which people connect their accounts, if there is one. @throws {AdministrationRefusal} `not_found`, `forbidden` */
 async function accessFor(visit: DashboardVisit, request: DashboardRequest, ports: DashboardPorts) {
   const { name } = await serverOf(visit, request);
   if (visit.server.isClosed) {
@@ -90,7 +90,7 @@ const showAccount: PageHandler = async (visit, request, reply, { ports }) => {
   const { organization, person } = visit;
   const { id, name } = await serverOf(visit, request);
   const own = await visit.perform(ownConnectionRead, { server: name });
-  // What a person left there can be removed, also without access.
+  // A person can remove an account or key that they left there, even without access to the server.
   if (visit.server.isClosed && own.state === 'none') {
     return sendExclusion(visit, reply, 'connect', ports);
   }
@@ -209,7 +209,7 @@ const disconnection: Question = {
   },
 };
 
-/** Which problem the page explains. Errors that are not the authorization server's are thrown again. */
+/** The problem that the page explains. Throws any error that is not an `UpstreamAccessError`. */
 function problemOf(error: unknown, request: DashboardRequest): string {
   if (!(error instanceof UpstreamAccessError)) throw error;
   request.log.info({ reason: error.message, code: error.code }, 'account not connected');
@@ -221,7 +221,7 @@ interface OwnConnectionData {
   readonly heading: Titled;
   readonly tabs: Tabs;
   readonly notice: string | undefined;
-  /** What went wrong at the authorization server. */
+  /** The message about a problem at the authorization server. */
   readonly problem: string | undefined;
   readonly isNeeded: boolean;
   readonly state: 'none' | 'connected' | 'ended';

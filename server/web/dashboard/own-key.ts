@@ -34,8 +34,8 @@ import type { DashboardOptions, DashboardPorts } from './ports.ts';
 import { serverCrumbs, serverPath, serverTabs } from './server-tabs.ts';
 import { ownCallsFact } from './servers.ts';
 
-// A person's own key at the MCP server behind an endpoint. Only a form that the person sends in their own session stores one: neither an
-// administrator nor a link can.
+// A person's own key at the MCP server behind an endpoint. Only a form that the person sends in their own session can store a key. Neither
+// an administrator nor a link can.
 
 const notices: Readonly<Record<string, string>> = {
   proved: 'Key saved. The MCP server accepts it. Go back to your assistant and try again.',
@@ -50,7 +50,7 @@ export function ownKeyRoutes(guard: DashboardGuard): void {
   guard.post('/servers/:server/account/key/try', 'server.read', tryAgain);
 }
 
-/** What a person sees of the key that a server requires of them. */
+/** A person's view of the key that a server requires from them. */
 export type OwnKey = OwnConnectionView & { readonly key: NonNullable<OwnConnectionView['key']> };
 
 interface Shown {
@@ -118,7 +118,7 @@ function stateOf({ state, key }: OwnKey): KeyPageState {
   return key.provedAt === null ? 'unproved' : 'proved';
 }
 
-/** The target whose key the person enters. @throws {AdministrationRefusal} `not_found`, `forbidden` */
+/** The server for which the person enters a key; `undefined` if it requires none. @throws {AdministrationRefusal} `not_found`, `forbidden` */
 async function keyedFor(visit: DashboardVisit, request: DashboardRequest, ports: DashboardPorts) {
   const name = request.params['server'] ?? '';
   const record = await findServer(ports.db, visit.organization, name);
@@ -144,7 +144,7 @@ const enterKey: FormHandler = async (visit, form, request, reply, options) => {
       'The server was changed in the meantime. Check where the key is sent, then enter it again.',
     );
   }
-  // What is copied often has a line break at its end.
+  // A copied key often ends with a line break.
   const entered = (form.get('key') ?? '').trim();
   const problem = keyProblem(entered);
   if (problem !== undefined) return wrong(`${label} ${problem}.`);
@@ -173,7 +173,7 @@ const enterKey: FormHandler = async (visit, form, request, reply, options) => {
   return seeOther(reply, `${page}?done=${trial.outcome}`);
 };
 
-/** Stores a key that was tried; `false` when what it was tried for has changed since. */
+/** Stores a key that was tried; `false` if the server or the stored key has changed since. */
 async function store(
   target: KeyedTarget,
   key: string,
@@ -258,7 +258,7 @@ function problemOf(trial: Extract<KeyTrial, { outcome: 'refused' | 'failed' }>):
     : `The key could not be tried: ${trial.reason}`;
 }
 
-/** Another site can make a browser repeat a sign-in endlessly, and a person a wrong key, so refusals are counted. */
+/** Refusals are counted: another site can make a browser repeat a sign-in endlessly, and a person can repeat a wrong key. */
 export function noteConnection(
   action: 'connection.create' | 'connection.enter-key',
   outcome: 'done' | 'refused',

@@ -67,7 +67,7 @@ async function tokensOfLeavers({
 
 type ScimTokenView = z.output<typeof scimRead.output>['tokens'][number];
 
-/** Who can answer for it, the reader of the page first. */
+/** The people who can take over, the reader of the page first. */
 async function ownersOf({ perform, person }: DashboardVisit): Promise<Choice[]> {
   const { items } = await perform(personList, { limit: 200 });
   const me = person.user.id;
@@ -90,7 +90,7 @@ const handOver: FormHandler = async (visit, sent, { params }, reply) => {
 interface OwnerlessData {
   readonly items: readonly OwnerlessView[];
   readonly tokens: readonly ScimTokenView[];
-  /** The page on which they are replaced. */
+  /** The page on which tokens are replaced. */
   readonly provisioning: string;
   /** The path of this page. */
   readonly at: string;
@@ -101,7 +101,7 @@ interface OwnerlessData {
   readonly now: number;
 }
 
-/** What needs an owner. */
+/** Lists everything that needs an owner. */
 function ownerlessPage(data: OwnerlessData, frame: Frame): Html {
   const { items, tokens, provisioning } = data;
   const lead =

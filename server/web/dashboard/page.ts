@@ -14,7 +14,7 @@ import {
   type NavigationOf,
 } from './guard.ts';
 
-/** What differs between pages of the dashboard. */
+/** The options that differ between pages of the dashboard. */
 export interface DashboardPageOptions {
   /** The breadcrumb after the organization; the last entry is the page itself. */
   readonly crumbs: readonly Crumb[];
@@ -43,7 +43,7 @@ export function sendDashboardPage<Data extends object>(
 
 /** A file that is written while it is sent. */
 interface ExportedFile {
-  /** The name of the file, which gets the day and the format. */
+  /** The name of the file, to which the day and the format are added. */
   readonly name: string;
   readonly format: ExportFormat;
   readonly now: EpochSeconds;

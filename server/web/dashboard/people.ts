@@ -26,7 +26,7 @@ export function peopleRoutes(guard: DashboardGuard, { ports }: DashboardOptions)
 
 const toRead = 'people.read';
 
-/** What was done on the page before, and what is left to do elsewhere. */
+/** Says what was done on the previous page, and what is left to do elsewhere. */
 function noticeOf(request: DashboardRequest): string | undefined {
   if (queryText(request, 'done') !== 'offboarded') return undefined;
   const taken = Math.min(Number(queryText(request, 'taken')) || 0, 9999);

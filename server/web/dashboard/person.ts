@@ -72,7 +72,7 @@ interface PersonQuestion {
   readonly done: string;
   /** Whether the address must be typed to confirm. */
   readonly isTyped?: boolean;
-  /** Whether it makes sense for a person. Default: for all. */
+  /** Whether the action makes sense for a person. Default: for all. */
   readonly isFor?: (person: { readonly auditor: boolean }) => boolean;
 }
 
@@ -153,7 +153,7 @@ const personQuestions: readonly PersonQuestion[] = [
 
 const roleForm = formFor(personSetRole);
 
-/** The page of a member. */
+/** The path of a member's page. */
 export function personPath(organization: string, userId: string): string {
   return `${dashboardPath(organization)}/people/${userId}`;
 }
@@ -200,7 +200,7 @@ async function personData(visit: DashboardVisit, request: DashboardRequest, port
 
 type PersonPageData = Awaited<ReturnType<typeof personData>>;
 
-/** Where the person may go, and why. */
+/** The servers that the person may use, and why. */
 async function serversOf(
   { organization, perform }: DashboardVisit,
   { id: userId, email }: { readonly id: string; readonly email: string },
@@ -315,7 +315,7 @@ const changeRole: FormHandler = async (visit, sent, request, reply) => {
   return seeOther(reply, `${personPath(organization, userId)}?done=role`);
 };
 
-/** Asks about one member, and does it. */
+/** Asks before an action on one member, and performs it. */
 const personQuestion = (asked: PersonQuestion): Question => ({
   async ask({ organization, perform }, { params: { userId = '' } }) {
     const { email } = await perform(personRead, { userId });

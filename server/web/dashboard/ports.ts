@@ -12,7 +12,7 @@ import type { AuthorizationClient } from '#upstreams/credentials/authorization-c
 import type { ChangeStore } from '#db/changes';
 import type { CallServer } from '#console/call-server';
 
-/** What the pages of the dashboard need. */
+/** The data and operations that the pages of the dashboard need. */
 export interface DashboardPorts extends AdministrationPorts {
   /** Calls a server through the gateway. */
   readonly callServer: CallServer;

@@ -14,7 +14,7 @@ export interface ProviderRemoval {
   readonly checks: CheckSummary;
 }
 
-/** What happens here when people are removed or signed out at a provider, and whether checking that works. */
+/** Says what happens here when people are removed or signed out at a provider, and whether the checks work. */
 export function removalSection(removal: ProviderRemoval, now: EpochSeconds): Html {
   const { logoutUri, announcedAt, checks } = removal;
   return html`<section class="section" aria-labelledby="removal-heading">

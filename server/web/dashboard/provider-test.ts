@@ -37,7 +37,7 @@ type Show = (
 
 const needs = 'provider.manage';
 
-/** A test of a provider that signs no one in. `path` is that of the provider. */
+/** A test of a provider that signs no one in. `path` is the path of the provider's page. */
 export function testRoutes(guard: DashboardGuard, path: string, show: Show): void {
   guard.post(`${path}/test`, needs, beginTest(show));
   guard.get(`${path}/result`, needs, showResult(show));
@@ -105,7 +105,7 @@ const showResult =
     } catch (error) {
       if (!(error instanceof AccountRefusal)) throw error;
       request.log.info({ code: error.code, reason: error.message }, 'test of a provider');
-      // Any page can lead a browser here with an unknown state, endlessly.
+      // Not recorded, because any site can send a browser here with an unknown state, endlessly.
       if (error.code === 'state_unknown') return answer(unknownState);
       await note(visit, provider, 'refused', ports);
       return answer(failed(providerFault(error.cause), client));
@@ -139,7 +139,7 @@ function failed(fault: ProviderFault, { issuer }: Pick<IdentityProvider, 'issuer
   };
 }
 
-/** What an owner can do. The secret is never part of it. */
+/** Says what an owner can do. The text never contains the secret. */
 function remedyOf({ code }: ProviderFault): string {
   switch (code) {
     case 'unreachable':

@@ -212,7 +212,7 @@ function tokenTable(
 
 const stateWords = { active: undefined, expired: 'Expired', revoked: 'Revoked' } as const;
 
-/** The person who created a token knows it, even after they left. */
+/** Marks a token whose creator left, because that person may still know it. */
 function badgesOf({ status, creatorLeft }: ScimTokenView) {
   const state = stateWords[status];
   if (state !== undefined) return [{ text: state, tone: 'bad' }] as const;

@@ -9,7 +9,7 @@ import { activityPath, callPath } from './calls.ts';
 import type { DashboardRequest, DashboardVisit } from './guard.ts';
 import type { Question } from './questions.ts';
 
-/** What happens to the calls of a person who gets a pseudonym. */
+/** The consequences for the calls of a person who gets a pseudonym. */
 export const pseudonymConsequences = [
   'All calls of this person so far show a pseudonym instead. They are no longer found by name, address or ID, and this person no longer sees them.',
   'Their IP addresses and their stored arguments and results are deleted.',
@@ -24,7 +24,7 @@ export function pseudonymHeading(name: string): string {
   return `Replace ${name} by a pseudonym in all recorded calls?`;
 }
 
-/** The person of a call who has left the organization, or whose account was deleted: they have no page of their own. */
+/** The person of a call, if they left the organization or their account was deleted, so that they have no page of their own. */
 export async function leaverOf(
   { organizationId, person }: Pick<CallRecord, 'organizationId' | 'person'>,
   db: Db,
@@ -33,7 +33,7 @@ export async function leaverOf(
   return (await findMember(db, organizationId, person.id)) ? undefined : person;
 }
 
-/** Asks about the person of a call who has left the organization. */
+/** Asks before the person of a call, who has left the organization, gets a pseudonym. */
 export const leaverQuestion: Question = {
   async ask(visit, request, { ports }) {
     const { call, leaver } = await find(visit, request, ports.db);

@@ -11,7 +11,7 @@ import type { DashboardOptions } from './ports.ts';
 interface QuestionPageData {
   /** As `Revoke the API key “Nightly report”?`. */
   readonly heading: string;
-  /** What stops working, counted, each in a sentence. */
+  /** The consequences, with counts, one sentence each. */
   readonly consequences: readonly string[];
   /** Where the confirmation is posted. */
   readonly action: string;
@@ -30,7 +30,7 @@ interface QuestionPageData {
 interface TypedConfirmation {
   readonly label: string;
   readonly expected: string;
-  /** What was typed instead. */
+  /** The text that was typed instead. */
   readonly value?: string;
   readonly error: string | undefined;
 }

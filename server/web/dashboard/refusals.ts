@@ -6,8 +6,8 @@ import { dataTable, type Table, timeCell } from '#web/tables';
 import { auditSentencesOf } from './audit.ts';
 import type { DashboardPorts } from './ports.ts';
 
-// Requests that were denied lately, as the overview shows them. An entry of the audit log records why only in its action and target: what the
-// actor may do today can differ from what they could do then.
+// Requests that were denied recently, as the overview shows them. Only the action and target of an audit log entry tell the reason: the
+// rights of the actor today can differ from those at the time.
 
 /** A denied request. */
 interface RefusedEvent {
@@ -25,7 +25,7 @@ const badges = {
   other: { text: 'Denied', tone: 'bad' },
 } as const satisfies Readonly<Record<string, Badge>>;
 
-/** What a badge means, for those that need it. */
+/** The meanings of the badges that need an explanation. */
 const meanings: readonly (readonly [badge: Badge, meaning: string])[] = [
   [badges.role, 'the role of the person did not permit it at that time.'],
   [
@@ -38,14 +38,14 @@ const meanings: readonly (readonly [badge: Badge, meaning: string])[] = [
   ],
 ];
 
-/** What is recorded of the reason of a refusal. */
+/** The badge for a refusal, as far as its reason is recorded. */
 export function refusalBadge({
   actor,
   action,
   target,
 }: Pick<AuditEvent, 'actor' | 'action' | 'target'>): Badge {
   if (action.startsWith('sign-in')) return badges.signIn;
-  // The route of a page that a role does not open. A forged form has one, too, and is recorded in each organization of the person.
+  // The target is the route of a page that the role may not open. A forged form has one, too, and is recorded in each organization of the person.
   if (target?.startsWith('/dashboard/:') && action !== 'forged-form') return badges.role;
   return actor === 'operator' ? badges.impossible : badges.other;
 }
@@ -64,7 +64,7 @@ export async function readRefusals(
   }));
 }
 
-/** The section of the overview; nothing without refusals. */
+/** The section of the overview; `undefined` without refusals. */
 export function refusalSection(
   organization: string,
   events: readonly RefusedEvent[],

@@ -131,7 +131,7 @@ export const navigation: readonly NavigationEntry[] = [
   },
 ];
 
-/** A list of a thousand people to invite, percent-encoded, fits. */
+/** Enough for a percent-encoded list of a thousand people to invite. */
 const maxFormBytes = 512 * 1024;
 
 /** Registers all pages of the dashboard: those of organizations, nodes and personal tokens. */

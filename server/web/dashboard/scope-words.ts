@@ -10,7 +10,7 @@ export function scopeOptions(chosen: readonly Scope[]): ExplainedChoice[] {
   });
 }
 
-/** What a scope allows a client or key to do, which may act for no person. */
+/** Says what a scope allows to a client or key, which may act for no person. */
 export function scopeWords(scope: Scope): ScopeSentence {
   const { text, ownText = text, risk } = scopeSentence(scope);
   return { text: ownText, risk };

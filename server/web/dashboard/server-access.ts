@@ -32,7 +32,7 @@ const accessForm = formFor(serverGroupsSet);
 const toRead = 'people.read';
 const toManage = 'server.manage';
 
-/** `/servers/{server}/access`: who may use a server. A change that takes or gives access to anyone is confirmed first. */
+/** `/servers/{server}/access`: who may use a server. A change by which anyone gains or loses access is confirmed first. */
 export function serverAccessRoutes(guard: DashboardGuard): void {
   guard.get('/servers/:server/access', toRead, showAccess);
   guard.post('/servers/:server/access', toManage, saveAccess);
@@ -72,7 +72,7 @@ async function sendAccess(
   return sendDashboardPage(reply, visit, serverAccessPage, data, { crumbs });
 }
 
-// Back from the review, the page shows what was chosen.
+// When the person comes back from the review, the page shows their choice, which is in the URL.
 const showAccess: PageHandler = (visit, request, reply) => {
   const { access, groupIds, accessRequests } = chosen(visit, request);
   const entered =
@@ -99,7 +99,7 @@ const saveAccess: FormHandler = async (visit, sent, request, reply) => {
   return seeOther(reply, `${home}?done=saved`);
 };
 
-/** Who gains and who loses access by a change, before it is made. */
+/** Shows who gains and who loses access by a change, before it is made. */
 const review: Question = {
   async ask(visit, request) {
     await serverOf(visit, request);
@@ -142,13 +142,13 @@ function chosen({ organization }: DashboardVisit, request: DashboardRequest) {
 /** The name of the checkbox that lets people ask for access. */
 const requestsBox = 'ask.accessRequests';
 
-/** The input without what gives and takes access from no one. */
+/** The input without `accessRequests`, which neither gives nor takes access. */
 function previewed(input: Readonly<Record<string, unknown>>) {
   const { accessRequests: _, ...choice } = input;
   return choice;
 }
 
-/** What was entered, as a query. */
+/** The entered values as a query. */
 function query({ access, group, [requestsBox]: asks }: Entered): string {
   const ids = access === 'groups' && Array.isArray(group) ? group.map(String) : [];
   const choice = new URLSearchParams({ access: String(access) });

@@ -29,20 +29,20 @@ import { type Entered, formFor, type Labels } from './forms.ts';
 const newForm = formFor(serverCreate);
 const changeForm = formFor(serverUpdate);
 
-/** What is entered in the form of a server. */
+/** The values in the form of a server. */
 export interface TypedServer {
-  /** In the controls that the operation's fields declare. */
+  /** The values of the controls that the operation's fields declare. */
   readonly entered: Entered;
   /** The revision of the server that the form was filled from; `undefined` for a new server. */
   readonly revision: string | undefined;
   readonly kind: string;
-  /** The settings of every kind by their names. */
+  /** The settings of every kind of upstream, by their names. */
   readonly settings: Readonly<Record<string, string>>;
-  /** Of a new server: whether it offers nothing before it was reviewed. Later, the page of its tools decides. */
+  /** For a new server: whether it offers nothing before a review. Later, this is set on the page of its tools. */
   readonly reviewsTools: boolean;
 }
 
-/** What is in the form, and what is wrong with it. */
+/** The values in the form, and their errors. */
 interface ServerFormData {
   /** Whether it creates a server, or changes one. */
   readonly isNew: boolean;
@@ -59,7 +59,7 @@ interface ServerFormData {
   /** Where a collection is created, for a new server. */
   readonly newCollection?: string;
   readonly errors: readonly FieldError[];
-  /** What the test of the connection found, if there was one. */
+  /** The result of the connection test, if there was one. */
   readonly test: ConnectionTest | undefined;
   /** Other actions on the server, each with a confirmation page. */
   readonly dangers: readonly {
@@ -101,7 +101,7 @@ ${dangersSection(data)}`;
   return layout({ title, width: 'form' }, frame, content);
 }
 
-/** Creating tests the connection first; after a failure, the server can be created all the same. */
+/** Creating a server tests the connection first. After a failure, the server can be created anyway. */
 function creationActions({ cancel, test, errors }: ServerFormData): Html {
   const isFailed = test && ['offline', 'error', 'personal', 'forbidden'].includes(test.outcome);
   const isOffered = isFailed && errors.length === 0;
@@ -312,7 +312,7 @@ export function serverInput({ entered, kind, settings, reviewsTools, revision }:
   }
   return {
     ...changeForm.inputOf(entered),
-    // What was chosen elsewhere is not sent: the form can keep it or replace it.
+    // An upstream that was chosen elsewhere is not sent: the form can only keep it or replace it by another kind.
     ...(chosenBy({ kind }) === undefined && { upstream }),
     // Forms rendered by an older version have no revision.
     ...(revision !== '' && { revision: Number(revision) }),

@@ -242,7 +242,7 @@ const saveSettings =
       const now = await serverOf(visit, request);
       const revision = String(now.revision);
       const isStale = isConflict(refusal) && typed.revision !== revision;
-      // Overwriting another change requires that the page has reported it.
+      // Saving overwrites another change only after the page has reported it.
       const shown = isStale
         ? { typed: { ...typed, revision }, errors: [stale], status: 409 }
         : { typed, errors: serverErrors(refusal, typed, '') };
@@ -391,7 +391,7 @@ function activeAgents(ports: DashboardPorts) {
   };
 }
 
-/** What stops working together with a server, with counts and names, one sentence each. */
+/** Says what stops working together with a server, with counts and names, one sentence each. */
 export function lostWith({
   activeClients,
   activeKeys,

@@ -13,7 +13,7 @@ export function serverPath(organization: string, server: string): string {
   return `${dashboardPath(organization)}/servers/${server}`;
 }
 
-/** The pages of a server in order, and of which servers: all, collections, or those that reach one MCP server. */
+/** The pages of a server, in order. `of` says which servers have them: all, collections, or the others, which reach one MCP server. */
 const pages = [
   { tab: 'connect', text: 'Connect', path: '', of: 'all', needs: 'server.read' },
   { tab: 'members', text: 'Members', path: '/members', of: 'collections', needs: 'server.read' },
@@ -35,7 +35,7 @@ const pages = [
 /** A page of a server, as a key for `serverTabs`. */
 export type ServerTab = (typeof pages)[number]['tab'];
 
-/** Those that mean nothing to people who can neither use nor manage the server. */
+/** The pages that are of no use to people who can neither use nor manage the server. */
 const aboutUse: ReadonlySet<ServerTab> = new Set(['members', 'clients', 'keys', 'try']);
 
 /** Whether a person can neither use nor manage the server of the page. */

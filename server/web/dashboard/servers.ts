@@ -65,11 +65,11 @@ const showServers: PageHandler = async (visit, request, reply, { ports }) => {
   const create = { text: 'Create server', href: `${dashboardPath(organization)}/new-server` };
   const rows = items.map((server) => ({
     id: server.id,
-    // A disabled server may be enabled again: its status is enough, and its name still leads to its page.
+    // A disabled server can be enabled again, so it is not over: its status says enough, and its name still links to its page.
     isOver: false,
     cells: [
       { kind: 'title', of: server, href: serverPath(organization, server.name) } as const,
-      // Those who manage a server need its status, whether or not they can use it.
+      // People who manage a server need its status, whether or not they can use it.
       seesUpstreams || usable.has(server.id) || server.disabledAt !== null
         ? healthCell(health.get(server.id), false)
         : noAccessCell,
@@ -148,7 +148,7 @@ async function serverData(
         label: 'You use it with',
         text: applications.get(`${organization}/${name}`) ?? 'No application yet',
       },
-      // What a person left there can be removed, also without access.
+      // A person can remove an account or key that they left there, even without access to the server.
       ...(own.isNeeded && !(visit.server.isClosed && own.state === 'none')
         ? [ownAccountFact(own, `${home}/account`)]
         : []),
@@ -184,7 +184,7 @@ async function serverData(
 
 type ServerPageData = Awaited<ReturnType<typeof serverData>>;
 
-/** What the people who manage a server can do about it when calls do not succeed. */
+/** Tells people who manage a server what they can do when calls fail. */
 function problemOf(
   { status, reason: text }: ServerHealth,
   { name, upstream }: ServerView,
@@ -203,13 +203,13 @@ function problemOf(
   return { text, link: { text: 'Open settings', href: `${home}/settings` } };
 }
 
-/** Leads a person to what their applications did with a server. */
+/** A link to the calls that the person's applications made to a server. */
 export function ownCallsFact({ organization, person }: DashboardVisit, endpoint: string): Fact {
   const href = activityPath(organization, { endpoint, person: person.user.id });
   return { label: 'Your calls', cell: { kind: 'name', text: 'View your activity here', href } };
 }
 
-/** What only those who manage a server need to know on its page: others come there to connect an assistant. */
+/** The facts that only people who manage a server need on its page. Others come there to connect an assistant. */
 function administrationFacts(server: ServerInUse, health: ServerHealth | undefined): Fact[] {
   return [
     { label: 'Upstream', text: describeUpstream(server.upstream) },
@@ -244,7 +244,7 @@ function serverPage(data: ServerPageData, frame: Frame): Html {
 ${copyable(endpoint, 'the endpoint')}
 ${factList(facts, now)}
 </section>`;
-  // Those who manage it also read how others connect.
+  // People who manage the server also see how others connect.
   const connects = data.exclusion === undefined || data.mayManage;
   const content = html`${pageHeading({ heading, lead: description })}
 ${tabNavigation(tabs)}
@@ -289,7 +289,7 @@ This server is disabled. Calls to it are refused. ${next}
 
 const mostNamed = 3;
 
-/** With which applications a person uses each server, by `{organization}/{server}`: `Claude Desktop, Cursor and 2 more`. */
+/** The applications with which a person uses each server, by `{organization}/{server}`: `Claude Desktop, Cursor and 2 more`. */
 export async function applicationsOf(
   userId: string,
   now: EpochSeconds,

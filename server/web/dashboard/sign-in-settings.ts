@@ -165,7 +165,7 @@ const newProvider: FormRoutes = {
   form: formFor(providerCreate),
   conflict: 'name',
   async page(visit, _request, { ports }) {
-    // Before anything is typed.
+    // Checked before the person types anything.
     checkDeliberate(visit.actor, ports.clock.now());
     const { organization } = visit;
     return {
@@ -277,7 +277,7 @@ const enableProvider: FormHandler = async (visit, _sent, request, reply) => {
   return seeOther(reply, `${providerPath(visit, place.providerId)}?done=enabled`);
 };
 
-/** Asks before something is done to a provider. */
+/** Asks before an action on a provider. */
 function question(
   words: {
     heading: (name: string) => string;

@@ -125,14 +125,14 @@ const showResult: PageHandler = async (visit, request, reply, options) => {
   } catch (error) {
     if (!(error instanceof AccountRefusal)) throw error;
     request.log.info({ code: error.code, reason: error.message }, 'test of single sign-on');
-    // Any page can lead a browser here with an unknown state, endlessly.
+    // Not recorded, because any site can send a browser here with an unknown state, endlessly.
     if (error.code === 'state_unknown') return show(unknownState);
     await note(visit, 'refused', ports);
     return show(answerInvalid(providerFault(error.cause), provider));
   }
 };
 
-/** What a test found out, and what to do about it. */
+/** The result of a test, and what to do about it. */
 export interface TestResult {
   readonly heading: string;
   readonly isGood: boolean;
@@ -193,7 +193,7 @@ export function wordsOf({ code }: ProviderFault, issuer: string): string {
   }
 }
 
-/** What the operator can do. The secret is never part of it. */
+/** Says what the operator can do. The text never contains the secret. */
 function remedyOf({ code }: ProviderFault): string {
   switch (code) {
     case 'unreachable':
@@ -221,7 +221,7 @@ function answered(identity: UpstreamIdentity, account: string | undefined): Test
   return { ...verdict(identity, account), facts };
 }
 
-/** What a provider said about a person. */
+/** The facts that a provider sent about a person. */
 export function identityFacts(
   { issuer, subject, email, emailProof, groups }: UpstreamIdentity,
   proofs: Record<EmailProof, string>,
@@ -261,7 +261,7 @@ function verdict(
   return { heading: 'Single sign-on works', isGood: true, text };
 }
 
-/** What to do before an account with this address can be linked; `undefined` if it can. */
+/** Says what to do before an account with this address can be linked; `undefined` if it can be linked now. */
 function emailRemedy({ email, emailProof }: UpstreamIdentity): string | undefined {
   if (email === undefined) {
     return 'The provider sent the claim email neither in the ID token nor in userinfo. Configure it to send the claim, and check that this account has an e-mail address there.';

@@ -72,12 +72,12 @@ interface ToolAccessPageData {
 
 const plurals = { tool: 'tools', prompt: 'prompts', resource: 'resources' } as const;
 
-/** What the row of the default is called within a sentence, such as "new tools". */
+/** The words for the row of the default within a sentence, such as "new tools". */
 export function newThings(kind: PrimitiveKind): string {
   return `new ${kind}s`;
 }
 
-/** Which groups may use what, with a box for each. */
+/** The matrix of tools, prompts or resources and the groups that may use them, with a checkbox for each pair. */
 export function toolAccessPage(data: ToolAccessPageData, frame: Frame): Html {
   const { heading, tabs, kind, list, columns, others, errors, hasGroups } = data;
   const lead = `Choose for each ${kind}: everyone who can use the server, or only members of some groups. API keys and clients that act for no person can use a restricted ${kind} only if it is chosen for them by name. To restrict a ${kind}, untick Everyone and tick groups.`;
@@ -122,7 +122,7 @@ ${matrixRow(later, { place: rows.length, id: 'row-later', ...data })}
 </table>
 </div>`;
   if (!mayManage) return table;
-  // The Enter key submits the first button.
+  // The Enter key presses the first button of a form, so that it reviews the changes.
   const fields = html`<button class="unseen" tabindex="-1" aria-hidden="true">Review changes</button>
 ${hiddenField('seen', seen)}
 ${table}

@@ -59,13 +59,13 @@ const notices: Readonly<Record<string, string>> = {
 /** The most groups that have a column unless someone asks for more. */
 const usualGroups = 8;
 
-/** A thing of the matrix, or the default for what comes later, which has no name. */
+/** A tool, prompt or resource in the matrix, or the default for later ones, which has no name. */
 interface Entry {
   readonly kind: PrimitiveKind;
   readonly name: string | undefined;
 }
 
-/** What a browser sent of a row. */
+/** The values that a browser sent for a row. */
 interface EnteredRow extends Entry {
   readonly isForEveryone: boolean;
   readonly groupIds: readonly string[];
@@ -294,7 +294,7 @@ function enteredRows(sent: Form): EnteredRow[] {
   });
 }
 
-/** `tool:` with an encoded name; without the colon for the default. */
+/** The key of a row: `tool:` and the encoded name, or `tool` alone for the default. */
 function keyOf({ kind, name }: Entry): string {
   return name === undefined ? kind : `${kind}:${encodeURIComponent(name)}`;
 }
@@ -310,7 +310,7 @@ function entryOf(key: string): Entry | undefined {
   }
 }
 
-/** Groups without a column stay with what they may use, unless everyone may use it now. */
+/** Groups without a column keep their access, unless the row is for everyone now. */
 function withUnseenGroups(
   row: EnteredRow,
   rules: AccessRules,
@@ -322,7 +322,7 @@ function withUnseenGroups(
   return { ...row, groupIds: [...new Set([...row.groupIds, ...unseen])] };
 }
 
-/** Checks the boxes of a column, or unchecks them if all are checked. A row is for everyone or for groups. */
+/** Checks the boxes of a column, except the default's, or unchecks them if all are checked. A row is for everyone or for groups. */
 function filledRows(rows: readonly EnteredRow[], column: string): EnteredRow[] {
   const named = rows.filter(({ name }) => name !== undefined);
   const isChecked = ({ isForEveryone, groupIds }: EnteredRow) =>

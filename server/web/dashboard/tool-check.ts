@@ -186,7 +186,7 @@ async function idsOf(
 }
 
 interface NamedSubject extends Subject {
-  /** Of a grant: its person. */
+  /** The person themselves, or the person of a grant. */
   readonly userId?: string | undefined;
 }
 

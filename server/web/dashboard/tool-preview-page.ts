@@ -16,11 +16,11 @@ interface ToolPreviewPageData {
   readonly server: Titled;
   readonly preview: Preview;
   readonly action: string;
-  /** What the matrix sent; it is sent again with the answer. */
+  /** The fields that the matrix sent; they are sent again with the answer. */
   readonly fields: Form;
 }
 
-/** Who gains and who loses what by a change of the matrix, before it is saved. */
+/** Shows who gains and who loses access by a change of the matrix, before it is saved. */
 export function toolPreviewPage(data: ToolPreviewPageData, frame: Frame): Html {
   const { heading, server, preview, action, fields } = data;
   const kept = [...fields].filter(([name]) => !['csrf_token', 'step'].includes(name));

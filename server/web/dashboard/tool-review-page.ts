@@ -27,7 +27,7 @@ export interface Reviewed {
 
 /** A definition on the page. */
 export interface ReviewItem extends Reviewed {
-  /** What people call it. */
+  /** The name to show. */
   readonly text: string;
   readonly href: string;
   readonly tool: ToolView;
@@ -53,9 +53,9 @@ interface ToolReviewPageData {
     readonly count: number;
   }[];
   readonly items: readonly ReviewItem[];
-  /** How many are in the list, on all pages. */
+  /** The number of definitions in the list, on all pages. */
   readonly total: number;
-  /** Shows whether the list has changed since, when one decision is about all. */
+  /** A fingerprint of the list, which tells whether it has changed before a decision about all. */
   readonly all: string;
   readonly filter: string;
   readonly newTools: 'offer' | 'review';
@@ -87,7 +87,7 @@ const nothing: Readonly<Record<State, string>> = {
   accepted: 'Nothing has been accepted yet.',
 };
 
-/** Definitions side by side, with what is suspicious about them, and the buttons that accept or reject them. */
+/** Definitions side by side, with warnings about them, and the buttons that accept or reject them. */
 export function toolReviewPage(data: ToolReviewPageData, frame: Frame): Html {
   const { heading, tabs, parts, errors, state, items, filter } = data;
   const content = html`${pageHeading({ heading, lead: leads[state] })}
@@ -154,7 +154,7 @@ ${verbs.accepts && several}`;
   return postForm(frame, { action }, fields);
 }
 
-/** What is already offered can be accepted, but not rejected. To close it, it has to be hidden. */
+/** A definition that is already offered can be accepted, but not rejected. To block it, an administrator has to hide it. */
 function verbsIn(state: State) {
   return { accepts: state !== 'accepted', rejects: state === 'waiting' };
 }

@@ -48,9 +48,9 @@ type State = (typeof states)[number]['value'];
 
 const shape = { states, columns: ['Name'], usual: { sort: '', order: 'asc' } } as const;
 
-/** Comparing is slow, and each definition is long. */
+/** The most definitions on a page: comparing is slow, and each definition is long. */
 const mostShown = 20;
-/** The most that one operation decides about. */
+/** The most definitions that one operation decides about. */
 const mostAtOnce = 1000;
 
 const notices: Readonly<Record<string, string>> = {
@@ -209,7 +209,7 @@ function fingerprint(all: readonly Reviewed[]): string {
 
 type Decide = (visit: DashboardVisit, input: Readonly<Record<string, unknown>>) => Promise<number>;
 
-/** Each returns how many were skipped, because they have changed since they were read. */
+/** Each returns how many definitions were skipped, because they have changed since the page showed them. */
 const decisions = new Map<string, Decide>([
   ['accept', async ({ perform }, input) => (await perform(toolAccept, input)).skipped.length],
   ['reject', async ({ perform }, input) => (await perform(toolReject, input)).skipped.length],
@@ -253,7 +253,7 @@ const decide: FormHandler = async (visit, sent, request, reply, { ports }) => {
   return seeOther(reply, `${pathname}?${searchParams.toString()}`);
 };
 
-/** One item of the page, or those that are checked. Each is named with the digest that the page showed. */
+/** The item at `place` on the page; without `place`, all checked items. Each has the digest that the page showed. */
 export function chosenItems(sent: Form, place: string | undefined): Reviewed[] {
   return [...sent].flatMap(([field, value]) => {
     const at = /^item\.(\d+)$/.exec(field)?.[1];

@@ -25,7 +25,7 @@ export function toolTabs(
   };
 }
 
-/** The page of what one caller may use: a person by e-mail address, or an API key or OAuth client by id. */
+/** The path of the page that shows what one caller may use: a person by e-mail address, or an API key or OAuth client by id. */
 export function checkPath(organization: string, server: string, who: string): string {
   return `${serverPath(organization, server)}/tools/check?${new URLSearchParams({ who }).toString()}`;
 }
@@ -40,7 +40,7 @@ ${entries.map(({ text, href, isHere }) => html`<li><a href="${href}"${isHere && 
 </nav>`;
 }
 
-/** The page of one thing that a server offers. Its name may contain any character, so it is in the query. */
+/** The path of the page of one definition that a server offers. Its name may contain any character, so it is in the query. */
 export function toolPath(
   organization: string,
   server: string,

@@ -5,8 +5,8 @@ import type { DashboardVisit } from './guard.ts';
 import type { DashboardPorts } from './ports.ts';
 
 /**
- * Returns which tools of a server its pages show to this person, by the rule of `tool.list`, also for tools that the server lists at this
- * moment.
+ * Returns a function that says whether the pages of a server show a tool to this person. It follows the rule of `tool.list`, also for tools
+ * that the server lists only now.
  */
 export async function usableByVisitor(
   { organization, person, may }: DashboardVisit,

@@ -13,14 +13,14 @@ export const kindWords = {
   instructions: 'Instructions',
 } as const satisfies Record<ToolView['kind'], string>;
 
-/** What people call something: instructions have no name of their own. */
+/** The name to show for a definition: instructions have no name of their own. */
 export function nameOf({ kind, name }: Pick<ToolView, 'kind' | 'name'>): string {
   return kind === 'instructions' ? 'the instructions' : name;
 }
 
 /**
- * What a tool does, as assistants see it. Assistants use this to decide whether to ask before each call, so a tool without hints is marked,
- * too.
+ * The badge for a tool's hints, as assistants see them. Assistants use hints to decide whether to ask before each call, so a tool without
+ * hints has a badge, too.
  */
 export function hintBadge({ kind, shownHints }: Pick<ToolView, 'kind' | 'shownHints'>): Badge[] {
   if (kind !== 'tool') return [];
@@ -31,7 +31,7 @@ export function hintBadge({ kind, shownHints }: Pick<ToolView, 'kind' | 'shownHi
   return [{ text: 'Unknown', tone: 'care' }];
 }
 
-/** What stands beside the name of something that is not simply offered. */
+/** The badges beside the name of a definition that is not simply offered. */
 export function stateBadges({
   status,
   isHidden,
@@ -70,7 +70,7 @@ export function audienceWords(audience: ToolView['audience']): string {
   return names.length === 0 ? 'No one' : names.join(', ');
 }
 
-/** Whose rights are explained. */
+/** The caller whose rights are explained. */
 export interface Subject {
   readonly type: 'person' | 'key' | 'client' | 'grant';
   readonly name: string;
@@ -117,7 +117,7 @@ const reasons: readonly RightsReason[] = [
   'owner_left',
 ];
 
-/** A reason as operations write it. */
+/** Reads a reason as operations write it. */
 export function reasonOf(text: string | null): RightsReason | undefined {
   return reasons.find((one) => one === text);
 }

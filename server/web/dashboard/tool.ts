@@ -1,4 +1,4 @@
-// The page of one thing that a server offers, and the correction of what assistants see of a tool.
+// The page of one tool, prompt, resource, template or the instructions of a server, with the form that corrects a tool for assistants.
 
 import { serverRead } from '#admin/servers';
 import { notFound } from '#admin/refusal';
@@ -85,15 +85,15 @@ const hints = [
 ] as const;
 type HintField = (typeof hints)[number]['field'];
 
-/** What was typed in the form of a correction. */
+/** The values entered in the form of a correction. */
 interface EnteredCorrection {
   readonly title: string;
   readonly description: string;
-  /** `true`, `false`, or empty for what the server says. */
+  /** `true`, `false`, or empty for the value that the server gives. */
   readonly hints: ReadonlyMap<HintField, string>;
 }
 
-/** What the page is about. Someone who may not use it does not learn that it exists. @throws {AdministrationRefusal} `not_found` */
+/** The definition on the page. A person who may not use it does not learn that it exists. @throws {AdministrationRefusal} `not_found` */
 async function openTool(visit: DashboardVisit, request: DashboardRequest, ports: DashboardPorts) {
   const { server: serverName = '' } = request.params;
   const server = await visit.perform(serverRead, { server: serverName });
@@ -264,7 +264,7 @@ function factsOf(
   ];
 }
 
-/** Where its definition is accepted or rejected, if it is not yet. */
+/** A link to the review of the definition; `undefined` if it is accepted, or was never listed. */
 function reviewLink({ status, name }: ToolView, home: string): Link | undefined {
   const state = { new: '', changed: '', rejected: 'rejected', offered: 'offered' } as const;
   if (status === 'accepted' || status === 'unlisted') return undefined;
@@ -284,7 +284,7 @@ interface ToolPageData {
   readonly errors: readonly FieldError[];
   readonly entered: EnteredCorrection;
   readonly facts: readonly Fact[];
-  /** Where it is hidden or shown again; `undefined` if that is not possible. */
+  /** Where the tool is hidden or shown again; `undefined` for other kinds, and for people who do not manage the server. */
   readonly hide: { readonly action: string } | undefined;
   readonly review: Link | undefined;
   readonly action: string;
@@ -375,7 +375,7 @@ function hintText(value: boolean | null | undefined): string | undefined {
   return typeof value === 'boolean' ? (value ? 'Yes' : 'No') : undefined;
 }
 
-/** A field, with what the server says about the same. */
+/** A field beside the value that the server gives. */
 function saidBeside(text: string | undefined, field: Html): Html {
   return html`<div class="pair">
 ${field}

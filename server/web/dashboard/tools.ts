@@ -74,7 +74,7 @@ const inState: Readonly<Record<State, (thing: ListedThing) => boolean>> = {
 
 const mostTries = 3;
 
-/** `/servers/{server}/tools`: what a server offers, and what happens to what is new or changes. */
+/** `/servers/{server}/tools`: the definitions that a server offers, and the rules for new and changed ones. */
 export function toolRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
   guard.get('/servers/:server/tools', toRead, showTools(toolInspections(ports)));
   guard.post('/servers/:server/tools/visibility', toManage, changeVisibility);
@@ -90,7 +90,7 @@ const showTools =
     return sendDashboardPage(reply, visit, toolsPage, data, { crumbs });
   };
 
-/** What a server offers, and what happens to what is new or changes. */
+/** The definitions that a server offers, and the rules for new and changed ones. */
 async function toolsData(
   visit: DashboardVisit,
   request: DashboardRequest,
@@ -101,7 +101,7 @@ async function toolsData(
   const { server: name = '' } = request.params;
   const at = { server: name };
   const server = await visit.perform(serverRead, at);
-  // First, because the inspection may change what is accepted.
+  // The inspection comes first, because it may change what is accepted.
   const inspection = await inspectionFor(visit, name);
   const { items, changedTools, newTools } = await visit.perform(toolList, at);
   const mayUse = await usableByVisitor(visit, name, ports);
@@ -121,14 +121,14 @@ async function toolsData(
     problem: inspection && problemOf(inspection, home, mayManage),
     waiting: mayManage ? waitingLink(items, `${home}/tools/review`) : undefined,
     home: `${home}/tools`,
-    // The last calls of a tool: of all callers, or only of the person who looks.
+    // The last calls of a tool: those of all callers, or only those of the reader.
     callsOf: (tool: string) => activityPath(organization, { endpoint: server.id, tool }),
     pathOf: (thing: ListedThing) => toolPath(organization, name, thing),
     list: query.frame(shown.length),
     isSearchable: things.length > 5 || !query.isWhole,
     things: shown.slice(start, end),
     isEmpty: things.length === 0,
-    // The server then has too many tools, and any other tool is blocked.
+    // If so, the server has too many tools, and any other tool is blocked.
     isFull: items.length >= mostKnown,
     changedTools: choices(changedTools, changedChoices),
     newTools: choices(newTools, newChoices),
@@ -216,7 +216,7 @@ const changePolicy: FormHandler = async (visit, sent, request, reply) => {
   return seeOther(reply, `${serverPath(organization, server)}/tools?done=saved`);
 };
 
-/** Why the list is not the current one, and what to do about it. */
+/** Says why the list is not current, and what to do about it. */
 function problemOf(inspection: Inspection, home: string, mayManage: boolean): Problem | undefined {
   if (inspection.outcome === 'connected') return undefined;
   if (inspection.outcome === 'personal') {

@@ -28,7 +28,7 @@ import { headerForm, headerRoutes, headersSection, type Shown } from './upstream
 
 const toManage = 'server.manage';
 const accessForm = formFor(accessSet, ['kind', 'clientId', 'clientSecret']);
-/** What can be set for a server behind an agent, to which no token is sent. */
+/** The fields for a server behind an agent, to which Latchkey sends no token. */
 const agentFields = ['kind', 'keyLabel', 'keyHelpUrl', 'keyHeader', 'keyTemplate', 'keyTool'];
 const agentKinds: ReadonlySet<string> = new Set(['none', 'person_key']);
 const notices: Readonly<Record<string, string>> = {
@@ -40,7 +40,7 @@ const notices: Readonly<Record<string, string>> = {
   forgotten: 'Previous value deleted.',
   removed: 'Header removed.',
 };
-/** After which of them the connection is tested. */
+/** The notices after which the connection is tested. */
 const tested: ReadonlySet<string> = new Set(['saved', 'header', 'restored', 'removed']);
 
 /**
@@ -58,7 +58,7 @@ export function upstreamAccessRoutes(guard: DashboardGuard): void {
   );
 }
 
-/** Sends the page with what is stored or was entered. */
+/** Sends the page with the entered values, or else the stored ones. */
 async function sendAccess(
   visit: DashboardVisit,
   request: DashboardRequest,
@@ -74,7 +74,7 @@ async function sendAccess(
   return sendDashboardPage(reply, visit, upstreamAccessPage, data, at);
 }
 
-/** What is in the form, what was discovered, and who has connected an account. */
+/** The values in the form, the discovered settings, and the people who have connected an account. */
 async function accessData(
   visit: DashboardVisit,
   request: DashboardRequest,
@@ -141,7 +141,7 @@ const saveAccess: FormHandler = async (visit, sent, request, reply, options) => 
   const { organization } = visit;
   const { server = '' } = request.params;
   const refused = await accessForm.submit({ sent, conflict: 'kind' }, (input) => {
-    // An empty field removes what is optional for a key.
+    // For a key, an empty optional field removes the stored value.
     const cleared = input['kind'] === 'person_key' ? { keyHelpUrl: '', keyTool: '' } : {};
     return visit.perform(accessSet, { ...cleared, ...input, server });
   });
@@ -186,7 +186,7 @@ const disconnection: Question = {
   },
 };
 
-/** What is known of a person's key. */
+/** The state of a person's key, in words. */
 function keyWords({
   failedAt,
   provedAt,
@@ -198,7 +198,7 @@ function keyWords({
   return provedAt === null ? 'Key not checked yet' : 'Key works';
 }
 
-/** Whether a server is behind an agent and may require a key of each person. A command gets no headers. */
+/** Whether a server is behind an agent and can require a key from each person. One that the agent runs as a command gets no headers. */
 async function isKeyedAgent(
   { organization }: DashboardVisit,
   name: string,

@@ -108,7 +108,7 @@ ${hint ? html`Value <code>${hint}</code>, set` : 'Set'} ${relativeTime(setAt, no
 ${previous && previousValueRow(name, path, previous, data, frame)} `;
 }
 
-/** The previous value of a header, while it is still used when the upstream refuses the new one. */
+/** The previous value of a header, which is still used if the upstream refuses the new one. */
 function previousValueRow(
   name: string,
   path: string,

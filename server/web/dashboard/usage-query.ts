@@ -77,7 +77,7 @@ export const rangeWords: Readonly<Record<UsageRange, string>> = {
   '90d': 'Last 90 days',
 };
 
-/** What calls are counted for, and which calls those are. */
+/** Words for the kinds of subjects for which calls are counted, and for those calls. */
 export const kindWords: Readonly<Record<CallKind, { one: string; many: string; calls: string }>> = {
   server: { one: 'Server', many: 'Servers', calls: 'to your servers' },
   client: { one: 'OAuth client', many: 'OAuth clients', calls: 'by OAuth clients' },

@@ -38,13 +38,13 @@ import { callersCsv, namesOf, usageCsv, usageTable } from './usage-table.ts';
 
 const needs = 'usage.read';
 
-/** `/usage` and `/usage.csv`: calls, errors and latencies of an organization, or of what the filter selects of it. */
+/** `/usage` and `/usage.csv`: calls, errors and latencies of an organization, or of the part that the filter selects. */
 export function usageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
   guard.get('/usage', needs, showUsage(queryCache(ports.changes)));
   guard.get('/usage.csv', needs, exportUsage);
 }
 
-/** Reads what the filter selects. Ids typed into the URL must not reveal names from another organization. */
+/** Reads the usage that the filter selects. Ids typed into the URL must not reveal names from another organization. */
 async function read(name: string, shown: UsagePageQuery, ports: DashboardPorts, limit?: number) {
   const { db, clock } = ports;
   const organization = await findOrganization(db, name);
@@ -66,7 +66,7 @@ async function read(name: string, shown: UsagePageQuery, ports: DashboardPorts, 
   return { query, servers, reading, names: await namesOf(reading, shown, servers, db) };
 }
 
-/** Who used which tool, on the page of one subject that this tells more about. */
+/** The callers and their tools, for the page of one subject; `undefined` for a kind about which they tell nothing more. */
 async function readCallers(
   { query, servers }: Pick<Awaited<ReturnType<typeof read>>, 'query' | 'servers'>,
   { kind, subject, range, serverId }: UsagePageQuery,
@@ -181,7 +181,7 @@ const mostCsvRows = 10_000;
 
 const mostServers = 200;
 
-/** What the organization's servers are called, by their ids, in the alphabetical order of their names. */
+/** The titles and names of the organization's servers by id, in the alphabetical order of their names. */
 async function serversOf({ id }: Organization, db: Db): Promise<ReadonlyMap<string, string>> {
   const page = { sort: 'name', descending: false, limit: mostServers, offset: 0 } as const;
   const { items } = await listServers(db, { organizationId: id, text: undefined, ...page });
@@ -227,7 +227,7 @@ async function credentialsOf(
   return groups;
 }
 
-/** What the form keeps of the selection: the kind, and its subject unless the form selects that. */
+/** The part of the selection that the form keeps: the kind and, unless the form itself selects it, the subject. */
 function hiddenFields({ kind, subject }: UsagePageQuery): Readonly<Record<string, string>> {
   const isInForm = kind === 'client' || kind === 'key';
   return { by: kind, ...(subject !== undefined && !isInForm && { of: subject }) };

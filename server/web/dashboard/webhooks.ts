@@ -238,7 +238,7 @@ const removal: Question = {
   },
 };
 
-/** The secret of a webhook, in the response that creates it. */
+/** The secret of a webhook, for the response that creates or rotates it. */
 function oneTimeWebhookSecret(
   organization: string,
   { id, secret }: { id: string; secret: string },
@@ -300,7 +300,7 @@ function disabledWords({ disabledBecause, lastFailure }: WebhookView): string | 
   }
 }
 
-/** The deliveries of a webhook, for its own page. */
+/** The facts about a webhook, for its own page. */
 function webhookFacts(webhook: WebhookView, now: EpochSeconds): Fact[] {
   const { status, nextAttemptAt, failingSince, lastFailure, lastFailureAt } = webhook;
   const failure =

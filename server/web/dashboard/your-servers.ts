@@ -35,7 +35,7 @@ import { serverPath } from './server-tabs.ts';
 const home = '/my-servers';
 const needs = 'organization.read';
 
-/** `/my-servers`: what the person may use here, what uses it, and what they may ask for. */
+/** `/my-servers`: the servers that the person may use here, the applications that use them, and the servers that they may ask for. */
 export function yourServersRoutes(guard: DashboardGuard): void {
   guard.get(home, needs, showOwnServers);
 }
@@ -56,7 +56,7 @@ const showOwnServers: PageHandler = async (visit, request, reply, { ports }: Das
   return sendDashboardPage(reply, visit, yourServersPage, data, at);
 };
 
-/** The tabs of the pages about what the person themselves uses. */
+/** The tabs of the pages about the servers and applications that the person uses. */
 export function ownTabs(
   { organization }: Pick<DashboardVisit, 'organization'>,
   here: 'servers' | 'applications',
@@ -122,7 +122,7 @@ const missingWords = {
 const mostNamed = 3;
 const mostDevices = 5;
 
-/** What uses a server, by device: `Claude Desktop and Cursor on danas-macbook (macOS)`. */
+/** The applications that use a server, by device: `Claude Desktop and Cursor on danas-macbook (macOS)`. */
 function usesOf({ grants }: CataloguedServer): readonly string[] {
   const byDevice = Map.groupBy(grants, ({ device }) => (device ? deviceName(device) : ''));
   const uses = [...byDevice].map(([device, of]) => {

@@ -1,6 +1,6 @@
 /**
- * The ES module of the page that creates the first owner. It shows the name in URLs that a title gives, as `slugOf` makes it, until the
- * person types another one. Without it, the server asks before it uses that name.
+ * The ES module of the page that creates the first owner. It derives the name in URLs from the title, as `slugOf` does, until the person
+ * types another name. Without the script, the server asks before it uses that name.
  */
 export const setUpScript = String.raw`const name = document.querySelector('[data-slug-of]');
 const title = name && document.getElementById(name.dataset.slugOf);

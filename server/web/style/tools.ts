@@ -76,7 +76,7 @@ ${matrixInRows('@container (max-width: 1020px)', ':has(th:nth-child(8))')}
 @media (min-width: 700px) { .pair { grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); } }
 `;
 
-/** Where its columns do not fit, each row of the matrix has its boxes with their names below its own. */
+/** Where the columns of the matrix do not fit, each row shows its labelled checkboxes below its name. */
 function matrixInRows(where: string, matrix = ''): string {
   const table = `.matrix${matrix}`;
   return `${where} {
