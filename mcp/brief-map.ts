@@ -6,9 +6,9 @@ interface Holder<Value> {
  * A map for entries that live briefly, such as calls in progress.
  *
  * V8 gives a `Map` or `Set` a new table each time enough entries were deleted. The old table still refers to the entries that it
- * had then, and to the next table. As soon as one table has become old memory, so do all that follow, with every entry, until
- * the next full garbage collection, which under load costs calls much of their time. Here a table only
- * refers to a small holder, which is emptied when its entry is deleted.
+ * had then, and to the next table. As soon as one table is in old memory, all tables after it get there too, with every entry,
+ * until the next full garbage collection, which costs calls much of their time under load. Here a table only refers to small
+ * holders, each of which is emptied when its entry is deleted.
  */
 export class BriefMap<Key, Value extends object> {
   readonly #holders = new Map<Key, Holder<Value>>();
@@ -42,7 +42,7 @@ export class BriefMap<Key, Value extends object> {
     for (const key of this.#holders.keys()) this.delete(key);
   }
 
-  /** In the order in which they were set first. */
+  /** The entries, in the order in which they were first set. */
   *[Symbol.iterator](): Generator<[Key, Value]> {
     for (const [key, { value }] of this.#holders) if (value) yield [key, value];
   }

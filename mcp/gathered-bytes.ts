@@ -41,7 +41,7 @@ export class GatheredBytes {
     return Buffer.from(only.buffer, only.byteOffset, only.byteLength);
   }
 
-  /** All of them, in few buffers. */
+  /** All bytes, in few buffers. */
   parts(): Uint8Array[] {
     return this.#page ? [...this.#parts, this.#page.subarray(0, this.#filled)] : this.#parts;
   }

@@ -56,7 +56,7 @@ export interface ReadElement {
   readonly members: ReadonlyMap<string, Span>;
 }
 
-/** What `elementsIn` and `membersIn` find in an array of objects, in one pass. */
+/** Finds in one pass what `elementsIn` and `membersIn` find in an array of objects. */
 export function objectsIn(body: Buffer, span: Span): ReadElement[] | undefined {
   if (body[span.start] !== openBracket) return undefined;
   const elements: ReadElement[] = [];
@@ -194,7 +194,7 @@ export function valuesOf(body: Buffer, span: Span, names: MemberNames): (Span | 
   return found;
 }
 
-/** Which of `names` the string from `start` to `end` is; -1 if none. */
+/** The index in `names` of the string from `start` to `end`; -1 if it is not among them. */
 function indexOfName(body: Buffer, start: number, end: number, names: MemberNames): number {
   if (hasEscape(body, start, end)) {
     const name = textOf(body, start, end);
@@ -220,7 +220,7 @@ export class JsonWriter {
   #bytes: Buffer;
   #length = 0;
 
-  /** `bytes` is how long the text will probably be. */
+  /** `bytes` is the expected length of the text. */
   constructor(bytes: number) {
     this.#bytes = Buffer.allocUnsafe(bytes);
   }

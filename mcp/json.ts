@@ -53,7 +53,7 @@ interface Frame<Place extends string> {
   member: Member<Place> | undefined;
 }
 
-/** What to refuse besides invalid JSON. */
+/** The rules that a text must follow besides being valid JSON. */
 export interface JsonRules {
   /** Maximum nesting of objects and arrays. */
   readonly maxDepth: number;
@@ -96,7 +96,7 @@ const [quote, comma, colon, openBrace, closeBrace, openBracket, closeBracket] = 
 
 /**
  * Scans a JSON text in one pass without building its value, and locates the wanted members. Besides invalid JSON it
- * refuses invalid UTF-8, a byte order mark, what `rules` say, and more than `maxMembers` members whose names must
+ * refuses invalid UTF-8, a byte order mark, what `rules` forbid, and more than `maxMembers` members whose names must
  * differ. With `every-level`, it also refuses any text that two parsers could read as different messages, or that has
  * more than `maxValues` values. Names are compared after decoding.
  *
@@ -145,7 +145,7 @@ export function jsonMembers(bytes: Uint8Array, span?: Span): Map<string, Span> |
   return bytes[scan.root.start] === openBrace ? members : undefined;
 }
 
-/** What a scan locates: the members of a shape, or all members of the outermost object. */
+/** The members that a scan locates: those of a shape, or all members of the outermost object. */
 interface Located<Place extends string> {
   /** The body with one character per byte; needed for a shape or with `every-level`. */
   readonly text?: string;
@@ -386,10 +386,10 @@ export function stringEnd(bytes: Uint8Array, at: number, pairs = true): number {
   }
 }
 
-/** Beyond it, four bytes at a time cost less than each of them, in spite of the view that this needs. */
+/** In longer strings, reading four bytes at a time costs less than reading each byte, in spite of the view that it needs. */
 const shortString = 128;
 
-/** The same from `from` on, inside a string. */
+/** Like `stringEnd`, but begins at `from`, inside the string. */
 function longStringEnd(bytes: Uint8Array, from: number, pairs: boolean): number {
   const first = -bytes.byteOffset & 3;
   const words = new Int32Array(bytes.buffer, bytes.byteOffset + first, (bytes.length - first) >> 2);

@@ -150,7 +150,7 @@ function setText(envelope: Envelope, member: TextMember, text: string | undefine
 }
 
 /**
- * Whether a message is an error response. One for a request that could not be identified has no id. JSON-RPC 2.0 §5
+ * Whether a message is an error response. An error for a request that could not be identified has no id. JSON-RPC 2.0 §5
  */
 export function isError(message: Uint8Array): boolean {
   const json = strictJson(message, messageShape);
@@ -158,7 +158,7 @@ export function isError(message: Uint8Array): boolean {
   return json.found.error !== undefined && json.found.result === undefined;
 }
 
-/** V8 copies a shorter part of a string; a longer one is a view, which keeps the whole string in memory. */
+/** From this length on, a part of a string is a view in V8, which keeps the whole string in memory. Shorter parts are copied. */
 const shortestView = 13;
 
 /**
@@ -228,7 +228,7 @@ export interface Message {
   readonly envelope: Envelope;
 }
 
-/** `undefined` for bytes that two parsers could read differently. */
+/** `undefined` for bytes that are not a message, or that two parsers could read differently. */
 export function readMessage(bytes: Uint8Array): Message | undefined {
   const scan = scanMessage(bytes);
   if (scan.outcome === 'refused') return undefined;

@@ -1,4 +1,4 @@
-// Text for a log, a page or a terminal. `redact` removes secrets; `printable` spells out what could act on a terminal. All logs and
+// Text for a log, a page or a terminal. `redact` removes secrets; `printable` escapes what could act on a terminal. All logs and
 // all output of proxy and server pass through here, because names and errors may come from servers, files and callers.
 
 const unsafe = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
@@ -16,7 +16,7 @@ export function printable(text: string): string {
   );
 }
 
-/** The same for a line of a text whose lines end with CR LF: the CR at its end stays. */
+/** Like `printable`, for a line of a text whose lines end with CR LF: the CR at the end of the line stays. */
 export function printableLine(line: string): string {
   return line.endsWith('\r') ? `${printable(line.slice(0, -1))}\r` : printable(line);
 }
@@ -31,14 +31,14 @@ const quote = String.raw`\\{0,8}["']`;
 const blanks = String.raw`\s{0,20}`;
 
 /**
- * Our secrets by their form, JWTs, credentials after an authentication scheme, values that are secrets by their name, and what large
- * services hand out. Also in the middle of a word, because an escaped line feed before a secret is the letter `n` in JSON. A
- * truncated secret is recognized from sixteen characters on; fewer do not help to guess the rest.
+ * Patterns for our own secrets, JWTs, credentials after an authentication scheme, values whose names mark them as secrets, and keys of
+ * large services. They also match in the middle of a word, because in JSON an escaped line feed before a secret ends with the letter
+ * `n`. A truncated secret is recognized from sixteen characters on; fewer do not help to guess the rest.
  *
- * A repetition after what may occur again and again is bounded, so that no text takes long.
+ * A repetition is bounded if text that may occur many times precedes it, so that no text takes long to search.
  */
 const secretPatterns: readonly (readonly [RegExp, Blot])[] = [
-  // RFC 7468, OpenPGP and OpenSSH; also cut off, or with escaped line feeds. First, because no other pattern may cut it.
+  // RFC 7468, OpenPGP and OpenSSH; also cut off, or with escaped line feeds. First, so that no other pattern cuts a key.
   [
     /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:(?:[\w+/=\s:.,()-]|\\[nrt])*?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|(?:[\w+/=\s:.,()-]|\\[nrt])*)/g,
     '[redacted private key]',
@@ -55,7 +55,7 @@ const secretPatterns: readonly (readonly [RegExp, Blot])[] = [
     (run: string, parts: string | undefined) => (parts === undefined ? run : redacted),
   ],
   [/(Bearer|Basic) +[\w.~+/=-]{8,}/gi, `$1 ${redacted}`],
-  // AWS: the id of a key, and the key itself where its usual name says so.
+  // AWS: the id of a key, and the key itself after its usual name.
   [/(AKIA|ASIA)[0-9A-Z]{16}/g, `$1${redacted}`],
   [/(aws_?secret_?access_?key\\?["']? {0,3}[=:] {0,3}\\?["']?)[\w/+=]{16,}/gi, `$1${redacted}`],
   [/(xox[a-z]|xapp|glpat)-[\w-]{10,}/g, `$1-${redacted}`],
@@ -63,7 +63,7 @@ const secretPatterns: readonly (readonly [RegExp, Blot])[] = [
   [/([rs]k_(?:live|test)|npm|hf)_[0-9A-Za-z]{16,}/g, `$1_${redacted}`],
   [/AIza[\w-]{35}/g, `AIza${redacted}`],
   [/ya29\.[\w-]{16,}/g, `ya29.${redacted}`],
-  // Of language model providers. Words such as `task-` contain the same letters; a key has digits.
+  // Keys of language model providers. Words such as `task-` contain the same letters; a key has digits.
   [/(?<![A-Za-z0-9](?<!\\[nrt]))sk-(?=[A-Za-z_-]{0,60}\d)[\w-]{20,}/g, `sk-${redacted}`],
   // Passwords in URLs (RFC 3986 §3.2.1) and in connection strings.
   [/(:\/\/[^\s:/?#@"'\\]{0,100}):[^\s@/?#"'\\]{1,200}@/g, `$1:${redacted}@`],
@@ -76,7 +76,7 @@ const secretPatterns: readonly (readonly [RegExp, Blot])[] = [
     ),
     valueOf,
   ],
-  // Parameters of forms and URLs. A colon without quotes may also precede a sentence, so that the value must have a digit.
+  // Parameters of forms and URLs. A colon without quotes may also precede a sentence, so the value must contain a digit.
   [
     new RegExp(
       `(${secretName}(?:(?:${quote})?${blanks}=${blanks}|${blanks}:${blanks}(?=[^\\s"'&,\\\\]{0,100}\\d)))([^\\s"'&,\\\\]{3,})`,
@@ -88,12 +88,12 @@ const secretPatterns: readonly (readonly [RegExp, Blot])[] = [
 
 type Blot = string | ((match: string, group: string | undefined, rest: string) => string);
 
-/** A value that another pattern has recognized says what it was. */
+/** Leaves a value that another pattern has redacted, because what remains of it shows the kind of the secret. */
 function valueOf(match: string, name: string | undefined, value: string): string {
   return value.includes(redacted) ? match : `${name}${redacted}`;
 }
 
-/** What every secret above contains. Most texts contain none of it, and then no pattern has to be tried. */
+/** Matches a part of every secret above. Most texts do not match, and then no pattern has to be tried. */
 const hints =
   /(?:secret|live|test|mcp|code|rt|pat|scim|gh[pousr]|npm|hf)_|whsec_|eyJ|bearer|basic|a[ks]ia|secret_?access|xox|xapp-|glpat-|slack|aiza|ya29|sk-|private key|:\/\/|(?:word|passwd|pwd|key)=|client_secret|_token|assertion|api[_-]?key/i;
 

@@ -8,7 +8,7 @@ export const filterMembers: Readonly<Record<string, string>> = {
   resources: 'resourcesListChanged',
 };
 
-/** What a subscription covers. */
+/** The changes that a subscription covers. */
 export interface Changes {
   /** Values of `filterMembers`. */
   readonly lists: readonly string[];
@@ -34,7 +34,7 @@ export function filterOf({ lists, uris }: Changes): Record<string, unknown> {
 
 export const acknowledgement = 'notifications/subscriptions/acknowledged';
 
-/** The first message of a subscription: what was accepted. `id` is that of the request, as JSON text. */
+/** The first message of a subscription, with the accepted part of its filter. `id` is the id of the request, as JSON text. */
 export function acknowledged(honoured: Changes, id: string): Message {
   const filter = JSON.stringify(filterOf(honoured));
   const meta = `{"${subscriptionId}":${id}}`;
@@ -43,7 +43,7 @@ export function acknowledged(honoured: Changes, id: string): Message {
   );
 }
 
-/** The last message of a subscription. `id` is that of the request, as JSON text. */
+/** The last message of a subscription. `id` is the id of the request, as JSON text. */
 export function subscriptionEnd(id: string): Message {
   return resultTo(id, `{"resultType":"complete","_meta":{"${subscriptionId}":${id}}}`);
 }

@@ -1,4 +1,4 @@
-/** The known word that differs from `word` by at most two letters, and by less than half of them. */
+/** The known word that differs from `word` by at most two letters, and by less than half of its own letters. */
 export function nearest(word: string, known: readonly string[]): string | undefined {
   const [best] = known
     .map((one) => ({ one, distance: editDistance(word, one) }))

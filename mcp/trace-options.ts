@@ -1,4 +1,4 @@
-/** How spans are sampled, as `OTEL_TRACES_SAMPLER` names it. */
+/** The ways to sample spans, as `OTEL_TRACES_SAMPLER` names them. */
 const samplers = [
   'always_on',
   'always_off',
@@ -10,7 +10,7 @@ const samplers = [
 
 export type SamplerName = (typeof samplers)[number];
 
-/** What the standard environment variables say about traces. The exporter reads those about its endpoint itself. */
+/** The trace settings in the standard environment variables. The exporter itself reads the variables about its endpoint. */
 export interface TraceOptions {
   readonly serviceName: string | undefined;
   readonly sampler: SamplerName;
@@ -21,7 +21,7 @@ export interface TraceOptions {
 export type TraceChoice =
   | { readonly outcome: 'off' }
   | { readonly outcome: 'on'; readonly options: TraceOptions }
-  /** `message` names the variable; it never holds the value of one that may contain a secret. */
+  /** `message` names the variable. It never contains a value that may be a secret. */
   | { readonly outcome: 'unusable'; readonly message: string; readonly hint: string };
 
 const endpointVariables = ['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', 'OTEL_EXPORTER_OTLP_ENDPOINT'];

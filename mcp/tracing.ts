@@ -2,8 +2,8 @@
  * OpenTelemetry spans. The only file of this folder that does I/O, and the only one that is loaded on demand: a
  * program imports it if `readTraceOptions` finds that the environment names a collector.
  *
- * Names and attributes are those of the OpenTelemetry conventions for MCP, which are still in development; what they lack
- * begins with `latchkey.`. A span contains fixed words, the names of servers, methods, tools and prompts, request ids and the
+ * Names and attributes are those of the OpenTelemetry conventions for MCP, which are still in development; our own
+ * begin with `latchkey.`. A span contains fixed words, the names of servers, methods, tools and prompts, request ids and the
  * network address of the caller, but no arguments, credentials or URLs.
  *
  * open-telemetry/semantic-conventions-genai, docs/gen-ai/mcp.md
@@ -261,7 +261,7 @@ function continuedIn(
   return { body: changed.body, ...(request.message && { message: changed }) };
 }
 
-/** Maps a method to the attribute for what its requests name. `resources/read` is absent, because a URI may contain anything. */
+/** Maps a method to the attribute for the name in its requests. `resources/read` is absent, because a URI may contain anything. */
 const named: ReadonlyMap<string, string> = new Map([
   ['tools/call', 'gen_ai.tool.name'],
   ['prompts/get', 'gen_ai.prompt.name'],

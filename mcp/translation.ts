@@ -105,7 +105,7 @@ export const taskStatus = 'notifications/tasks/status';
 /** Announces that the roots of a legacy client changed. The modern era has no such message: its servers ask for roots with each call. */
 export const rootsChanged = 'notifications/roots/list_changed';
 
-/** What a server may ask a client, with the capability that the client needs for it. */
+/** The requests that a server may send to a client, with the capability that the client needs for each. */
 export const clientRequests: ReadonlyMap<string, string> = new Map([
   ['elicitation/create', 'elicitation'],
   ['sampling/createMessage', 'sampling'],
@@ -157,7 +157,7 @@ const multiRound = memberNames('_meta', 'inputResponses', 'requestState');
 const idAndParams = memberNames('id', 'params');
 
 /**
- * Translates a modern request to the legacy era. The request gets an id of ours (JSON text), which also replaces its
+ * Translates a modern request to the legacy era. The request gets our own `id` (JSON text), which also replaces its
  * progress token, and loses the client description and the members of multi round-trip requests. Everything else keeps its bytes.
  */
 export function legacyRequest(message: Message, id: string): Message {
@@ -249,7 +249,7 @@ export function legacyResult(response: Message, method: string, id: string): Mes
   return messageOf(changedObject(body, envelope.root, { id, ...changes }));
 }
 
-/** What `legacyResult` changes in the result at `result`; empty if nothing. */
+/** The changes that `legacyResult` makes to the result at `result`; empty if there are none. */
 export function legacyChanges(
   body: Buffer,
   result: Span,

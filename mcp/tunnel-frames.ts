@@ -362,7 +362,7 @@ export type WriteBatch = ReturnType<typeof batchWrites>;
 /** A longer frame is sent alone: copying it into a batch costs more than a message of its own. */
 const maxBatchedBytes = 16 * 1024;
 
-/** Sends the frames of a turn of the event loop at its end, in their order. */
+/** Sends the frames of one turn of the event loop at the end of that turn, in order. */
 export class FrameWriter {
   readonly #write: (message: Buffer) => void;
   readonly #writes: WriteBatch;
@@ -376,7 +376,7 @@ export class FrameWriter {
     this.#write = write;
   }
 
-  /** From now on, sends several frames as one BATCH message. Call it once the other side has said that it reads those. */
+  /** From now on, joins small frames in BATCH messages. Call it once the other side has announced that it reads BATCH. */
   joinFrames(): void {
     this.#joins = true;
   }

@@ -272,8 +272,8 @@ function credentialHint(who: string, connection: Connection | undefined): string
 }
 
 /**
- * The message for an error of the system about a file or program that it did not let us read, write or start, which contains no secret;
- * `undefined` for any other.
+ * The message for a system error about a file or program that cannot be read, written or started; `undefined` for any other error.
+ * The message contains no secret.
  */
 export function fileWords(error: unknown): { message: string; hint: string } | undefined {
   if (!(error instanceof Error && 'syscall' in error)) return undefined;
@@ -311,7 +311,7 @@ function remedy({ cause }: Error): string | undefined {
   return cause instanceof HttpError ? cause.remedy : undefined;
 }
 
-/** The message for a server that is unreachable: the error of the last attempt, and since when. */
+/** The message for a server that cannot be used: the error of the last attempt and, if it is offline, since when. */
 function unavailableWords(
   { code, message, sinceAt, cause }: UnavailableError,
   connection: Connection | undefined,
@@ -337,7 +337,7 @@ function unavailableWords(
   }
 }
 
-/** What an error means for the server as a whole; `undefined` if it concerns only one request, or this program. */
+/** The trouble that an error indicates for the whole server; `undefined` if it concerns only one request, or this program. */
 export function troubleOf(error: unknown, mode: SignInMode): Trouble['kind'] | undefined {
   if (error instanceof UnavailableError)
     return error.code === 'signed_out' ? 'signed_out' : 'offline';

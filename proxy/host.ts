@@ -20,11 +20,11 @@ export type Host = {
   nodeVersion: string;
   clock: Clock;
   http: HttpClient;
-  /** What an assistant has to start to run this program. */
+  /** How an assistant starts this program. */
   launcher: Launcher;
-  /** How the person starts it in a terminal: `latchkey`, unless npx runs it. */
+  /** How the person starts this program in a terminal: `latchkey`, unless npx runs it. */
   program: string;
-  /** Loads the keychain's library from a folder of ours, because a single executable has no packages. */
+  /** Loads the keychain's library from `directory`, because a single executable has no packages. */
   keyring?: ((directory: string) => Promise<KeyringLibrary>) | undefined;
   /** Returns whether a browser was opened. */
   openBrowser: (url: URL) => Promise<boolean>;

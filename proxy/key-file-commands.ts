@@ -1,10 +1,10 @@
-// Loaded before it is known which store is used, so it must stay small.
+// This file is loaded before it is known which store is used, so it must stay small.
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 
 // Commands for a POSIX shell that people paste. `file` is one word of the shell.
 
-/** The place of the key file that the documentation proposes. */
+/** The name that the documentation proposes for the key file, in the home folder. */
 const usualName = '.latchkey-key';
 const usualKeyFile = `"$HOME/${usualName}"`;
 
@@ -17,10 +17,10 @@ function exportCommand(file: string): string {
   return `export LATCHKEY_SECRET_STORE=file LATCHKEY_SECRET_STORE_KEY_FILE=${file}`;
 }
 
-/** Both, for a computer without encrypted files. */
+/** Both commands, for a computer without encrypted files. */
 export const newKeyCommands = `${makeKeyCommand(usualKeyFile)} && ${exportCommand(usualKeyFile)}`;
 
-/** What to do where there is no keychain, but `directory` has encrypted secrets; `undefined` if it has none. */
+/** The remedy if there is no keychain, but `directory` contains encrypted secrets; `undefined` if it contains none. */
 export function filesRemedy(directory: string, home: string): string | undefined {
   try {
     if (readdirSync(directory).length === 0) return undefined;

@@ -29,7 +29,7 @@ const guardWord = '__guard';
 let subject: Connection | undefined;
 /** The command that signs in again, if it is not `latchkey login` with the name of the connection. */
 let signsInAgain: string | undefined;
-/** `false` while the output is not a result for the person, but messages or a log, which handle their errors. */
+/** `false` while the output consists of messages or a log, whose writers handle errors, and not of a result for the person. */
 let printsResult = true;
 /** Set once the command line is read. No request is sent before. */
 let network: NetworkSettings = { env: process.env };
@@ -120,9 +120,9 @@ const host: CommandHost = {
     const { openAgent } = await import('#app/agent');
     printsResult = false;
     const ending = new AbortController();
-    // A second Ctrl-C does not wait.
+    // A second Ctrl-C ends the process immediately.
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => ending.abort());
-    // The reader disconnected. A full disk does not stop the agent.
+    // The agent stops when the reader has disconnected, but not when the disk is full.
     process.stdout.on(
       'error',
       (error) => 'code' in error && error.code === 'EPIPE' && ending.abort(),
@@ -163,7 +163,7 @@ function stop(): AbortSignal {
   return stopping.signal;
 }
 
-/** @throws {UsageError} when it cannot be opened */
+/** @throws {UsageError} if the file cannot be opened */
 function logFile(path: string): (line: string) => void {
   try {
     return openLogFile(path);
@@ -173,12 +173,12 @@ function logFile(path: string): (line: string) => void {
   }
 }
 
-/** Without listeners, an error of these streams would end the process in the middle of its work. {@link end} reports that of stdout. */
+/** Without listeners, an error of these streams would end the process in the middle of its work. {@link end} reports an error of stdout. */
 function keepGoingWithoutOutput(): void {
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 }
 
-/** Where a stream has given up after an error, as on a disk that was full. */
+/** Writes without the stream, which has given up after an error such as a full disk. */
 function writeAgain(descriptor: number, text: string): void {
   try {
     writeSync(descriptor, text);
@@ -236,7 +236,7 @@ function end(code: number): void {
   setTimeout(() => process.exit(code), 500).unref();
   process.stdout.write('', () => {
     const reason = platformCode(process.stdout.errored);
-    // A reader that has what it wants, such as `head`, is no failure.
+    // It is not a failure if a reader such as `head` has read enough.
     if (!printsResult || reason === '' || reason === 'EPIPE') process.exit(code);
     host.warn(`latchkey: the output could not be written (${reason})`);
     process.exit(1);
@@ -244,5 +244,5 @@ function end(code: number): void {
 }
 
 keepGoingWithoutOutput();
-// Not awaited: what a single executable embeds is CommonJS, which has no await out here.
+// Not awaited: a single executable embeds CommonJS, which has no top-level `await`.
 void run(process.argv.slice(2)).catch(report).then(end);

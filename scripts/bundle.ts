@@ -43,21 +43,21 @@ export const bundled = {
   // The oldest Node that package.json accepts does not support all syntax of the sources, such as `await using`.
   transform: { target: 'node22.19' },
   plugins: [lazyBuiltins],
-  // What one program loads on demand, another needs at its start.
+  // A module that one program loads on demand may be needed by another program at its start.
   checks: { ineffectiveDynamicImport: false },
   // The other build of jsonc-parser loads its parts at run time, which a bundle does not contain.
   resolve: { alias: { 'jsonc-parser': 'jsonc-parser/lib/esm/main.js' } },
 } as const satisfies InputOptions;
 
-/** How the code of everything that we publish is written. */
+/** The output options for the code of everything that we publish. */
 export const minified = {
   minify: { compress: true, mangle: false, codegen: { removeWhitespace: true } },
 } as const satisfies OutputOptions;
 
-/** Modules that a proxy needs only for a company sign-in or a workload. It loads them like the ones below, if it has one. */
+/** Modules that a proxy needs only for a company sign-in or a workload. If it has one, it loads them like the modules below. */
 const forCompanies = /proxy[\\/]auth[\\/](managed-authorization|provider-sign-in|workload-grant)\./;
 
-/** Modules that a proxy may need after its start. What these import statically comes with them. */
+/** Modules that a proxy may need after its start. The modules that these import statically come with them. */
 const whileCarrying = new RegExp(
   [
     String.raw`^\0node:`,
@@ -71,7 +71,7 @@ const whileCarrying = new RegExp(
 const whileServing =
   /proxy[\\/](app[\\/]agent\.|agent[\\/])|node_modules[\\/](cross-spawn|ws)[\\/]/;
 
-/** How the files of each published program are written. */
+/** The output options for the files of each published program. */
 export const outputOf = {
   proxy: {
     ...minified,
@@ -102,9 +102,9 @@ export interface BundledProgram {
  * variables, which costs every call a tenth.
  *
  * The proxy has a file with what every start needs, one with what a proxy may need later, one for companies, one for the agent, and the
- * commands. An upgrade may remove the files of a program that runs for days. So an agent loads its file at its start, and a proxy the
- * second file, and the third if it needs it, soon after its first answer, when it publishes its status. The hash in a name keeps a
- * program from loading a file of another version.
+ * commands. An upgrade may remove the files of a program that runs for days. So an agent loads its file at its start. A proxy loads
+ * the second file, and the third if it needs that, soon after its first answer, when it publishes its status. The hash in a name
+ * keeps a program from loading a file of another version.
  */
 export async function bundleProgram(folder: 'proxy' | 'server'): Promise<BundledProgram> {
   const { dependencies = {} }: { dependencies?: Record<string, string> } = JSON.parse(
@@ -114,7 +114,7 @@ export async function bundleProgram(folder: 'proxy' | 'server'): Promise<Bundled
   const build = await rolldown({
     input: join(root, folder, 'main.ts'),
     ...bundled,
-    // Built-in modules are not named here, because the bundler asks `lazyBuiltins` for nothing that is external.
+    // Built-in modules are not named here, because the bundler does not pass external modules to `lazyBuiltins`.
     external: (id) =>
       external.has(
         id

@@ -23,7 +23,7 @@ export async function commandPages(): Promise<Readonly<Record<string, string>>> 
 const generated =
   '<!-- Written by `npm run docs`. Change the declarations of the commands, not this file. -->';
 
-/** How to start a program. npm would take an option that follows the program's name for its own. */
+/** How to start a program. npm would treat an option that follows the program's name as its own. */
 function intro(program: string): string {
   return `Exit codes: 0 done, 1 failed, 2 wrong usage. In a clone of the repository, put \`npx --no\` in front of each command, and
 \`npx --no --\` in front of one that begins with an option: \`npx --no -- ${program} --help\`.`;
@@ -68,7 +68,7 @@ function proxyPage(proxyCommands: readonly ProxyCommand[]): string {
 
 const folder = join(import.meta.dirname, '../docs');
 
-/** The page with its table of the members of `oauth`. */
+/** The page `assistants.md` with an updated table of the members of `oauth`. */
 function assistantsPage(): string {
   const [start, end] = ['<!-- oauth members: written by `npm run docs` -->\n', '<!-- end -->'];
   const [before = '', rest = ''] = readFileSync(join(folder, 'assistants.md'), 'utf8').split(start);

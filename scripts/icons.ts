@@ -1,6 +1,6 @@
 /**
- * `npm run icons`: draws the tray icons, `tray-app/icons/*.png`, and the application's icon of `tray-app/build/icon.svg`, with the
- * Chromium of this host. The icons are committed, because other hosts that build may have no Chromium.
+ * `npm run icons`: draws the tray icons, `tray-app/icons/*.png`, and the application's icons from `tray-app/build/icon.svg`, with
+ * the Chromium of this host. The icons are committed, because other hosts that build may have no Chromium.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ const names = ['well', 'attention', 'trouble', 'offline'] as const;
 /** The logo, a key about to lift a latch, with space for a badge at the lower right. */
 const mark = `<circle cx="4.25" cy="8" r="2.75"/><path d="M7 8h5.25M10 8v2.5"/><path d="M12.25 2.75H14.5v10.5h-2.25"/>`;
 
-/** Each state has a badge of its own shape. The logo is cut away around it, so that it is legible at 16 px. */
+/** Each state has a badge of its own shape. The logo is cut away around the badge, so that the badge is legible at 16 px. */
 const badges: Record<TrayStatus['icon'], string> = {
   well: '',
   attention: `<circle cx="12" cy="12" r="3.1" fill="ink" stroke="none"/>`,

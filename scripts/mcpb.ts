@@ -2,7 +2,7 @@
  * `npm run bundle`: `dist/latchkey-VERSION.mcpb`, which a desktop assistant installs with one click. It contains the package of the
  * proxy, the keychain library with a binary for each platform, and a manifest that asks for URL and credentials. Binaries that are not
  * installed here come from the registry and must match package-lock.json. `--installed-only` fetches nothing. A server in a source
- * tree uses it, because a server must not contact a registry unless told to.
+ * tree uses that option, because a server must not contact a registry unless told to.
  *
  * MCPB manifest 0.3
  */
@@ -45,7 +45,7 @@ export interface ProxyBundle {
   readonly bytes: Buffer;
 }
 
-/** The bundle of the proxy's package. With `installedOnly` it contains the binaries that are installed here. */
+/** The bundle of the proxy's package. With `installedOnly` it contains only the binaries that are installed here. */
 export function proxyBundle(
   { name, files }: NpmPackage,
   { installedOnly }: { installedOnly: boolean },

@@ -98,7 +98,7 @@ function header(path: string, size: number): Buffer {
     [116, octal(0, 8)],
     [124, octal(size, 12)],
     [136, octal(modifiedAt, 12)],
-    // The checksum is that of a header with blanks in its place.
+    // The checksum is computed with blanks in its own place.
     [148, ' '.repeat(8)],
     [156, '0'],
     [257, 'ustar\x0000'],
@@ -109,6 +109,6 @@ function header(path: string, size: number): Buffer {
   return bytes;
 }
 
-// A server that runs from these sources starts this when a user downloads the proxy, in a process of its own, so that the
+// A server that runs from these sources starts this file in a process of its own when a user downloads the proxy, so that the
 // bundler's memory is freed afterwards.
 if (import.meta.main) process.stdout.write((await proxyPackage()).bytes);

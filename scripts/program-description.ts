@@ -1,4 +1,4 @@
-/** What a server reads of a program before it offers it for download: `FILE.json` beside FILE. */
+/** The description that a server reads before it offers a program for download: `FILE.json` beside FILE. */
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -10,8 +10,8 @@ const folders = '/node_modules/';
 
 /**
  * The software bill of materials of a program of this workspace: every package that has a module among
- * `modules`, which are those that the bundler put into the program's files. `npm sbom` cannot list
- * them, because all bundled packages are development dependencies. The same modules give the same text.
+ * `modules`, the modules that the bundler put into the program's files. `npm sbom` cannot list these
+ * packages, because all bundled packages are development dependencies. The same modules give the same text.
  *
  * CycloneDX 1.6
  *

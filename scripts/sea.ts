@@ -5,7 +5,7 @@
  *
  * latchkey.json beside it has its version and SHA-256: a server offers no program for download without them.
  *
- * On macOS, LATCHKEY_CODESIGN_IDENTITY signs it and the library within; without one it is signed ad hoc.
+ * On macOS, LATCHKEY_CODESIGN_IDENTITY names the identity that signs it and the library in it; without one, the signatures are ad hoc.
  *
  * Node.js, "Single executable applications"
  */
@@ -56,7 +56,7 @@ try {
       output: blob,
       disableExperimentalSEAWarning: true,
       useCodeCache: true,
-      // An OpenSSL configuration can name a library to load, and the environment can name one.
+      // An OpenSSL configuration can name a library to load, and the environment can name a configuration.
       execArgv: ['--disable-sigusr1', `--openssl-config=${devNull}`],
       execArgvExtension: 'none',
       assets: { 'keyring.node': keyring, 'keyring.sha256': sha256 },
@@ -74,7 +74,7 @@ try {
   rmSync(stage, { recursive: true, force: true });
 }
 
-/** One CommonJS file, which is what an executable's main must be. */
+/** Writes one CommonJS file, because the main of an executable must be one. */
 async function bundleMain(file: string): Promise<void> {
   const build = await rolldown({
     ...bundled,
@@ -87,7 +87,7 @@ async function bundleMain(file: string): Promise<void> {
   await build.close();
 }
 
-/** The library's binary for this machine, as its own package finds it. */
+/** The library's binary for this machine, found in the same way as by the library itself. */
 function keyringFile(): string {
   const require = createRequire(join(root, 'proxy/package.json'));
   const library = createRequire(require.resolve('@napi-rs/keyring'));

@@ -1,6 +1,6 @@
 /**
- * Builds the tray app. `npm run tray` starts it from the sources; `npm run app` writes `tray-app/dist/packages`, what people without
- * Node install. Arguments of `npm run app` go to electron-builder: `npm run app -- --linux AppImage`.
+ * Builds the tray app. `npm run tray` starts it from the sources; `npm run app` writes `tray-app/dist/packages`, for people without
+ * Node. Arguments of `npm run app` go to electron-builder: `npm run app -- --linux AppImage`.
  */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import {
@@ -59,7 +59,7 @@ async function bundle(options: InputOptions, file: string): Promise<string[]> {
 }
 
 /**
- * Completes the built app in `folder` to the content of app.asar: adds a package.json, and the keychain's
+ * Makes the built app in `folder` the complete content of app.asar: adds a package.json, and the keychain's
  * library as the only package. Without a package, electron-builder would take those of the whole workspace.
  */
 export function layOutApp(folder: string, { homepage }: { homepage?: string | undefined }): void {
@@ -89,7 +89,7 @@ export function layOutApp(folder: string, { homepage }: { homepage?: string | un
     });
 }
 
-/** Makes `folder` the app as Electron starts it, and as it is packaged. */
+/** Builds the app into `folder`, in the form that Electron starts and that is packaged. */
 export async function buildApp(
   folder: string,
   described: { homepage?: string | undefined } = {},
@@ -98,7 +98,7 @@ export async function buildApp(
   layOutApp(folder, described);
 }
 
-/** The path of Electron's binary, or one line that says why there is none and what would help. */
+/** The path of Electron's binary, or one line that explains why there is none and what would help. */
 export type ElectronBinary = { readonly path: string } | { readonly missing: string };
 
 const downloadLimitMs = 10 * 60 * 1000;

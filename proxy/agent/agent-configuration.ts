@@ -4,7 +4,7 @@ import { ConfigurationError, type Problem } from '#config/errors';
 import { parseJsonc } from '#config/jsonc';
 import type { LocalServerSettings } from './local-servers.ts';
 
-/** What an agent serves, by the server's name in the dashboard. */
+/** The settings of the servers that an agent serves, by their names in the dashboard. */
 export type AgentConfiguration = ReadonlyMap<string, LocalServerSettings>;
 
 export type ReadAgentConfigurationPorts = {

@@ -34,7 +34,7 @@ export type ChildSessionOptions = {
   log: Log;
 };
 
-/** How many messages are held for a caller that is not listening, and of how many bytes. */
+/** The limits on the messages that are held for a caller that is not listening. */
 const maxHeldMessages = 100;
 const maxHeldBytes = 4 * 1024 * 1024;
 /** How many requests of a child may wait for the caller's answer. */
@@ -59,7 +59,7 @@ export class ChildSession {
   #listener: AnswerStream | undefined;
   readonly #held: Message[] = [];
   #heldBytes = 0;
-  /** What all streams of this child have queued, together. */
+  /** The total that is queued for all streams of this child. */
   readonly #backlog: Backlog = { bytes: 0 };
   /** Requests of the child that wait for the caller's answer. */
   readonly #pending = new Set<string>();
@@ -157,7 +157,7 @@ export class ChildSession {
     this.#link.send(message);
   }
 
-  /** Streams what the child sends on its own, until `signal` aborts or the next call replaces this listener. */
+  /** Streams the messages that the child sends on its own, until `signal` aborts or the next call replaces this listener. */
   listen(signal: AbortSignal): LocalAnswer {
     this.#noteUse();
     this.#listener?.end();
@@ -226,7 +226,7 @@ function statusOf(request: Message, answer: Message): number {
 
 /** A request that a child has not answered yet. */
 type OpenRequest = {
-  /** Receives the notifications of this request: its progress, or those of its subscription. */
+  /** Receives notifications about this request, and messages that refer to no request. */
   onMessage: (message: Message) => void;
   /** Receives the answer, under the caller's id; `undefined` if the request was cancelled. */
   onAnswer: (answer: Message | undefined) => void;
@@ -247,8 +247,8 @@ const subscription = 'io.modelcontextprotocol/subscriptionId';
 const maxLoggedIgnored = 5;
 
 /**
- * Lets many requests share one child. Ids and progress tokens are replaced by ours, so that those of different
- * callers never collide. All other bytes of a message stay the same.
+ * Lets many requests share one child. Ids and progress tokens are replaced by our own, so that those of different
+ * requests never collide. All other bytes of a message stay the same.
  */
 class ChildLink {
   readonly #child: Child;
@@ -275,12 +275,12 @@ class ChildLink {
     return this.#open.size;
   }
 
-  /** The last request that was opened and is still open. */
+  /** The most recently opened request that is still open. */
   get latest(): OpenRequest | undefined {
     return [...this.#open.values()].at(-1);
   }
 
-  /** Sends a request. The returned function cancels it at the child; then no answer follows. */
+  /** Sends a request. The returned function cancels it at the child, and calls `onAnswer` with `undefined`. */
   request(request: Message, open: OpenRequest): () => void {
     this.#lastId += 1;
     const ours = String(this.#lastId);

@@ -113,12 +113,12 @@ async function opened(
   };
 }
 
-/** Ignores that a frame could not be sent, because then the connection is lost, and the `close` event reports that. */
+/** Ignores a failure to send a frame: the connection is lost then, and the `close` event reports that. */
 function ignoreError(): void {}
 
 /**
- * Resolves when the server has answered a ping, or the socket has closed. With the answer, the server has
- * received all frames that were sent before the ping, and all frames that it sent before the pong have arrived.
+ * Resolves when the server has answered a ping, or when the socket is not open. After an answer, the server has received
+ * all frames that were sent before the ping, and all frames that the server sent before the pong have arrived.
  *
  * RFC 6455 §5.5.3
  */

@@ -12,7 +12,7 @@ import {
 
 export type HttpLocalServerOptions = {
   url: URL;
-  /** Sent with every request. They may be secrets, so no message repeats them. */
+  /** Headers of every request. Their values may be secrets, so no message repeats them. */
   headerSecrets: Readonly<Record<string, string>>;
   http: HttpClient;
 };
@@ -137,7 +137,7 @@ function problemOf({ message, cause }: HttpError, { host, hostname }: URL): stri
   return isUnknownHost(cause) ? `host ${hostname} not found` : message;
 }
 
-/** The body, if all of it arrived together with the head, as it does for most answers. */
+/** The body if all of it has arrived with the head, as for most answers; otherwise `undefined`. */
 function wholeBody(response: IncomingMessage): Buffer | undefined {
   if (!response.complete || response.destroyed) return undefined;
   const body: unknown = response.read();

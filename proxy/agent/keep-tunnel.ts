@@ -45,7 +45,7 @@ export class KeptTunnel {
   readonly #signal = this.#stopping.signal;
   readonly #open = new Set<Tunnel>();
   #current: Connected | undefined;
-  /** Leads to a different node than `#current`, and takes its place when that tunnel ends. */
+  /** A tunnel to a different node than that of `#current`. It takes over when `#current` ends. */
   #second: Connected | undefined;
   #changed = Promise.withResolvers<void>();
   #forwarded: Bound | undefined;
@@ -67,7 +67,7 @@ export class KeptTunnel {
   }
 
   /**
-   * Opens a new tunnel and, once it serves, closes those with the previous key. If there is no tunnel, ends the pause
+   * Opens a new tunnel and, once it serves, closes the tunnels with the previous key. If there is no tunnel, ends the pause
    * before the next attempt and returns `undefined`. `drained` resolves when the last call in the old tunnels has
    * ended.
    *
@@ -111,7 +111,7 @@ export class KeptTunnel {
     await this.#keeping;
   }
 
-  /** The number of tunnels, and of the calls in them. */
+  /** The number of open tunnels. */
   get tunnels(): number {
     return this.#open.size;
   }
@@ -177,7 +177,7 @@ export class KeptTunnel {
     this.#changed = Promise.withResolvers();
   }
 
-  /** Connects if there is no tunnel, and waits until another is needed. */
+  /** Connects if there is no tunnel. Returns when the current tunnel ends, drains or is replaced. */
   async #once(): Promise<void> {
     if (!this.#current) {
       this.#isReported = this.#isRenewing = false;
@@ -255,7 +255,7 @@ export class KeptTunnel {
     return this.#current?.bound?.nodes?.join() ?? '';
   }
 
-  /** Waits for `ms`. `false` as soon as the set of nodes changes or no second tunnel is needed. */
+  /** Waits for `ms`. Resolves to `false` as soon as the set of nodes changes or no second tunnel is needed. */
   async #pauseAtNodes(nodes: string, ms: number): Promise<boolean> {
     const cancelled = new AbortController();
     const slept = this.#ports.clock

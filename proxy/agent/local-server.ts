@@ -12,7 +12,7 @@ import { messageEvent, sseEvents, SseEventTooLarge } from 'latchkey-mcp/sse';
 /** A request to a local MCP server, with the methods and headers of MCP's Streamable HTTP. */
 export type LocalRequest = {
   method: 'POST' | 'GET' | 'DELETE';
-  /** In lower case. Never a credential. */
+  /** Their names are in lower case. They never contain a credential. */
   headers: Readonly<Record<string, string>>;
   /** The caller's own key at the server, as a header. */
   key?: { readonly name: string; readonly value: string } | undefined;
@@ -26,7 +26,7 @@ export type LocalRequest = {
 
 export type LocalAnswer = {
   status: number;
-  /** `content-type`, `mcp-session-id` and `retry-after`, where there are any. */
+  /** For example `content-type`, `mcp-session-id` and `retry-after`. */
   headers: Readonly<Record<string, string>>;
   /** A buffer if the whole answer had arrived; otherwise a stream, read no faster than it is consumed. */
   body: Buffer | AsyncIterable<Buffer>;
@@ -76,7 +76,7 @@ export class LocalServerError extends Error {
   }
 }
 
-/** An answer of JSON, or without a body. */
+/** An answer with a JSON body, or without a body. */
 export function plainAnswer(
   status: number,
   json?: Buffer | string,
@@ -90,12 +90,12 @@ export function plainAnswer(
   };
 }
 
-/** How much all streams of a child hold because callers have not read it yet. */
+/** The memory that all streams of a child hold until callers have read the messages. */
 export interface Backlog {
   bytes: number;
 }
 
-/** A queued message, and what follows it. */
+/** A queued message, linked to the next one. */
 interface Waiting {
   readonly bytes: Buffer;
   readonly request: Message | undefined;
@@ -210,7 +210,7 @@ export type AnswerStream = ReturnType<typeof answerStream>;
 
 /**
  * `server` with only the tools that `rules` admit. Other tools are neither listed nor callable, and calls of them
- * never reach the server. The body decides, never a header.
+ * never reach the server. The message in the body decides, never a header.
  */
 export function narrowedServer(
   server: LocalServer,
@@ -255,7 +255,7 @@ function withAdmittedTools(message: Message, admits: (name: string) => boolean):
   return tools ? withoutTools(message, tools, ({ name }) => admits(name)) : message;
 }
 
-/** The events of an answer with their messages changed. They keep their names and ids. */
+/** The events of an answer with changed messages. The events keep their names and ids. */
 async function* changedEvents(
   { body }: LocalAnswer,
   change: (message: Message) => Message,

@@ -23,7 +23,7 @@ import {
 /** 192 bits, so that a session id cannot be guessed. */
 const sessionIdBytes = 24;
 const discoverTimeoutMs = 15_000;
-/** How long a command counts as legacy. It may be updated in the meantime. */
+/** How long a command counts as legacy. The time is limited, because the command may be updated. */
 const legacySeconds = 3_600;
 
 const ownMeta =
@@ -47,9 +47,9 @@ export class StdioLocalServer implements LocalServer {
   readonly #sessions = new Map<string, ChildSession>();
   /** By caller. */
   readonly #children = new Map<string, Promise<ChildSession>>();
-  /** Ended because their caller left, which says nothing about their era. */
+  /** Children that ended because their caller lost access, which says nothing about their era. */
   readonly #left = new WeakSet<ChildSession>();
-  /** Until then, `server/discover` is refused without starting a child, because one did not know it. */
+  /** Until then, modern requests are refused without starting a child, because a child did not know `server/discover`. */
   #legacyUntil = 0;
 
   constructor(options: RunningChildrenOptions) {
@@ -157,8 +157,8 @@ export class StdioLocalServer implements LocalServer {
   }
 
   /**
-   * Legacy children refuse `server/discover`, ignore it or crash. If a child refuses, it gets a request of ours as well,
-   * because the caller's may have been invalid.
+   * Legacy children refuse `server/discover`, ignore it or crash. If a child refuses, we send it a request of our own,
+   * because the caller's request may have been invalid.
    */
   async #discover(
     session: ChildSession,
@@ -178,7 +178,7 @@ export class StdioLocalServer implements LocalServer {
     return plainAnswer(404, refusal(message, -32601, 'Method not found'));
   }
 
-  /** The child's answer in JSON, a refusal if it crashed; `undefined` if it does not answer in time. */
+  /** The child's answer in JSON, or a refusal if it crashed; `undefined` if it does not answer within `discoverTimeoutMs`. */
   async #discoverAnswer(session: ChildSession, message: Message, disconnected: AbortSignal) {
     const timeout = new AbortController();
     const signal = AbortSignal.any([disconnected, timeout.signal]);
@@ -233,15 +233,15 @@ export type RunningChildrenOptions = {
   maxMessageBytes: number;
   /** A session ends after being idle for this long. */
   sessionIdleSeconds?: number;
-  /** The same, for the child behind requests without a session. */
+  /** The idle time after which the child behind requests without a session ends. */
   childIdleSeconds?: number;
   maxSessions?: number;
   maxSessionsPerCaller?: number;
 };
 
 /**
- * All running children, including those whose session was closed. Limits their number, in total and for each caller. Replaces
- * the longest idle one, and ends idle ones.
+ * All running children, including those whose session was closed. Limits their number, in total and for each caller. A caller
+ * at the limit loses its longest idle child. Children that stay idle are ended.
  */
 class RunningChildren {
   readonly #options: RunningChildrenOptions;

@@ -55,7 +55,7 @@ export interface TunnelSocket {
   /** Resolves when another frame can be sent, or when the connection is gone. */
   send(frame: Buffer): Promise<void>;
 
-  /** From now on, combines frames of the same event loop turn into BATCH messages. Call it once the server says that it reads them. */
+  /** From now on, joins small frames of the same event loop turn in BATCH messages. Call it once the server has announced `batches`. */
   joinFrames(): void;
 
   /**
@@ -71,10 +71,10 @@ export interface TunnelSocket {
   terminate(): void;
 }
 
-/** What a connection reports. */
+/** The events that a connection reports. */
 export type SocketEvents = {
   frame: (message: Buffer) => void;
-  /** Something arrived, such as a ping. */
+  /** A ping or a pong has arrived. */
   alive: () => void;
   /** The connection has ended. Called once. */
   closed: (code: number, reason: string) => void;
@@ -96,7 +96,7 @@ export type TunnelPorts = {
   left: (caller: string) => void;
 };
 
-/** After this long without any frame, the server is considered gone. */
+/** If nothing arrives for longer than this, the server counts as gone. */
 const silentSeconds = 5;
 const maxStreams = 8_192;
 
@@ -118,13 +118,13 @@ export class Tunnel {
   /** Called when no call is open any more. */
   #waiting: (() => void)[] = [];
 
-  /** Resolves when the server has sent which servers are bound to this agent. */
+  /** Resolves when the server has announced which servers are bound to this agent (BOUND). */
   readonly greeted = this.#greeted.promise;
   /** Resolves when the server asks for a new connection. */
   readonly drained = this.#drained.promise;
   readonly ended = this.#ended.promise;
 
-  /** To be called by the connection. */
+  /** The connection calls these functions. */
   readonly events: SocketEvents = {
     frame: (message) => this.#take(message),
     alive: () => (this.#silentFor = 0),

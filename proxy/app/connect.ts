@@ -96,7 +96,7 @@ function openPresence(
     async worked() {
       await identity.load?.();
       if (signsIn(connection)) {
-        // A check before may have found that the person's account or key was missing.
+        // An earlier check may have found that the person's account or key was missing.
         const { marks } = await openAccount(connection, options, ports);
         await marks.noteMissingAccount(undefined);
       }

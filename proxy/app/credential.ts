@@ -28,7 +28,7 @@ export type CredentialPorts = Pick<Host, keyof AccountHost | 'openBrowser' | 'pr
   stop: AbortSignal;
   /** The display name of the assistant that started this process, once it is known. */
   assistant?: () => string | undefined;
-  /** What to tell the person if the server was withdrawn, so that no sign-in could help. */
+  /** The message for the person if the server was withdrawn, in which case no sign-in can help; otherwise `undefined`. */
   withdrawn?: () => Promise<string | undefined>;
 };
 

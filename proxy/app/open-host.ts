@@ -70,7 +70,7 @@ export function openHost(host: Host, stop: () => AbortSignal): ConnectionsHost {
   };
 }
 
-/** The text of a file. @throws the error of the platform if the file exists but cannot be read */
+/** The text of a file; `undefined` if it does not exist. @throws the platform's error if it cannot be read */
 export function readText(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8');

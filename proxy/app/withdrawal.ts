@@ -7,8 +7,8 @@ import type { Log } from '#log/log';
 import { openHost } from './open-host.ts';
 
 /**
- * Removes the entries of a connection's server if it was withdrawn, and returns what to tell the person. Logs those it could not
- * remove.
+ * Removes the entries of a connection's server if it was withdrawn, and returns the message for the person. Logs each entry that
+ * was removed, and each problem.
  */
 export async function withdrawnNotice(
   { url }: Connection,

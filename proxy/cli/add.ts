@@ -47,7 +47,7 @@ separately for two names with the same URL. Latchkey checks the server before it
   },
 };
 
-/** `latchkey NAME` would start the command. @throws {UsageError} */
+/** Refuses the name of a command, because `latchkey NAME` would run the command. @throws {UsageError} */
 export async function refuseCommandName(name: string, { all }: OtherCommands): Promise<void> {
   const isCommand = (await all()).some((command) => command.name === name);
   if (isCommand || name === 'help')

@@ -149,7 +149,7 @@ function agentPlan(
   };
 }
 
-/** The server's URL. A missing or invalid one is wrong usage of the command. */
+/** The server's URL. @throws {UsageError} if the URL is missing or invalid */
 function usedBase(text: string | undefined, command: string): string {
   try {
     return serverBase(text, command);
@@ -276,7 +276,7 @@ function readRunAs({ flags: given }: CommandInput, platform: NodeJS.Platform): s
   return runAs;
 }
 
-/** A service does not inherit the environment of the shell that it was installed from. */
+/** The options to pass to the service, because it does not inherit the environment of the shell that installs it. */
 function inheritedWords({ options: given }: CommandInput, options: Options): string[] {
   const { logFile, proxy, caFile, clientCertificateFile, clientKeyFile } = options;
   const words = {
@@ -290,7 +290,7 @@ function inheritedWords({ options: given }: CommandInput, options: Options): str
   return Object.entries(words).flatMap(([name, value]) => (value ? [`--${name}`, value] : []));
 }
 
-/** Whether there is such a file. Of one in a folder that is closed to this user, only root can tell. */
+/** Whether the file exists. Also `true` if this user may not look into its folder, because only root can tell then. */
 async function exists(path: string): Promise<boolean> {
   const code = await stat(path).then(
     () => '',

@@ -1,4 +1,4 @@
-// Which assistants `latchkey setup` installs connections in, what becomes of their files, and how it shows its sign-in.
+// The steps of `latchkey setup` that choose assistants, change their files and show the sign-in.
 import { aborted } from '#clock/clock';
 import { assistantFile, assistantNamed } from '#config/assistants';
 import { setupCommand } from '#config/connection';
@@ -10,19 +10,19 @@ import type { CommandInput } from './command.ts';
 import type { CommandHost } from './command-host.ts';
 import { listed } from './install.ts';
 
-/** What became of an assistant; `problem` where its file was left as it is. */
+/** The result for one assistant. `problem`: why its file was not changed. */
 export type Written = { assistant: string; title: string; file: string; note?: string } & (
   | { changed: boolean }
   | { problem: string }
 );
 
-/** What a run of setup works with. */
+/** The inputs of one run of setup. */
 export type Run = {
   flags: CommandInput['flags'];
   options: Options;
   connections: Connections;
   host: CommandHost;
-  /** Standard error where standard output is for JSON. */
+  /** Prints to standard output, or to standard error if standard output is for JSON. */
   print: (line: string) => void;
 };
 
@@ -41,7 +41,7 @@ export function asksForAssistants(
   return interactive && !['assistant', 'yes', 'json'].some((flag) => flags.has(flag));
 }
 
-/** How setup shows a sign-in to `what`. With `--yes`, it fails with `remedy` where there is neither a browser nor a terminal. */
+/** How setup shows a sign-in to `what`. With `--yes`, it fails with `remedy` if there is neither a browser nor a terminal. */
 export function setupTerminal({ flags, host }: Run, what: string, remedy: string) {
   const [only = '', ...others] = flags.get('assistant') ?? [];
   return {
@@ -60,10 +60,10 @@ export function setupTerminal({ flags, host }: Run, what: string, remedy: string
   };
 }
 
-/** What assistants are chosen for: connections, those of them that are new, and the command that asks again. */
+/** The connections that assistants are chosen for, the new ones among them, and the command that asks again. */
 export type Chosen = { names: readonly string[]; added: readonly string[]; again: string };
 
-/** The assistants to install into, by the names that commands take. */
+/** Returns the ids of the assistants to install into: as `--assistant` names them, as the person chooses, or all found. */
 export async function choose(
   { names, added, again }: Chosen,
   {
@@ -104,7 +104,7 @@ function cancelled(added: readonly string[], again: string): UsageError {
   );
 }
 
-/** What to do where connections were installed in no assistant. */
+/** The next step for connections that were installed in no assistant. */
 export function chooseLaterLine(
   { names, again }: Omit<Chosen, 'added'>,
   { flags, host }: Pick<Run, 'flags'> & { host: Pick<CommandHost, 'interactive'> },
@@ -115,12 +115,12 @@ export function chooseLaterLine(
   return `next: latchkey install ASSISTANT ${first}${each}`;
 }
 
-/** How to type other commands where npx runs this program, for `warn`; `undefined` if it is installed. */
+/** The line for `warn` that shows how to type other commands if npx runs this program; `undefined` if it is installed. */
 export function otherCommandsLine({ program }: Pick<CommandHost, 'program'>): string | undefined {
   return program === 'latchkey' ? undefined : 'other commands: latchkey status';
 }
 
-/** What a person sees last: how to run other commands, here and in a new terminal. */
+/** The last lines of the output: how to run other commands, here and in a new terminal. */
 export function lastLines(
   { secretStore }: Pick<Run['options'], 'secretStore'>,
   host: Pick<CommandHost, 'program' | 'env'>,
@@ -139,7 +139,7 @@ export function lastLines(
 
 type Offered = Pick<AssistantView, 'id' | 'title' | 'found' | 'starts'>;
 
-/** What the person chooses from. */
+/** The list that the person chooses from. */
 export function choiceLines(names: readonly string[], offered: readonly Offered[]): string[] {
   const width = Math.max(...offered.map(({ title }) => title.length));
   return [
@@ -176,7 +176,7 @@ export function chosenAssistants(
     : [...new Set(chosen.filter((id) => id !== undefined))];
 }
 
-/** If the file of one assistant cannot be changed, the others still get the connection. */
+/** Adds a connection to an assistant. Returns an expected failure as a `problem`, so that other assistants still get it. */
 export async function install(
   name: string,
   assistant: string,

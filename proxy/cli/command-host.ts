@@ -5,9 +5,9 @@ import type { Options, OptionTexts } from '#config/options';
 import type { DoctorProgress, Examined } from '#status/doctor';
 import type { AcceptedToolStore } from '#pipeline/accepted-tools';
 
-/** Which server an agent connects to, and what it serves. */
+/** The server that an agent connects to, and the files that the agent reads. */
 export type AgentPlan = {
-  /** The server's URL, without a slash at its end. */
+  /** The server's URL, without a trailing slash. */
   base: string;
   configurationFile: string;
   keyFile?: string;
@@ -17,57 +17,57 @@ export type AgentPlan = {
 export interface CommandHost extends ConnectionsHost {
   /** Whether standard input and output are a terminal, so that a question can be answered. */
   readonly interactive: boolean;
-  /** Aborts at SIGINT, SIGTERM and SIGHUP. Calling it takes over Ctrl-C. */
+  /** Returns a signal that aborts at SIGINT, SIGTERM and SIGHUP. Calling `stop` takes over Ctrl-C. */
   readonly stop: () => AbortSignal;
 
-  /** Writes one line to standard output, with nothing in it that acts on a terminal. */
+  /** Writes one line to standard output, without characters that act on a terminal. */
   print(line: string): void;
 
-  /** As `print`, for text with commands: `latchkey` becomes what this person types, such as `npx -y …`. */
+  /** Like `print`, for text with commands: replaces `latchkey` with what this person types, such as `npx -y …`. */
   advise(line: string): void;
 
-  /** As `advise`, to standard error. */
+  /** Like `advise`, but to standard error. */
   warn(line: string): void;
 
-  /** What the person types, line by line, until `over`: later lines answer another question. */
+  /** The lines that the person types, until `over` aborts. Later lines answer another question. */
   lines(over?: AbortSignal): AsyncIterable<string>;
 
-  /** A secret that the person types unseen, or the first line of standard input. */
+  /** Reads a secret that the person types without echo, or the first line of standard input. */
   secret(question: string): Promise<string>;
 
-  /** Whether a browser was opened. */
+  /** Resolves to whether a browser was opened. */
   openBrowser(url: URL): Promise<boolean>;
 
   /** @throws {UsageError} */
   options(given: OptionTexts): Options;
 
   /**
-   * The connection that `target` means, which later errors are about.
+   * Finds the connection that `target` names. The messages of later errors are about that connection.
    *
    * @throws {ConfigurationError}
    */
   connection(target: string, options: Options): Promise<Connection>;
 
-  /** Sets the connection that later errors are about, where no file contains it. */
+  /** Sets the connection that the messages of later errors are about, if no file contains it. */
   about(connection: Connection): void;
 
-  /** What was accepted of the tools of `connection`. */
+  /** Opens the store of the accepted tools of `connection`. */
   acceptedTools(connection: Connection, options: Options): Promise<AcceptedToolStore>;
 
-  /** The names of the tools that an assistant sees through `connection`, asked of the server now. */
+  /** Asks the server for the names of the tools that an assistant sees through `connection`. */
   listTools(connection: Connection, options: Options): Promise<string[]>;
 
-  /** Checks everything that a connection needs, or without `target` this host, and reports findings. */
+  /** Checks everything that a connection needs, or this host if there is no `target`, and reports findings. */
   doctor(target: string | undefined, options: Options, progress: DoctorProgress): Promise<Examined>;
 
-  /** Carries MCP between standard input and output and `connection`, until the assistant hangs up. */
+  /** Carries MCP between standard input and output and `connection`, until the assistant disconnects. */
   bridge(connection: Connection, options: Options): Promise<void>;
 
-  /** Serves local MCP servers to the cloud, until SIGINT or SIGTERM. */
+  /** Offers local MCP servers to a Latchkey server, until SIGINT or SIGTERM. */
   agent(plan: AgentPlan, options: Options, how: { json: boolean }): Promise<void>;
 }
 
-/** The connections that a command is about, with the options that were given to it. */
+/** Opens the connections for a command, with the options that were given to the command. */
 export function connectionsOf(host: CommandHost, given: OptionTexts): Connections {
   const options = host.options(given);
   const named = async (target: string) => host.connection(target, options);

@@ -1,18 +1,18 @@
 import type { OptionName, OptionTexts } from '#config/options';
 import type { CommandHost } from './command-host.ts';
 
-/** A word of one command alone, as `--json`; with `value` it takes one. */
+/** A flag of a single command, such as `--json`. With `value`, the flag takes a value. */
 export type Flag = {
   /** The placeholder of the value in the help; none for a switch. */
   value?: string;
   /** May be given more than once. */
   repeated?: boolean;
-  /** Empty where `idle` says why it changes nothing. */
+  /** Empty if `idle` explains why the flag has no effect. */
   doc: string;
   idle?: string;
 };
 
-/** What was typed behind a command's name. */
+/** The words that were typed after a command's name. */
 export type CommandInput = {
   operands: readonly string[];
   /** The values of each flag that was given; a switch has one empty value. */
@@ -20,10 +20,10 @@ export type CommandInput = {
   options: OptionTexts;
 };
 
-/** One command of `latchkey`. What it is made of is loaded when it runs, as `connect` starts many times a day. */
+/** One command of `latchkey`. The code behind it is loaded when it runs, because `connect` starts many times a day. */
 export type Command = {
   name: string;
-  /** For programs, not for people: no help names it. */
+  /** For programs, not for people: the help does not list it. */
   hidden?: true;
   /** Commands named by a second word; their names are both words: `agent login`. */
   subcommands?: readonly Command[];
@@ -31,7 +31,7 @@ export type Command = {
   operands: string;
   /** One line, lowercase. */
   summary: string;
-  /** What its own help says besides. */
+  /** The explanation in its own help. */
   about: string;
   flags: Readonly<Record<string, Flag>>;
   /** The options that its own help lists. */
@@ -43,14 +43,14 @@ export type Command = {
   run: (input: CommandInput, host: CommandHost, others: OtherCommands) => Promise<number>;
 };
 
-/** What a command may know of the others. `commands.ts` loads the commands, so they do not import it. */
+/** A command's access to the other commands. `commands.ts` loads the commands, so they do not import that file. */
 export type OtherCommands = {
   all: () => Promise<readonly Command[]>;
   /** A hint for a misspelt command. */
   meant: (word: string) => string | undefined;
 };
 
-/** The options that say where a connection and its secrets are kept, and how it is reached. */
+/** The options that determine where a connection and its secrets are stored, and how its server is reached. */
 export const connectionOptions: readonly OptionName[] = [
   'config',
   'secret-store',

@@ -24,7 +24,7 @@ const toolFlags = {
   },
 } satisfies Record<string, Flag>;
 
-/** `latchkey NAME`: what an assistant starts. */
+/** `latchkey NAME`, the command that an assistant starts. */
 export const connectCommand: Command = {
   name: 'connect',
   operands: 'NAME|URL',
@@ -57,7 +57,7 @@ export const connectCommand: Command = {
   },
 };
 
-/** @throws {UsageError} where no file has such a connection, but a command has almost that name */
+/** Reads a connection. @throws {UsageError} if no file contains it, but a command has a similar name */
 export async function findConnection(
   target: string,
   options: Options,

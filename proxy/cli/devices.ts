@@ -37,7 +37,7 @@ export const devicesCommand: Command = {
   },
 };
 
-/** Signs the device out at the server that knows it. Returns its name. */
+/** Signs the device out at the server that knows it. Returns the name of the device. */
 async function signOut(
   id: string,
   lists: readonly string[],

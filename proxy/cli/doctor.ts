@@ -41,7 +41,7 @@ code is then 1. It opens no browser and calls no tool.`,
 };
 
 /**
- * A mistyped name is wrong usage, as for other commands. Every other problem of the configuration is a finding.
+ * Refuses a mistyped name, as other commands do. Every other problem of the configuration is a finding.
  *
  * @throws {ConfigurationError} if there is no connection of this name
  */
@@ -65,7 +65,7 @@ function doctorLines({ check, state, what, hint }: Finding): string[] {
 }
 
 /**
- * Writes a file that this user alone can read, and no file that is there already.
+ * Creates a file that only this user can read. Never replaces an existing file.
  *
  * @throws {UsageError}
  */

@@ -2,7 +2,7 @@ import { declarations, optionNames, type OptionName } from '#config/options';
 import type { Command, Flag } from './command.ts';
 import { allCommands } from './commands.ts';
 
-/** What `latchkey --help` prints, or `latchkey login --help`: one screen. */
+/** The text of `latchkey --help`, or of one command, such as `latchkey login --help`: one screen. */
 export async function help(about?: Command, program = 'latchkey'): Promise<string> {
   const text = about === undefined ? all(await allCommands()) : own(about);
   return program === 'latchkey' ? text : `${text}\nType ${program} in place of latchkey.\n`;

@@ -3,7 +3,7 @@ import { Writable } from 'node:stream';
 import { UsageError } from '#config/errors';
 
 /**
- * One line from a terminal, typed unseen behind `question`; from anything else, the first line.
+ * Prints `question` on a terminal and reads one line without echo. From any other input, reads the first line.
  *
  * @throws {UsageError} if the person pressed Ctrl-C
  */

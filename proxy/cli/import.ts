@@ -28,7 +28,7 @@ confirmation. It keeps a copy of the file next to it, without the moved secrets,
 
 type Done = { file: string; entry: string; name: string; url: string; moved: string[] };
 
-/** `latchkey import`: `false` when something was left behind. */
+/** Runs `latchkey import`. Resolves to `false` if something could not be imported. */
 async function importEntries(input: CommandInput, host: CommandHost): Promise<boolean> {
   const { flags, operands } = input;
   const json = flags.has('json');
@@ -48,7 +48,7 @@ async function importEntries(input: CommandInput, host: CommandHost): Promise<bo
         if (backup !== undefined) backups.push(backup);
         signIns.push(...signInRequired(file.steps));
       } catch (error) {
-        // The others are imported all the same.
+        // The other files are imported nevertheless.
         if (!(error instanceof ConfigurationError)) throw error;
         problems.push({ name: file.file, problem: error.message });
         steps = steps.filter((step) => step.file !== file.file);

@@ -1,5 +1,5 @@
-// What an assistant or a service does not inherit from the shell that a command runs in: the settings of the network. The entry that a
-// command writes contains those of Latchkey, without secrets. About all else, the command prints one sentence each.
+// An assistant or a service does not inherit the network settings of the shell that a command runs in. The entry that the command
+// writes contains Latchkey's own settings, without secrets. For each other setting, the command prints a note.
 import { UsageError } from '#config/errors';
 import { containsUser } from '#config/launch-entry';
 import type { Options } from '#config/options';
@@ -29,8 +29,8 @@ export async function checkCertificates(
 }
 
 /**
- * What this shell sets for the connections to `urls`, and the entries that were written do not contain. `starter` is what starts
- * Latchkey from now on.
+ * Notes about the settings of this shell that the connections to `urls` use, but that are not in the written entries. `starter`
+ * starts Latchkey from now on.
  */
 export function missingNetwork(
   urls: readonly string[],
@@ -62,7 +62,7 @@ export function missingNetwork(
   return notes;
 }
 
-/** The proxy that the environment names for the first of these connections that uses one. */
+/** The proxy that the environment names for the first of the `urls` that needs a proxy. */
 function usedProxy(urls: readonly string[], env: CommandHost['env']): ProxyRoute | undefined {
   try {
     return urls

@@ -46,13 +46,13 @@ export type Terminal = {
   warn: (line: string) => void;
   lines: CommandHost['lines'];
   openBrowser: (url: URL) => Promise<boolean>;
-  /** What people call the assistant that will use the connection. */
+  /** The display name of the assistant that will use the connection. */
   assistant?: string | undefined;
-  /** What the page says to do next, where more follows. */
+  /** The next step that the page shows, if the command continues after the sign-in. */
   next?: string | undefined;
 };
 
-/** Shows the page of a sign-in: in the browser, or as an address with a question for the redirect. */
+/** Shows the page of a sign-in in the browser, or prints its address and asks for the redirect. */
 export function terminalPage(terminal: Pick<Terminal, 'warn' | 'lines' | 'openBrowser'>): ShowPage {
   return async (page, redirectUri, isOurs, over) => {
     if (await terminal.openBrowser(page.link())) {
@@ -71,8 +71,8 @@ export function terminalPage(terminal: Pick<Terminal, 'warn' | 'lines' | 'openBr
 }
 
 /**
- * `latchkey login`: opens the browser, or prints the page's address and takes the redirect from the
- * terminal where there is no browser on this machine.
+ * Runs `latchkey login`: opens the browser or, if there is none on this machine, prints the page's address and reads the
+ * redirect from the terminal.
  */
 export async function login(
   connection: Connection,
@@ -101,14 +101,14 @@ export async function login(
   if (also.length > 0) terminal.print(`also signed in to ${also.join(', ')}`);
 }
 
-/** What to do about access that the server did not revoke. Only the dashboard of Latchkey has a known address. */
+/** The remedy for access that the server did not revoke. Only the dashboard of Latchkey has a known address. */
 export function endAccessHint(url: string): string {
   return endpointOf(url)
     ? `end its access in the dashboard: ${new URL(url).origin}/account`
     : 'withdraw the consent on the account page of the server';
 }
 
-/** `latchkey logout`: `false` if the server did not revoke the access. */
+/** Runs `latchkey logout`. Resolves to `false` if the server did not revoke the access. */
 async function logout(
   { operands: [target = ''], options: given }: CommandInput,
   host: CommandHost,

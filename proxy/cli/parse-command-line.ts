@@ -11,7 +11,7 @@ export type Asked =
   | { ask: 'version' }
   | { ask: 'run'; command: Command; input: CommandInput };
 
-/** The command that `latchkey help agent login` is about; `undefined` for none. */
+/** The command that the words after `latchkey help` name, such as `agent login`; `undefined` if there is none. */
 async function commandNamed(words: readonly { text: string }[]): Promise<Command | undefined> {
   const [first, second] = words.map(({ text }) => text);
   const command = first === undefined ? undefined : await findCommand(first);
@@ -55,8 +55,8 @@ export async function parseCommandLine(words: readonly string[]): Promise<Asked>
 }
 
 /**
- * The operands, flags and options that were typed for `command`, whose name is the first operand where it
- * was `named`.
+ * Reads the operands, flags and options that were typed for `command`. If the command was `named`, the first operands are its
+ * name.
  *
  * @throws {UsageError}
  */
@@ -105,7 +105,7 @@ function tokensOf(words: readonly string[], { flags }: Command) {
   return parseArgs({ ...how, args: [...words], options }).tokens;
 }
 
-/** An operand behind `--` is none of our words. */
+/** The operands. After `--`, an operand is not a word of ours, such as the name of a command. */
 function operandsOf(tokens: readonly Token[]): { text: string; isWord: boolean }[] {
   const end = tokens.findIndex(({ kind }) => kind === 'option-terminator');
   return tokens.flatMap((token, at) =>
@@ -121,7 +121,7 @@ function isKnown({ name, rawName }: { name: string; rawName: string }, command: 
   return flagOf(name, command) !== undefined || optionCalled(rawName) !== undefined;
 }
 
-/** An option is no value of another, unless `--one=--other` says so. A value may be secret. */
+/** The value of an option. It starts with a dash only in the form `--one=--other`. No error repeats it, as it may be secret. */
 function valueOf(token: Token & { kind: 'option' }, command: Command): string {
   const { rawName, value, inlineValue } = token;
   if (!value)
@@ -138,7 +138,7 @@ function valueOf(token: Token & { kind: 'option' }, command: Command): string {
   );
 }
 
-/** Whose help was asked for. The name of a connection is no command, either. */
+/** The error for help about an unknown command. The name of a connection is not a command, either. */
 function unknownCommand(word: string): UsageError {
   return new UsageError(
     `unknown command ${word}`,
@@ -155,12 +155,12 @@ function typedKey(): UsageError {
   );
 }
 
-/** A secret may have been typed among them, so the surplus is not repeated. */
+/** Checks the number of operands. The error does not repeat the surplus, because it may contain a secret. */
 function checkCount(operands: readonly string[], command: Command): void {
   const { name, operands: shown, subcommands } = command;
   const words = subcommands ? [] : shown.split(' ').filter(Boolean);
   const least = words.filter((word) => !word.startsWith('[')).length;
-  // Behind the URL mcp-remote takes the port of its redirect URI.
+  // After the URL, mcp-remote accepts the port of its redirect URI.
   const port = name === 'connect' && /^\d{1,5}$/.test(operands[1] ?? '');
   const most = words.length + (port ? 1 : 0);
   if (operands.length < least)

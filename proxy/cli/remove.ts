@@ -18,7 +18,7 @@ code is 1. Entries in files that install --config named stay.`,
   },
 };
 
-/** `latchkey remove`: `false` when the server did not revoke the access. */
+/** Runs `latchkey remove`. Resolves to `false` if the server did not revoke the access. */
 async function remove(input: CommandInput, host: CommandHost): Promise<boolean> {
   const [name = ''] = input.operands;
   const json = input.flags.has('json');

@@ -28,7 +28,7 @@ const kinds = {
   client_secret: { what: 'client secret', variable: 'LATCHKEY_CLIENT_SECRET' },
 } as const;
 
-/** `latchkey rotate`: nothing changes if the server refuses the new secret. */
+/** Runs `latchkey rotate`. Nothing changes if the server refuses the new secret. */
 async function rotate(input: CommandInput, host: CommandHost): Promise<void> {
   const [name = ''] = input.operands;
   const connections = connectionsOf(host, input.options);

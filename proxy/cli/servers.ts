@@ -41,9 +41,9 @@ assistants; a backup of each file is kept.`,
 };
 
 /**
- * The list of the Latchkey server at a URL; without one, those that are known on this computer.
+ * The list of the Latchkey server at `url`; without `url`, all lists that are known on this computer.
  *
- * @throws {UsageError} {@link UpstreamError} if the server has none, or cannot be reached
+ * @throws {UsageError} if the server has no list; {@link UpstreamError} if it cannot be reached
  */
 export async function listsAt(
   url: string | undefined,
@@ -61,7 +61,7 @@ export async function listsAt(
   );
 }
 
-/** The sign-in to a list is missing; anything else is an error of the command. */
+/** The message if the sign-in to a list is missing; `undefined` for any other error, which ends the command. */
 export const signedOut: ProblemOf = (error) =>
   error instanceof TokenError && error.code === 'signed_out' ? error.message : undefined;
 
@@ -73,7 +73,7 @@ function stateOf({ connection, assistants }: ListedServer): 'in_use' | 'connecte
   return connection === undefined ? 'available' : 'connected';
 }
 
-/** The lines where no list is known. `setup` with the URL of one server does not sign in to the list. */
+/** The lines to print if no list is known. `setup` with the URL of one server does not sign in to the list. */
 export async function noLists(connections: Connections): Promise<readonly string[]> {
   const addresses = await connections.addresses();
   if (addresses.length === 0)
@@ -112,7 +112,7 @@ function listLines(lists: readonly ServerListView[]): string[] {
   });
 }
 
-/** What uses it on other computers. */
+/** The assistants that use the server on other computers. */
 function otherUses({ uses }: MyServer): readonly string[] {
   const elsewhere = uses.filter(({ device }) => device && !device.isCurrent);
   const devices = Map.groupBy(elsewhere, ({ device }) => device?.name ?? '');

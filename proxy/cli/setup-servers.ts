@@ -25,7 +25,7 @@ import { restartLine } from './install.ts';
 import { terminalPage } from './login.ts';
 import { keptKeyNote, keyRemedy, noToolsHint, toolCount } from './setup-words.ts';
 
-/** A chosen server; `problem` also says why its tools are unknown. */
+/** A chosen server. `problem` may also explain why its tools are unknown. */
 type Connected = ConnectedServer & { tools?: number };
 
 const forOneServer = ['name', 'api-key', 'client-id', 'client-secret', 'identity-provider'];
@@ -33,13 +33,13 @@ const forOneServer = ['name', 'api-key', 'client-id', 'client-secret', 'identity
 /** A list of servers, and the organization through whose provider the person wants to sign in. */
 type Place = { list: string; organization: string | undefined };
 
-/** What the person entered. */
+/** The address that the person entered. */
 function addressOf({ list, organization }: Place): string {
   const { origin } = new URL(list);
   return organization === undefined ? origin : `${origin}/mcp/${organization}`;
 }
 
-/** Connects the servers that the person chooses: `false` when a server or an assistant was left out. */
+/** Connects the servers that the person chooses. Resolves to `false` if a server or an assistant was left out. */
 export async function setUpServers(place: Place, run: Run): Promise<boolean> {
   const { list } = place;
   const { flags, options, host } = run;
@@ -73,10 +73,10 @@ export async function setUpServers(place: Place, run: Run): Promise<boolean> {
   return !connected.some(isWrong) && !written.some((one) => 'problem' in one);
 }
 
-/** What was connected. `available`: how many more servers the person may use, as far as is known. */
+/** The connected servers. `available`: how many more servers the person may use, as far as is known. */
 type Found = { connected: Connected[]; signedInAs: string | undefined; available: number };
 
-/** Connects the servers of the stored sign-in, those that the company sign-in opens, or those that the person chooses on the page now. */
+/** Connects the servers of the stored sign-in, else the servers that the company sign-in opens, else those that the person chooses now. */
 async function findServers({ list, organization }: Place, run: Run): Promise<Found> {
   const { flags, connections, print } = run;
   if (!flags.has('choose')) {
@@ -93,7 +93,7 @@ async function findServers({ list, organization }: Place, run: Run): Promise<Fou
   return listed(chosen, run);
 }
 
-/** Connects those that the person chose from a list. */
+/** Connects the servers that the person chose from a list. */
 async function listed({ list, servers, signedInAs }: MyServers, run: Run): Promise<Found> {
   const granted = servers.filter(({ isGranted }) => isGranted);
   const connected: Connected[] = [];
@@ -147,7 +147,7 @@ async function reportConnected(
     host.warn(`hint: latchkey doctor ${name}`);
 }
 
-/** Counts the tools, which also proves that the connection works. A missing account at the server behind it is no failure of it. */
+/** Counts the tools, which also proves that the connection works. A missing account of the person does not count as a failure. */
 async function countTools(one: Connected, { host, options }: Run): Promise<void> {
   try {
     const connection = await host.connection(one.name, options);

@@ -1,16 +1,16 @@
-// What `latchkey setup` says about a connection, whether it sets up one server or several.
+// The messages of `latchkey setup` about a connection, whether it sets up one server or several.
 import { setupCommand } from '#config/connection';
 import type { KeptKey } from '#connections/accounts-service';
 import { endpointOf } from '#connections/list-url';
 
 type Kept = { name: string; url: string };
 
-/** For an existing connection that uses an API key. `again` is the command that sets up the connection. */
+/** The note about an existing connection that uses an API key. `again` is the command that sets up the connection. */
 export function keptKeyNote({ name, url }: Kept, again: string): string {
   return `note: ${name} already connects to ${url} with an API key, and goes on using it; ${toSignIn(name, again)}`;
 }
 
-/** What to do about an API key that a connection cannot go on using. */
+/** The remedy for an API key that a connection cannot continue to use. */
 export function keyRemedy(
   { name, url }: Kept,
   key: Exclude<KeptKey, 'in_use'>,
@@ -28,7 +28,7 @@ export function toolCount(name: string, tools: number): string {
   return `${name}: ${tools === 1 ? '1 tool' : `${tools} tools`}`;
 }
 
-/** Why a Latchkey server may show a person no tools. The answer of the server does not say what the person allowed. */
+/** Explains why a Latchkey server may show a person no tools. The server's answer does not tell what the person allowed. */
 export function noToolsHint({ url }: { url: string }): string | undefined {
   const [organization, server] = endpointOf(url) ?? [];
   if (organization === undefined) return undefined;

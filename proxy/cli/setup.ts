@@ -72,10 +72,10 @@ with /mcp/ORGANIZATION, you choose its servers on one page. Run it again to repa
   },
 };
 
-/** A connection of our own, and what the server says about its credential. */
+/** A connection that Latchkey stores, and how it authenticates, as its check found. */
 type Found = { connection: Connection; as: Checked['as']; isNew: boolean };
 
-/** `latchkey setup`: `false` when an assistant was left out. */
+/** Runs `latchkey setup`. Resolves to `false` if an assistant was left out. */
 async function setup(input: CommandInput, host: CommandHost): Promise<boolean> {
   const { operands, flags } = input;
   const [url = ''] = operands;
@@ -85,7 +85,7 @@ async function setup(input: CommandInput, host: CommandHost): Promise<boolean> {
   const named = async (target: string) => host.connection(target, options);
   const connections = new Connections({ host, options, given: input.options, named });
   const run: Run = { flags, options, connections, host, print };
-  // A name that is wrong is refused before anything is done.
+  // Refuses a wrong name before anything is done.
   for (const name of flags.get('assistant') ?? []) assistantFile(name, undefined, host);
   await checkCertificates(options, host);
   const list = await connections.serverList(url);
@@ -167,8 +167,8 @@ function warnRestart(written: readonly Written[], host: CommandHost): void {
 }
 
 /**
- * The connection to `url`: the one there is, or a new one under a name that is free. A secret that is missing, or that
- * was given, is stored; all else about an existing connection stays.
+ * Returns the existing connection to `url`, or adds one under a free name. Stores a secret that was missing or that was given.
+ * Nothing else about an existing connection changes.
  */
 async function findOrAdd(url: string, run: Run): Promise<Found> {
   const { flags, connections, host } = run;
@@ -198,7 +198,7 @@ async function findOrAdd(url: string, run: Run): Promise<Found> {
   return { connection: described.connection, as: await keep(described, false, run), isNew: true };
 }
 
-/** Checks the connection that there is. @throws {UpstreamError} with a remedy of its own, if the server rejects its API key */
+/** Checks an existing connection. @throws {UpstreamError} with a remedy of its own, if the server rejects its API key */
 async function checkKept(
   connection: Connection,
   { flags, connections, host }: Run,
@@ -235,7 +235,7 @@ async function refuseOtherUrl(name: string, url: string, connections: Connection
     );
 }
 
-/** Another way to authenticate, or another client, makes another connection. */
+/** Refuses another way to authenticate, or another client, because either would make another connection. */
 function refuseOtherCredential(existing: Connection, flags: CommandInput['flags']): void {
   const { credentials, name } = existing;
   const isKey = credentials.kind === 'api_key';
@@ -274,7 +274,7 @@ async function withNewSecret(existing: Connection, host: CommandHost): Promise<D
   return { connection, secrets: { clientSecret } };
 }
 
-/** How the person authenticates: as the flags say, else as the server asks for. */
+/** Describes a new connection. It authenticates as the flags say, otherwise as the server requires. */
 async function describe(
   name: string,
   url: string,
@@ -313,7 +313,7 @@ async function describe(
   };
 }
 
-/** The error of a sign-in after which a new connection is not kept; `undefined` for one that another try may mend. */
+/** The error of a sign-in after which a new connection is removed; `undefined` if another attempt may succeed. */
 function refusedWords(error: OAuthError, again: string): OAuthError | undefined {
   const { code, message, details } = error;
   if (code === 'no_access') return error;

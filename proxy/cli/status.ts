@@ -34,7 +34,7 @@ const nothing = [
   'hint: add a connection with latchkey setup URL, or name a URL: latchkey status https://latchkey.example.com/mcp/acme/sales',
 ];
 
-/** One block a connection, one line a fact; problems are for connections that cannot be read. */
+/** A block for each connection, with a line for each fact. `problems` are about connections that cannot be read. */
 function statusLines(
   statuses: readonly AccountStatus[],
   problems: readonly { name: string; problem: string }[],
@@ -63,7 +63,7 @@ function statusLines(
   return all.length > 0 ? all : nothing;
 }
 
-/** The same for machines. */
+/** The same as one JSON object, for programs. */
 function statusJson(
   statuses: readonly AccountStatus[],
   problems: readonly { name: string; problem: string }[],

@@ -41,7 +41,7 @@ type ToolsInput = {
 type ToolsPorts = { store: AcceptedToolStore; clock: Clock };
 
 /**
- * `latchkey tools`: lists the known tools of a server, after it has carried out `accept`.
+ * Runs `latchkey tools`: accepts the tools in `accept`, then lists the known tools of a server.
  *
  * @throws {UsageError} for a tool that was never seen
  */

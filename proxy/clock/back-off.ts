@@ -2,11 +2,11 @@
 export type BackOff = {
   firstMs: number;
   longestMs: number;
-  /** By what each pause is longer than the one before; 2 unless given. */
+  /** Each pause is this many times as long as the one before. Default: 2. */
   factor?: number;
 };
 
-/** Everything that this program tries again, and how long it waits before. */
+/** Everything that this program tries again, and the pauses in between. */
 export const backOffs = {
   /** A request to a server that is busy or not reachable. */
   request: { firstMs: 250, longestMs: 8_000 },
@@ -22,7 +22,7 @@ export const backOffs = {
   tunnel: { firstMs: 500, longestMs: 30_000 },
   /** A tunnel to another node. A balancer may lead to the same node many times, or always. */
   secondTunnel: { firstMs: 250, longestMs: 60_000 },
-  /** A lock that another process holds: refreshing takes about a second; who has to wait for longer waits for a person. */
+  /** A lock that another process holds. A refresh takes about a second; a longer hold means that its holder waits for a person. */
   lock: { firstMs: 50, longestMs: 1_000, factor: 1.2 },
 } as const satisfies Record<string, BackOff>;
 
@@ -31,7 +31,7 @@ export function pauseMs({ firstMs, longestMs, factor = 2 }: BackOff, attempt: nu
   return Math.min(firstMs * factor ** attempt, longestMs);
 }
 
-/** The same, of which half is random, so that many proxies do not return to a server at the same moment. */
+/** Like `pauseMs`, but half of the pause is random, so that many proxies do not return to a server at the same moment. */
 export function randomPauseMs(backOff: BackOff, attempt: number, random: () => number): number {
   const fullMs = pauseMs(backOff, attempt);
   return Math.round(fullMs / 2 + (random() * fullMs) / 2);

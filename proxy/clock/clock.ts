@@ -44,7 +44,7 @@ export function wakeWatch(wallMs: () => number, steadyMs: () => number) {
   let apart = wallMs() - steadyMs();
   let wokeAtMs = -Infinity;
   return {
-    /** Whether it has woken up since the last call, or within `seconds` before this one. */
+    /** Whether the computer has woken up since the last call, or within `seconds` before this call. */
     wokeWithin(seconds: number): boolean {
       const now = wallMs() - steadyMs();
       if (Math.abs(now - apart) > driftMs) wokeAtMs = steadyMs();

@@ -57,7 +57,7 @@ class Bridge {
   #listening: AbortController | undefined;
   #isRefusing = false;
   #refusal: Promise<void> | undefined;
-  // Messages after an `initialize` wait until the server has received it.
+  // Messages after `initialize` wait for its answer, and those after `notifications/initialized` until it has been sent.
   #handshake: Promise<unknown> | undefined;
 
   constructor(options: BridgeOptions) {
@@ -97,8 +97,8 @@ class Bridge {
     const { failure, fatal } = this.#options.explain(error);
     if (this.#requests.take(id)) {
       this.#options.log.warn('request failed', { what: message.method, reason: failure.message });
-      // If the era is unknown, this is the answer of a legacy server, so that the assistant continues with `initialize` and
-      // shows the reason to the person.
+      // A failed `server/discover` leaves the era unknown. The assistant gets the answer of a legacy server, so that it continues
+      // with `initialize` and shows the reason to the person.
       const code = message.method === 'server/discover' ? -32601 : failure.code;
       await this.#writer.write(errorAnswer(id, { ...failure, code }).bytes);
     }
@@ -114,7 +114,7 @@ class Bridge {
       const failure = { code: -32600, message: 'a request with this id is still open' };
       return this.#writer.write(errorAnswer(id, failure).bytes);
     }
-    // A subscription stays open.
+    // A subscription stays open, so it does not count towards the backlog.
     const isSubscription = message.method === 'subscriptions/listen';
     const done = isSubscription ? undefined : this.#pending.add(message.bytes.length);
     try {
@@ -167,7 +167,7 @@ class Bridge {
     );
   }
 
-  /** Cancels at the server: a modern one sees the closed stream, a legacy one gets the message. */
+  /** Cancels a request at the server: a modern server sees the closed stream, a legacy server gets the message. */
   async #cancel(message: Message): Promise<void> {
     const requestId = this.#cancelledId(message);
     if (requestId === undefined) return;
@@ -258,7 +258,7 @@ class Bridge {
       });
   }
 
-  /** The work that the end of stdin waits for. Subscriptions never end, so it does not wait for them. */
+  /** The work to finish after stdin has ended. It does not include subscriptions, because they never end. */
   #unfinished(): Promise<unknown>[] {
     const awaited = this.#requests
       .all()
@@ -290,7 +290,7 @@ class Bridge {
   }
 }
 
-/** A request of the assistant without an answer so far. */
+/** A request from the assistant that has not been answered yet. */
 type OpenRequest = {
   /** The JSON text of its id, as the assistant wrote it. */
   id: string;
@@ -300,7 +300,7 @@ type OpenRequest = {
   done(): Promise<void>;
 };
 
-/** The requests without an answer. The code that takes one out answers it. */
+/** The requests without an answer. Only the code that takes a request out may answer it. */
 class OpenRequests {
   readonly #requests = new BriefMap<string, OpenRequest>();
   /** Created on demand: most requests are never waited for. */

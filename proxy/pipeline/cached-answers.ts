@@ -41,7 +41,7 @@ export class RememberedAnswers {
   /** Stores a result. Errors are not stored. */
   keep(key: string, answer: Message): void {
     if (!answer.members.has('result')) return;
-    // After the answer has been sent to the assistant.
+    // Waits until the answer has been sent to the assistant.
     this.#saving = this.#saving.then(async () => {
       await new Promise(setImmediate);
       // With a fixed id, the same result is always the same file.
@@ -76,8 +76,8 @@ const maxBytes = 4 * 1024 * 1024;
 const abandonedMs = 60 * 60_000;
 
 /**
- * Latchkey's own keys and tokens, and any signed token. They may follow a letter, because in JSON a line feed is written with
- * the letter `n`.
+ * Matches Latchkey's own keys and tokens, and any signed token (JWT). A letter may precede them, because JSON writes a line feed
+ * as `\n`.
  */
 const secretShape =
   /(?:secret|pk_live|mcp|code|rt|pat|scim)_[0-9A-Za-z]{36}|eyJ[\w-]{8,}\.[\w-]+\.[\w-]+/;
@@ -145,7 +145,7 @@ export function fileAnswers(directory: string, { url, account }: ServerAccount):
         await writeAtomically(path, answer, { durable: false });
         await prune(found);
       } catch {
-        // Without the file, only starts with an unreachable server are affected.
+        // The file is needed only while the server cannot be used.
       }
     },
     async forget() {
@@ -176,8 +176,8 @@ export async function forgetServer(
 }
 
 /**
- * What the answer to `request` depends on, besides server and account: the method, the protocol version, the capabilities of
- * the assistant, and the parameters without `_meta`. In the legacy era, version and capabilities are those of `initialize`.
+ * The key of the cached answer to `request`. It contains all that the answer depends on besides server and account: the method, the
+ * protocol version, the assistant's capabilities (in the legacy era, both from `initialize`) and the parameters without `_meta`.
  */
 export function question(request: Message, initialize: Message | undefined): string {
   const { method } = request;

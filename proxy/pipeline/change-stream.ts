@@ -5,18 +5,18 @@ import { readMessage, textAt, type Message } from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 import { UpstreamError, type Deliver, type Upstream } from '#transport/upstream';
 
-/** The lists and resources that the server agreed to report changes of. */
+/** The lists and resources whose changes the server agreed to report. */
 type Honoured = { kinds: string[]; uris: string[] };
 
-/** One `subscriptions/listen`, and its place in the order in which they replace each other. */
+/** One `subscriptions/listen`, linked to the subscription that it replaces and to the one that replaces it. */
 type Subscription = {
   stop: AbortController;
-  /** What the server accepts; `undefined` if the stream ended before it said so. */
+  /** The changes that the server agreed to report; `undefined` if the stream ended before the acknowledgement. */
   acknowledged: PromiseWithResolvers<Honoured | undefined>;
-  /** The acknowledged subscription that it replaces, until it is acknowledged itself. */
+  /** The subscription that this one replaces. Unset once this one is acknowledged. */
   before: Subscription | undefined;
   isAcknowledged?: boolean;
-  /** The subscription that replaces it. */
+  /** The subscription that replaces this one. */
   after?: Subscription;
   hasEnded?: boolean;
 };
@@ -52,7 +52,7 @@ export class ChangeStream {
   #audience: Audience | undefined;
   #current: Subscription | undefined;
   #requests = 0;
-  /** How many streams in a row ended soon. */
+  /** The number of streams that broke off since one last stayed open for `steadySeconds`. */
   #failures = 0;
   /** Changes may have been missed, because a stream broke off and none has been acknowledged since. */
   #hasGap = false;
@@ -163,7 +163,7 @@ export class ChangeStream {
     const isReplaced = this.#current?.before === subscription;
     if (isReplaced && !subscription.stop.signal.aborted) this.#hasGap = true;
     if (this.#current !== subscription || signal.aborted) return;
-    // The subscription that it was to replace continues, unless it ended in the meantime.
+    // The subscription that this one was to replace continues, unless that has ended as well.
     const before = subscription.before?.hasEnded ? undefined : subscription.before;
     const isCovered = refused && subscription.before === before;
     this.#current = before;

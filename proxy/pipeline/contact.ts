@@ -17,7 +17,7 @@ export type Trouble = {
 export type ContactOptions = {
   upstream: Upstream;
   url: string;
-  /** The trouble that an error means; `undefined` if the server is not the cause. */
+  /** The kind of trouble that an error indicates; `undefined` if the server is not the cause. */
   troubleOf: (error: unknown) => Trouble['kind'] | undefined;
   /** How a person signs in, where the connection requires it. */
   signInService?: PersonSignIn;
@@ -46,14 +46,14 @@ export class RefusedError extends Error {
   }
 }
 
-/** What the log says of each kind of trouble. */
+/** The log message for each kind of trouble. */
 const troubleWords = {
   offline: 'server unreachable',
   signed_out: 'sign-in required',
   account: 'account or key required',
 } as const satisfies Record<Trouble['kind'], string>;
 
-/** MCP 2025-11-25 elicitation, "URL Elicitation Required Error", and the same for assistants that show no URLs. */
+/** The "URL Elicitation Required Error" of MCP 2025-11-25 elicitation, and the error for assistants that cannot show URLs. */
 const accountCodes: ReadonlySet<string | undefined> = new Set(['-32042', '-32000']);
 
 /**
@@ -68,7 +68,7 @@ export function accountRefusal(answer: Message, url: string): UpstreamError | un
   return new UpstreamError('account', message);
 }
 
-/** Whether the message of such an error is about a key, and not an account. The address of the page may contain either word. */
+/** Whether the message of an `account` error is about a key rather than an account. The page's address may contain either word. */
 export function isAboutKey(message: string): boolean {
   return /\byour (own )?key\b/.test(message);
 }
@@ -129,7 +129,7 @@ export class Contact {
     this.#initialize = undefined;
   }
 
-  /** Holds `initialized` until the server has answered the handshake. Returns `false` if it has. */
+  /** Holds `initialized` until the server has answered the handshake. Returns `false` if no handshake is open. */
   holdBack(initialized: Message): boolean {
     if (!this.needsHandshake()) return false;
     this.#initialized = initialized;
@@ -335,7 +335,7 @@ const attemptMs = 60_000;
 /**
  * The answer to `request`, even if the server keeps the stream open after it.
  *
- * @throws {UnavailableError} `stalled` if the server does not answer; or what the upstream rejects with
+ * @throws {UnavailableError} `stalled` if the server does not answer; otherwise the error of `upstream`
  */
 async function firstAnswer(
   request: Message,

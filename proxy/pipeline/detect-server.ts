@@ -150,7 +150,7 @@ function isLegacy(answer: Message): boolean {
   return version !== undefined && version < '2026-07-28';
 }
 
-/** The kind of a server, if it is not the one that is tried first. */
+/** A kind of server other than the one that is tried first, a legacy server over Streamable HTTP. */
 export type ServerKind = 'modern' | 'sse';
 
 interface RememberedServer {
@@ -162,7 +162,7 @@ interface RememberedServer {
 
 /** A small file for each server in `directory`, which contains only the kind. */
 export function rememberedServer(directory: string, url: string): RememberedServer {
-  // URLs with the same file name share what is remembered, which costs no more than an extra request.
+  // URLs with the same file name share the remembered kind. A wrong kind costs no more than an extra request.
   const name = encodeURIComponent(url).replaceAll('%', '_').slice(-180);
   const path = join(directory, name);
   return {

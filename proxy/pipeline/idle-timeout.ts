@@ -7,7 +7,7 @@ import type { Step } from './step.ts';
 export type IdleTimeoutPorts = {
   /** How long a request may wait while the server sends nothing; 0: no limit. */
   idleTimeoutSeconds: number;
-  /** Whether a page waits for a person to sign in: requests wait as long. */
+  /** Whether a page waits for a person to sign in. Requests do not time out meanwhile. */
   isSigningIn?: () => boolean;
   clock: Clock;
   log: Log;
@@ -15,7 +15,7 @@ export type IdleTimeoutPorts = {
 
 const cancelTimeoutMs = 5_000;
 
-/** Checks per idle timeout: a request ends after one to one and a quarter of the timeout. */
+/** The number of checks per idle timeout. A request ends after 1 to 1.25 times the timeout. */
 const checks = 4;
 
 /** A request that waits for its answer. */
@@ -23,14 +23,14 @@ type Waiting = {
   /** Checks since the last message of the server; -1 if the next check comes too early to count. */
   silentChecks: number;
   isLate: boolean;
-  /** Unset once it is answered, because V8 may keep deleted entries of a `Set` for long, as `BriefMap` says. */
+  /** Unset when the request ends, because V8 may keep deleted entries of a `Set` for a long time; see `BriefMap`. */
   ending: AbortController | undefined;
 };
 
 /**
  * Gives up a request and cancels it at the server if the server has sent nothing for too long. Any message for this request
- * restarts the time, and so does any message on another stream, which may report progress. The time does not run out while
- * the server waits for an answer of the assistant. Subscriptions may stay silent.
+ * restarts the time, and so does any message on a stream of no particular request, because it may report progress. The time
+ * does not run out while the server waits for an answer from the assistant. Subscriptions may stay silent.
  *
  * MCP 2025-11-25 lifecycle, "Timeouts"
  */
@@ -129,7 +129,7 @@ class TimedUpstream implements Pick<Upstream, 'send' | 'listen'> {
       this.#pending.delete(idKey(textAt(message, 'params', 'requestId') ?? 'null'));
   }
 
-  /** Cancels at a legacy server; a modern one sees the closed stream. */
+  /** Cancels the request at a legacy server. A modern server sees the closed stream. */
   async #cancel(message: Message): Promise<void> {
     const { id = 'null', method } = message;
     if (modernVersion(message) !== undefined || method === 'initialize') return;

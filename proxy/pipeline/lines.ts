@@ -76,8 +76,8 @@ const requestTail = new RegExp(
 );
 
 /**
- * The id (as JSON text) of a request that is too long to be read. Clients write it near the start or at the very end. A line
- * that does not begin like a request has no id, because a wrong one would answer another request.
+ * The id (as JSON text) of a request that is too long to be read. Clients write it near the start or at the very end. Returns
+ * `undefined` for a line that does not begin like a request, because an error with a wrong id would answer another request.
  */
 export function identify({ head, tail }: LongLine): string | undefined {
   const front = requestHead.exec(head.toString('latin1'));

@@ -1,4 +1,4 @@
-/** The kinds of lists about whose changes a server can notify. */
+/** The kinds of lists for which a server can report changes. */
 export const listKinds = ['tools', 'resources', 'prompts'] as const;
 export type ListKind = (typeof listKinds)[number];
 

@@ -10,10 +10,10 @@ const maxBytes = 16 * 1024 * 1024;
 const stallMs = 30_000;
 
 /**
- * The assistant's messages that were read and are not finished. Reading pauses while there are too many, so that a flood
- * fills the assistant's pipe and not our memory. There are two exceptions: answers to requests of the server, for which
- * the open requests may be waiting, and cancellations, after nothing has finished for half a minute. Other messages that
- * are read before these are refused.
+ * Counts the assistant's messages that have been read and are not finished. Reading pauses while there are too many, so that a
+ * flood fills the assistant's pipe and not our memory. Reading continues in two cases: if the server waits for answers to its own
+ * requests, because the open requests may depend on them, and if nothing has finished for half a minute, because the assistant
+ * may want to cancel. Other messages that are read in these cases are refused.
  */
 export function backlog(clock: Clock) {
   const requests = new Set<string>();
@@ -33,7 +33,7 @@ export function backlog(clock: Clock) {
   }
 
   return {
-    /** Counts a message of `bytes` until the function that it returns is called. */
+    /** Counts a message of `length` bytes until the returned function is called. */
     add(length: number): () => void {
       messages += 1;
       bytes += length;
@@ -44,16 +44,16 @@ export function backlog(clock: Clock) {
         if (!isFull()) wake();
       };
     },
-    /** Records the server's requests, and those that it cancels. */
+    /** Records the server's requests and their cancellations. */
     received(message: Message): void {
       if (message.kind === 'request') requests.add(idKey(message.id ?? 'null'));
       else if (message.method === 'notifications/cancelled')
         requests.delete(idKey(textAt(message, 'params', 'requestId') ?? 'null'));
       if (requests.size > 0) wake();
     },
-    /** The assistant has answered the request of that id. */
+    /** Records that the assistant has answered the server's request with this id. */
     answered: (id: string) => void requests.delete(idKey(id)),
-    /** Whether the limit is reached, so that another message is refused. */
+    /** Whether one of the limits is reached. */
     isFull,
     /** Resolves when more may be read, or `signal` aborts. */
     async whenReadable(signal: AbortSignal): Promise<void> {
@@ -70,9 +70,9 @@ const maxYoungBytes = 16 * 1024 * 1024;
 const messagesBetweenChecks = 128;
 
 /**
- * Keeps V8 from growing the memory for short-lived objects. Under load it doubles repeatedly, up to 134 MB,
+ * Keeps V8 from growing the memory for short-lived objects. Under load V8 doubles that memory repeatedly, up to 134 MB,
  * although 16 MB are collected just as fast. Node accepts `--max-semi-space-size` only when it starts, and starting a second
- * Node would take as long as starting the proxy. Call the returned function for each message; it checks now and then.
+ * Node would take as long as starting the proxy. Call the returned function for each message; it checks every 128 messages.
  */
 export function youngGenerationLimit(): () => void {
   let messages = 0;
@@ -81,7 +81,7 @@ export function youngGenerationLimit(): () => void {
     messages += 1;
     if (messages % messagesBetweenChecks !== 0) return;
     const space = getHeapSpaceStatistics().find(({ space_name: name }) => name === 'new_space');
-    // V8 shrinks it while there is little to do, and must be free to grow it again.
+    // V8 shrinks the space while there is little to do, and must be free to grow it again.
     const isLarge = space !== undefined && space.space_size >= maxYoungBytes;
     if (isLarge === isLimited) return;
     isLimited = isLarge;

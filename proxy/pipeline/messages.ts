@@ -1,12 +1,12 @@
 import { jsonMembers, type Span } from 'latchkey-mcp/json';
 import { readMessage, type Message } from 'latchkey-mcp/raw-message';
 
-/** A message of `value` with `jsonrpc` added. */
+/** Makes a message from `value`, with `jsonrpc` added. */
 export function madeMessage(value: object): Message {
   return readMessage(Buffer.from(JSON.stringify({ jsonrpc: '2.0', ...value })));
 }
 
-/** The JSON text of the id for the answer to `request`. */
+/** The JSON text of a request's id, for its answer. */
 export function idOf({ id = 'null' }: Message): string {
   return id;
 }

@@ -52,7 +52,7 @@ export function cachedList(cached: Message): Message {
   return withoutLifetime(cached);
 }
 
-/** A list of tools with one of ours before the others. */
+/** Adds one of our own tools at the start of a list of tools, unless the server has a tool with that name. */
 export function withOwnTool(list: Message, own: OwnTool, subject: ToolSubject): Message {
   const tools = textAt(list, 'result', 'tools') ?? '[]';
   const others: { name?: unknown }[] = JSON.parse(tools);
@@ -99,7 +99,7 @@ const ownTools = { sign_in: signInTool, connect_account: connectTool } as const 
   object
 >;
 
-/** What the handshake tells an assistant about a server that it cannot use yet. */
+/** The instructions in the handshake of a server that the assistant cannot use yet. */
 export function instructionsFor(own: OwnTool | undefined, name: string): string {
   switch (own) {
     case 'sign_in':
@@ -111,7 +111,7 @@ export function instructionsFor(own: OwnTool | undefined, name: string): string 
   }
 }
 
-/** The answer to a call of `connect_account`, by what the server still asks the person for, or why it cannot be used. */
+/** The answer to a call of `connect_account`. `asked`: the server's request to the person. `problem`: why the server is unusable. */
 export function connectAnswer(
   request: Message,
   name: string,
@@ -123,7 +123,7 @@ export function connectAnswer(
   return toolResult(request, ready);
 }
 
-/** A server's request for an account or a key, for the person. */
+/** The text that passes a server's request for an account or a key on to the person. */
 function askingFor(name: string, asked: string): string {
   return `${name} asks the user: ${asked}\nGive them this address. The tools of ${name} appear automatically afterwards.`;
 }
@@ -135,21 +135,21 @@ type OfferSignInPorts = {
   elicit: ((page: SignInPage, text: string) => Promise<Elicited>) | undefined;
   /** Checks whether the server can be used now. */
   reached: () => Promise<boolean>;
-  /** The account or the key that the server asks the person for, if it does. */
+  /** The message with which the server asks the person for an account or a key; `undefined` if it does not ask. */
   asked: () => string | undefined;
-  /** A failure in words, with its remedy. */
+  /** Describes a failure, with its remedy. */
   explain: (error: unknown) => string;
   clock: Clock;
   signal: AbortSignal;
 };
 
-/** Assistants give up after a minute. */
+/** Less than the minute after which assistants give up. */
 const signInTimeoutMs = 45_000;
 
 /**
  * The answer to a call of `sign_in`. The assistant shows the page if it can (URL elicitation, MCP 2025-11-25 and
- * 2026-07-28). Otherwise the browser opens it if `--sign-in` allows that. Otherwise the answer contains its URL. An open page
- * is not opened a second time.
+ * 2026-07-28). Otherwise the page opens in the browser if `--sign-in` allows that. Otherwise the answer contains its URL. An
+ * open page is not opened a second time.
  */
 export async function offerSignIn(request: Message, ports: OfferSignInPorts): Promise<Message> {
   const { name, signInService, elicit, reached, asked, explain, clock, signal } = ports;
@@ -221,7 +221,7 @@ function inputRequired(request: Message, page: SignInPage, text: string): Messag
   return answered(request, { resultType: 'input_required', inputRequests });
 }
 
-/** The result of a tool: unlike an error, assistants show it to the model. */
+/** A tool result, because assistants show it to the model, unlike a JSON-RPC error. */
 export function toolResult(request: Message, text: string, isError = false): Message {
   return answered(request, {
     ...(modernVersion(request) !== undefined && { resultType: 'complete' }),

@@ -32,7 +32,7 @@ type OfflineCacheOptions = Pick<
 };
 
 /**
- * Answers in place of a server that cannot be used: with its handshake and lists of the last run. Meanwhile the server is
+ * Answers in place of a server that cannot be used, with the handshake and lists from the last run. Meanwhile the server is
  * tried until it can be used again, and then the assistant is notified that lists may have changed. If a person has to sign in,
  * the list of tools contains one that starts the sign-in.
  */
@@ -51,7 +51,7 @@ export class OfflineCache implements Step {
     return cached;
   }
 
-  /** A person may have signed in with another process. */
+  /** Looks again for a sign-in, because a person may have signed in with another process. */
   async signedInElsewhere(): Promise<void> {
     await this.#options.signInService?.lookAgain();
     this.#contact?.nudge();
@@ -132,7 +132,7 @@ class CachedUpstream implements Upstream {
     return this.#call(request, deliver, signal);
   }
 
-  /** Waits until the server can be used, and then first notifies the assistant of all changes. */
+  /** Waits until the server can be used. If that took time, reports all lists as changed after the server's first message. */
   async #subscribe(request: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
     this.#notifier.to(deliver, 'stateless');
     let isBehind = this.contact.trouble() !== undefined;
@@ -195,8 +195,8 @@ type OfflineCallsOptions = OfflineParts & {
 const pong = madeMessage({ id: 0, result: {} });
 
 /**
- * Requests that only the server can answer. They wait briefly for a server that is being tried. If they fail, the error says
- * since when it has been unreachable. Calls of `sign_in` and `connect_account` are answered here while they are listed.
+ * Sends requests that only the server can answer. They wait briefly for a server that is being tried. If they fail, the error
+ * contains the time when the server became unreachable. Calls of `sign_in` and `connect_account` are answered here while listed.
  */
 function offlineCalls(options: OfflineCallsOptions): Upstream['send'] {
   const { upstream, contact, waiting, assistantView, pages } = options;
@@ -265,7 +265,7 @@ function offlineCalls(options: OfflineCallsOptions): Upstream['send'] {
   const hasAccountTool = (trouble: Trouble | undefined) =>
     trouble?.kind === 'account' || assistantView.sentTools === 'connect_account';
 
-  /** What the server asks the person for, if that is the trouble. */
+  /** The message with which the server asks the person for an account or a key; `undefined` for any other trouble. */
   function asked(): string | undefined {
     const { kind, error } = contact.trouble() ?? {};
     return kind === 'account' && error instanceof Error ? error.message : undefined;
@@ -283,7 +283,7 @@ function offlineCalls(options: OfflineCallsOptions): Upstream['send'] {
   return call;
 }
 
-/** The failure of a request for want of the person's account or key, as the result of a tool where the model expects one. */
+/** Refuses a request that lacks the person's account or key: a tool call with a result for the model, others with an error. */
 async function refuseCall(
   request: Message,
   refusal: UpstreamError,

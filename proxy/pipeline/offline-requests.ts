@@ -14,7 +14,7 @@ import { idOf, madeMessage } from './messages.ts';
 import type { OwnTool, PersonSignIn } from './sign-in-page.ts';
 import { troubled, type Waiting } from './waiting.ts';
 
-/** The tool with which a person can end the trouble; `undefined` if there is none, or they cannot. */
+/** The tool with which a person can end the trouble; `undefined` if no tool can. */
 export function ownToolFor(
   trouble: Trouble | undefined,
   signInService: PersonSignIn | undefined,
@@ -23,10 +23,10 @@ export function ownToolFor(
   return trouble?.kind === 'signed_out' && signInService ? 'sign_in' : undefined;
 }
 
-/** What the assistant has been sent so far. */
+/** The assistant's handshake, and what the assistant has been sent since. */
 export type AssistantView = {
   initialize?: Message;
-  /** The tools that it was last sent: the server's, or one of ours as well. */
+  /** The tools that the assistant was last sent: the server's, or a list with one of our own. */
   sentTools: 'none' | 'server' | OwnTool;
   /** The kinds of lists that it got from the cache. */
   fromCache: Set<ListKind>;
@@ -34,7 +34,7 @@ export type AssistantView = {
   absent: ReadonlySet<ListKind>;
 };
 
-/** What the answers to an assistant need while its server cannot be used. */
+/** The parts that answer an assistant while its server cannot be used. */
 export type OfflineParts = Pick<
   ContactOptions,
   'upstream' | 'url' | 'troubleOf' | 'signInService' | 'clock' | 'log'
@@ -55,8 +55,8 @@ const cachedAfterMs = 2_000;
 const serverError = '-32000';
 
 /**
- * Answers lists and `server/discover` (then without a `method`). The server is tried first. If it is unreachable, fails or takes
- * too long, its last answer is used, and the assistant is notified if that turns out to have changed.
+ * Answers requests for lists and `server/discover` (without a `ListMethod`). The server is tried first. If it is unreachable, fails
+ * or takes too long, its last answer is used, and the assistant is notified if the list turns out to have changed.
  */
 export class OfflineLists {
   readonly #parts: OfflineParts;
@@ -90,7 +90,7 @@ export class OfflineLists {
     await this.#forward(list);
   }
 
-  /** Sends the request to the server, and uses its last answer if it fails or takes too long. */
+  /** Sends the request to the server. If the server fails or takes too long, answers from the cache. */
   async #forward(list: ListRequest): Promise<void> {
     const { upstream, contact, memory, notifier, assistantView, url } = this.#parts;
     const { request, method, key, deliver, signal } = list;
@@ -174,7 +174,7 @@ export class OfflineLists {
   }
 }
 
-/** A request of a list or `server/discover`, and the key of its cached answer. */
+/** A request for a list or `server/discover`, and the key of its cached answer. */
 type ListRequest = {
   request: Message;
   method: ListMethod | undefined;
@@ -262,7 +262,7 @@ export class OfflineHandshake {
     this.#promised = undefined;
   }
 
-  /** Answers `initialize`: with the server's answer, that of the last run, or a substitute of ours. */
+  /** Answers `initialize` with the server's answer, its answer from the last run, or a handshake that the proxy makes up. */
   async respond(request: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
     const { contact, memory, notifier, assistantView, troubleOf } = this.#parts;
     Object.assign(assistantView, { initialize: request, sentTools: 'none', absent: new Set() });

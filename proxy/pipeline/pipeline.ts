@@ -27,7 +27,7 @@ export type PipelinePorts = {
   account: string;
   /** How a person signs in, where the connection requires it. */
   signInService?: PersonSignIn | undefined;
-  /** The trouble that an error means; `undefined` if the server is not the cause. */
+  /** The kind of trouble that an error indicates; `undefined` if the server is not the cause. */
   troubleOf: (error: unknown) => Trouble['kind'] | undefined;
   /** Describes a failure, with its remedy. */
   explain: (error: unknown) => string;
@@ -67,7 +67,7 @@ export function pipelineSteps(
 
   const steps = [
     ports.observe(cache),
-    // Next to the assistant, so that no list and no call bypasses it.
+    // Before the cache, so that no list and no call bypasses the filter.
     toolFilter({ ...toolRules(connection, options, host), clock, log }),
     cache,
     idleTimeout({

@@ -6,7 +6,7 @@ import { madeMessage } from './messages.ts';
 /** How a person signs in to a connection, as the pipeline offers it to an assistant. */
 export type PersonSignIn = Omit<SignInService, 'signIn'>;
 
-/** The tools that are listed while a server waits for a person. */
+/** Our own tools, which are listed while a server waits for a person. */
 export type OwnTool = 'sign_in' | 'connect_account';
 
 /** The person's answer to the page that the assistant showed. */
@@ -18,12 +18,12 @@ export class ElicitedPages {
   readonly #waiting = new Map<string, (answer: Message) => void>();
   #count = 0;
 
-  /** `notify` delivers the notification that the sign-in is completed. */
+  /** `notify` delivers the notification that the sign-in has ended. */
   constructor(notify: Deliver) {
     this.#notify = notify;
   }
 
-  /** Resolves to the person's answer, or to `accept` if the sign-in is completed before it. */
+  /** Resolves to the person's answer, or to `accept` if the sign-in ends or `signal` aborts first. */
   async show(
     page: SignInPage,
     message: string,
@@ -48,7 +48,7 @@ export class ElicitedPages {
     return action === 'accept' || action === 'decline' ? action : 'cancel';
   }
 
-  /** Takes an answer of the assistant. Returns `false` if it does not respond to a request of ours. */
+  /** Takes an answer from the assistant. Returns `false` if it answers none of our requests. */
   take(answer: Message): boolean {
     const resolve = this.#waiting.get(answer.id ?? '');
     resolve?.(answer);

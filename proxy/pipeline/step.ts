@@ -2,7 +2,7 @@ import type { Upstream } from '#transport/upstream';
 
 /**
  * A step of the pipeline. `on` gets the rest of the pipeline and returns the methods that the step changes. Answers come back
- * through the `deliver` that these pass to `next`.
+ * through the `deliver` that these methods pass to `next`.
  */
 export type Step = {
   name: string;

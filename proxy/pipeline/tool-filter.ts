@@ -15,7 +15,7 @@ import { admittedTools, listedTools, withoutTools, type ToolRules } from './tool
 
 export type ToolFilterOptions = {
   rules: ToolRules;
-  /** What happens to tools that changed since they were accepted. */
+  /** Whether tools that changed since they were accepted are only reported, or hidden as well. */
   changed: 'flag' | 'withhold';
   store: AcceptedToolStore;
   /** The command with which the person accepts a changed tool. */
@@ -87,7 +87,7 @@ export function toolFilter(options: ToolFilterOptions): Step {
   return {
     name: 'tool filter',
     on: (next) => ({
-      // Nearly every call passes unchanged, which costs no promise.
+      // Not `async`: nearly every call passes unchanged, and should not cost another promise.
       send(message, deliver, signal) {
         if (restricts && message.method === 'tools/call')
           return called(message, deliver, signal, next);
@@ -100,7 +100,7 @@ export function toolFilter(options: ToolFilterOptions): Step {
   };
 }
 
-/** The answer of servers to a call of a tool that they do not have. MCP 2025-11-25 tools, error handling */
+/** The answer that a server gives to a call of a tool that it does not have. MCP 2025-11-25 tools, error handling */
 function unknown({ id = 'null' }: Message, name: string): Message {
   return errorAnswer(id, { code: -32602, message: `Unknown tool: ${name}` });
 }

@@ -14,7 +14,7 @@ import type { Log } from '#log/log';
 
 const headerMismatch = '-32020';
 const maxPages = 100;
-/** Tools of one server whose headers are kept. Calls of others are refused first, and then repeated. */
+/** The number of a server's tools whose headers are kept. Calls of other tools are refused first, and then repeated. */
 const maxTools = 1000;
 const maxCharacters = 1024 * 1024;
 
@@ -99,8 +99,8 @@ export class ToolHeaders implements Step {
   }
 
   /**
-   * Reads the tools of an answer, and returns it without those whose annotations are invalid. The first page of a list replaces
-   * the list before.
+   * Reads the tools of an answer, and returns the answer without the tools whose annotations are invalid. The first page of a
+   * list replaces the previous list.
    */
   #readList(answer: Message, page: { wanted?: string | undefined; isFirst: boolean }): Message {
     const result = answer.members.get('result');

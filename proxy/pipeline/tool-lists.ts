@@ -38,7 +38,7 @@ export function listedTools(answer: Message): ListedTool[] | undefined {
   });
 }
 
-/** `answer` with only those `tools` that `stay`. All other bytes stay the same. */
+/** `answer` with only the `tools` for which `stay` returns `true`. All other bytes stay the same. */
 export function withoutTools(
   answer: Message,
   tools: readonly ListedTool[],

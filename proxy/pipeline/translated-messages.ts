@@ -14,7 +14,7 @@ import { UpstreamError, type Upstream } from '#transport/upstream';
 /** The metadata that every modern request carries about its sender, as JSON texts by `_meta` key. */
 export type Envelope = Readonly<Record<string, string>>;
 
-/** The envelope with what a legacy assistant sends only once, in `initialize`. MCP 2026-07-28 basic */
+/** The envelope, made from the details that a legacy assistant sends only once, in `initialize`. MCP 2026-07-28 basic */
 export function envelopeOf(initialize: Message, logLevel?: string): Envelope {
   return metaOf({
     capabilities: modernCapabilities(textAt(initialize, 'params', 'capabilities')),
@@ -37,7 +37,7 @@ export function modernRequest(
 
 const unsupportedVersion = '-32022';
 
-/** Errors that say nothing about the era of the server, because the person or the network has to be fixed first. */
+/** Errors that say nothing about the server's era: the network or the person's access has to be fixed first. */
 const inconclusive = new Set<UpstreamError['code']>([
   'unreachable',
   'unauthorized',
@@ -51,7 +51,7 @@ const inconclusive = new Set<UpstreamError['code']>([
  *
  * MCP 2026-07-28 server/discover
  *
- * @throws {UpstreamError} if the server does not answer, or what the credential rejects with
+ * @throws {UpstreamError} if the failure is `inconclusive`; otherwise the error of the credential
  */
 export async function discover(
   upstream: Upstream,
@@ -94,7 +94,7 @@ function speaksOurs(answer: Message | undefined, ...path: string[]): answer is M
 }
 
 /**
- * The answer to an assistant's `initialize`, derived from that of a modern server to `server/discover`. It announces changes of
+ * The answer to an assistant's `initialize`, derived from a modern server's answer to `server/discover`. It announces changes of
  * lists, because the proxy reports them.
  */
 export function initializeAnswer(initialize: Message, discovered: Message): Message {

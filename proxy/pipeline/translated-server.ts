@@ -27,7 +27,7 @@ import {
 
 type TranslatedUpstreamPorts = { upstream: Upstream; clock: Clock; log: Log };
 
-/** What the handshake found out. */
+/** The results of the handshake. */
 type Handshake = { initialize: Message; subscribable: boolean; changes: ChangeStream };
 
 /** Legacy notifications that have no counterpart in the modern era. */
@@ -160,7 +160,7 @@ const maxRounds = 10;
 const pauseMs = 250;
 
 /**
- * Sends a legacy request to a modern server, and delivers the answer. While the server requires input of the assistant, sends the
+ * Sends a legacy request to a modern server, and delivers the answer. While the server requires input from the assistant, sends the
  * request again, with another id and the input.
  *
  * MCP 2026-07-28 multi round-trip requests
@@ -262,8 +262,8 @@ function legacyParams(json: string | undefined): string {
 type CollectedInput = { json: string } | { problem: string };
 
 /**
- * Requests all input that a server requires from the assistant at once, if the capabilities in `initialize` allow it. If one
- * request fails, the others are cancelled.
+ * Requests all required input from the assistant in parallel, if the capabilities in `initialize` allow it. If one request
+ * fails, the others are cancelled.
  *
  * MCP 2026-07-28 multi round-trip requests
  *
@@ -353,7 +353,7 @@ class AssistantRequests {
     }
   }
 
-  /** Takes an answer of the assistant. Returns `false` if it does not respond to a request of ours. */
+  /** Takes an answer from the assistant. Returns `false` if it answers none of our requests. */
   take(answer: Message): boolean {
     const resolve = this.#waiting.get(idKey(answer.id ?? 'null'));
     resolve?.(answer);

@@ -28,7 +28,7 @@ export class Waiting {
     return this.#contact.trouble() === undefined;
   }
 
-  /** Tries the server now, and waits briefly. */
+  /** Tries the server now. Waits up to `attemptMs`, or for an open sign-in page if requests wait for the person. */
   async attempt(signal: AbortSignal): Promise<void> {
     const done = new AbortController();
     const until = AbortSignal.any([done.signal, signal]);
@@ -45,7 +45,7 @@ export class Waiting {
   /**
    * Resolves when the server can be used, or `signal` aborts.
    *
-   * @throws {UnavailableError} {@link UpstreamError} `account`
+   * @throws {UnavailableError} or {@link UpstreamError} `account`
    */
   async settle(signal: AbortSignal): Promise<void> {
     const before = this.#contact.trouble();

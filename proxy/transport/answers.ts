@@ -49,7 +49,7 @@ export async function readAnswer(
   throw refusal(response, status, body);
 }
 
-/** Whether `answer` answers `request`: it has the same id, or none. */
+/** Whether `answer` answers `request`: its id is the same, or `null`. */
 function isFor(request: Message, answer: Message): boolean {
   if (answer.kind !== 'response' || request.id === undefined || answer.id === undefined)
     return false;
@@ -91,7 +91,7 @@ function refusal(
   );
 }
 
-/** The URL that a Latchkey server names when it was called by another host. */
+/** The origin of the public URL that a Latchkey server reports if a request used another host. */
 function publicUrlIn(body: Buffer): string | undefined {
   const [, named = ''] = /"public_url":"([^"\\]{1,300})"/.exec(body.toString()) ?? [];
   return webUrl(named)?.origin;
@@ -137,7 +137,7 @@ export function readBody(response: IncomingMessage, maxBytes: number): Promise<B
 
 type StreamedAnswerOptions = {
   deliver: Deliver;
-  /** Requests the stream again, after an event. */
+  /** Requests the rest of the stream, after the event with this id. */
   resume: (lastEventId: string) => Promise<IncomingMessage>;
   signal: AbortSignal;
   clock: Clock;

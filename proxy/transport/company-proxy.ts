@@ -91,7 +91,7 @@ function network(entry: string): (url: URL) => boolean {
   };
 }
 
-/** In lower case, without the brackets of IPv6 and the trailing dot of a full name. */
+/** The host in lower case, without the brackets of IPv6 and the trailing dot of a full name. */
 function bare(host: string): string {
   return host
     .replace(/^\[|\]$/g, '')
@@ -156,7 +156,7 @@ export function unreachableProxy(
   );
 }
 
-/** Every program on this computer can read arguments, so a password belongs into the environment. */
+/** Every program on this computer can read arguments, so a password belongs in the environment. */
 function inEnvironment(setting: string): string {
   return setting === '--proxy' ? 'LATCHKEY_PROXY' : setting;
 }

@@ -14,11 +14,11 @@ export interface Credential {
    */
   renewed(refused: Headers, challenge: string | undefined): Promise<Headers | undefined>;
 
-  /** The same after 403 for lack of a scope that `challenge` names. RFC 6750 §3.1 */
+  /** New headers after a 403 for lack of a scope that `challenge` names. RFC 6750 §3.1 */
   widened(narrow: Headers, challenge: string): Promise<Headers | undefined>;
 }
 
-/** A key in `X-API-Key`, or no credential. It cannot be renewed. */
+/** Fixed headers, for example a key in `X-API-Key`, or none. They cannot be renewed. */
 export function staticCredential(headers: Headers): Credential {
   return {
     headers: () => Promise.resolve(headers),
@@ -56,10 +56,10 @@ export type NarrowToken = { accessToken: string; challenge: string };
 /** Access tokens for one connection, shared by all callers. */
 export interface TokenSource {
   /**
-   * A token that is good for a while yet. `rejected` is never handed out again; a successor is
+   * A token that stays valid for a while. `rejected` is never handed out again; a successor is
    * fetched, once for all concurrent callers.
    *
-   * @throws {TokenError} or what the grant or the secret store rejects with
+   * @throws {TokenError} or the error of the grant or the secret store
    */
   accessToken(rejected?: RejectedToken): Promise<string>;
 
@@ -67,7 +67,7 @@ export interface TokenSource {
    * A token with the scopes that `narrow` lacks; `undefined` when an earlier request for them failed. `narrow` itself stays valid for
    * everything else.
    *
-   * @throws the same
+   * @throws the errors of `accessToken`
    */
   widened(narrow: NarrowToken): Promise<string | undefined>;
 }
@@ -154,8 +154,8 @@ export async function authorizedRequest(
 }
 
 /**
- * A Latchkey server verified the credential, and a setting suspends it. It will be valid again, so it is neither renewed
- * nor forgotten.
+ * Throws if a Latchkey server verified the credential, but a setting suspends it. The credential will be valid again, so it
+ * is neither renewed nor forgotten.
  *
  * @throws {UpstreamError} `suspended`
  */

@@ -20,7 +20,7 @@ export type HttpRequest = {
   headers: OutgoingHttpHeaders;
   body?: Buffer;
   signal?: AbortSignal;
-  /** For a URL named by a server in this network: the request may go no further inside. */
+  /** The network of the server that named the URL. The request may not go further inside. */
   within?: Network;
 };
 
@@ -66,8 +66,8 @@ export function httpClient(
       }
     },
     /**
-     * The network of the server of `url`, from its host if that is an address, otherwise from the last connection. `undefined`
-     * before that. Behind a proxy the address is unknown and counts as `public`, which has the fewest rights.
+     * The network of the server of `url`: of its host if that is an address, otherwise of the last connection; `undefined` before
+     * the first connection. Behind a proxy the address is unknown and counts as `public`, which has the fewest rights.
      */
     async networkOf(url: URL): Promise<Network | undefined> {
       const { networkOfAddress, networkOfHost } = await import('./networks.ts');
@@ -133,7 +133,7 @@ class Routes {
     return route;
   }
 
-  /** From now on, TLS trusts more authorities. Idle connections remain in use. A file that was unreadable is read again. */
+  /** Makes new connections trust more authorities. Idle connections are not used again. An unreadable file is read again. */
   async trustMore(authorities: 'own' | 'system'): Promise<void> {
     const known = this.#trusting.get(authorities);
     if (known) return known;
@@ -239,7 +239,7 @@ async function exchange(request: HttpRequest, route: Route): Promise<IncomingMes
   }
 }
 
-/** Rejects with the platform's error. Records in `progress` whether anything was sent. */
+/** Rejects with the platform's error. Records in `progress` whether anything may have been sent. */
 async function respond(
   { url, method, body, signal }: HttpRequest,
   route: Route,
@@ -323,7 +323,7 @@ function addressOf(url: URL): RequestOptions {
 
 const addresses = new WeakMap<URL, RequestOptions>();
 
-/** What people read instead of the platform's message. */
+/** The messages that people see instead of the platform's messages. */
 const commonFailures = new Map([
   ['ECONNREFUSED', 'connection refused'],
   ['ECONNRESET', 'the connection was reset'],
@@ -332,7 +332,7 @@ const commonFailures = new Map([
   ['ETIMEDOUT', 'no answer'],
 ]);
 
-/** What OpenSSL says of an answer that is not TLS. */
+/** OpenSSL's messages about an answer that is not TLS. */
 const notTls = /wrong version number|packet length too long/i;
 
 async function directFailure(

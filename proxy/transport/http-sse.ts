@@ -8,7 +8,7 @@ import { mayHaveRun, retryBrokenAnswer, repeatableRequests, mayRetry } from './r
 import type { StreamableHttpOptions } from './streamable-http.ts';
 import { unlessAborted, UpstreamError, type Deliver, type Upstream } from './upstream.ts';
 
-/** An `Upstream` over the oldest transport. It can be tried before use. */
+/** An `Upstream` over the oldest transport. `open` tries the transport before it is used. */
 export type HttpSse = Upstream & Pick<SseUpstream, 'open'>;
 
 type Stream = { endpoint: URL; over: Promise<void>; cut: () => void };
@@ -249,7 +249,7 @@ function awaitedAnswers() {
     /**
      * Sends a request and resolves when its answer has been delivered.
      *
-     * @throws {UpstreamError} `aborted`, what `send` rejects with, or what `fail` was given
+     * @throws {UpstreamError} `aborted`, the error of `send`, or the error that was passed to `fail`
      */
     async ask(
       message: Message,
@@ -286,7 +286,7 @@ function awaitedAnswers() {
       }
     },
 
-    /** Delivers an answer to its request. Returns `false` if there is none. */
+    /** Delivers an answer to its request. Returns `false` if no such request is open. */
     async take(answer: Message): Promise<boolean> {
       const request = waiting.get(idKey(answer.id ?? 'null'));
       if (!request) return false;

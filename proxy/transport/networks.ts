@@ -53,7 +53,7 @@ const inside = blockList(
   ],
 );
 
-/** Blocks of IPv6 whose last, or whose third and fourth, 16 bits are an address of IPv4. RFC 6052, RFC 3056 */
+/** IPv6 blocks whose addresses contain an IPv4 address, in the 16-bit groups `at` and `at + 1`. RFC 6052, RFC 3056 */
 const embedding = [
   { block: blockList([], ['::ffff:0:0/96', '::/96', '64:ff9b::/96', '64:ff9b:1::/48']), at: 6 },
   { block: blockList([], ['2002::/16']), at: 1 },
@@ -68,7 +68,7 @@ export function networkOfAddress(address: string): Network {
   return inside.check(plain, family) ? 'private' : 'public';
 }
 
-/** The address of IPv4 in the groups of an IPv6 address that begin with number `at`. */
+/** The IPv4 address in two groups of an IPv6 address, the first of which has the index `at`. */
 function embedded(address: string, at: number): string {
   // The URL parser writes every form of an address as groups alone.
   const { hostname } = new URL(`http://[${address}]`);

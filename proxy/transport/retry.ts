@@ -55,7 +55,7 @@ const brokenConnection =
 /**
  * Calls `send` as often as `reasons` allow, until the assistant stops waiting, and returns the response.
  *
- * @throws {UpstreamError} with `attempts`, or what the credential rejects with
+ * @throws {UpstreamError} with `attempts`, or the error of the credential
  */
 export async function requestWithRetries(
   send: () => Promise<IncomingMessage>,
@@ -117,8 +117,8 @@ function counted(error: unknown, attempts: number): unknown {
 }
 
 /**
- * Sends a request, and sends it again if the response ended early and it is safe to repeat. A complete answer without a result
- * is not repeated.
+ * Sends a request, and sends it again if the response ended early and the request is safe to repeat. After a complete answer
+ * without a result, it is not repeated.
  */
 export async function retryBrokenAnswer(
   ask: () => Promise<void>,
@@ -136,7 +136,7 @@ export async function retryBrokenAnswer(
   }
 }
 
-/** These read, or set a value that a repetition sets again. */
+/** Methods that only read, or that set a value which a repetition sets again. */
 const methods = new Set([
   'initialize',
   'ping',
@@ -156,11 +156,11 @@ const methods = new Set([
   'tasks/result',
 ]);
 
-/** Beyond it, calls are not repeated. */
+/** The limit of remembered tools. Calls of other tools are not repeated. */
 const mostTools = 10_000;
 
 /**
- * Which requests are safe to repeat. A tool call is repeated only if the server's last list says that the tool only reads
+ * Tells which requests are safe to repeat. A tool call is repeated only if the server's last list says that the tool only reads
  * (`readOnlyHint`) or that a second call has no further effect (`idempotentHint`).
  *
  * MCP 2025-11-25 tools, annotations
@@ -205,7 +205,7 @@ export function mayHaveRun(error: unknown): error is UpstreamError {
       return true;
     case 'status':
       return status >= 500 && status !== 503;
-    // These two require another reaction than repeating the request.
+    // These errors require another reaction than repeating the request.
     case 'not_json_rpc':
     case 'refused':
     case 'account':

@@ -24,11 +24,11 @@ const steadySeconds = 10;
 /** The shortest time between two requests for a stream, however many messages the server accepts. */
 const leastMs = 1_000;
 
-/** The outcome of a stream: it `ended`, or was not opened because the server was unreachable or refused. */
+/** The outcome of a stream: it `ended`, or the server was unreachable (`absent`), has no streams (`none`), forgot the session or refused. */
 type Outcome = 'ended' | 'absent' | 'none' | 'forgotten' | 'refused' | 'unauthorized';
 
 /**
- * Delivers what a server sends on its own, over a stream that is requested with GET in the current session and requested again
+ * Delivers the messages that a server sends on its own, over a stream that is requested with GET in the current session and requested again
  * whenever it ends. Resolves when no further stream is possible. If a server that has opened a stream before no longer knows the
  * session, another session is started, because there may be no call that would discover this. A server that never opened a
  * stream may not support GET, so it gets the request again in the next session only.
@@ -78,7 +78,7 @@ export async function sessionStream(
     );
   }
 
-  /** Waits before the next request: shorter once a server that was unreachable accepts messages. */
+  /** Waits before the next request. The wait ends early if a server that was unreachable accepts a message. */
   async function pause(outcome: Outcome, within: AbortSignal): Promise<void> {
     const wantedMs = outcome === 'ended' ? position.retryMs : undefined;
     const ms = wantedMs ?? pauseMs(backOffs.stream, attempt);

@@ -35,14 +35,14 @@ export function agreedSession(
 }
 
 type HeldSessionPorts = {
-  /** Sends a message of a handshake of ours. Resolves after its answer has been processed. */
+  /** Sends a message of a handshake that we repeat. Resolves after its answer has been processed. */
   send: (message: Message, signal: AbortSignal) => Promise<void>;
   /** The settings to repeat in a new session after its handshake. */
   settings: () => readonly Message[];
   log: Log;
 };
 
-/** Ends the handshake. */
+/** The message that ends the handshake. */
 export const initialized = readMessage(
   Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}'),
 );
@@ -84,7 +84,7 @@ export class HeldSession {
     return this.#revival;
   }
 
-  /** Repeats the handshake, once for all requests that found the session with that id forgotten. */
+  /** Repeats the handshake if the server has forgotten the session with this id, once for all requests. */
   async revive(forgotten: string): Promise<void> {
     if (this.#revival) return this.#revival;
     const { id, initialize } = this.#session;
@@ -103,7 +103,7 @@ export class HeldSession {
 
   async #repeatHandshake(before: LegacySession, initialize: Message): Promise<void> {
     const { send, settings, log } = this.#ports;
-    // Other requests wait for it too, so it does not end with the request that started it.
+    // Other requests wait for the handshake too, so it does not end with the request that started it.
     const signal = AbortSignal.any([this.#life.signal, AbortSignal.timeout(reviveTimeoutMs)]);
     log.info('session forgotten by the server, starting another');
     try {

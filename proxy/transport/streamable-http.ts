@@ -68,7 +68,7 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
   return tracedUpstream(new StreamableHttp(options, traces), tracing, traces);
 }
 
-/** The `traceparent` below the spans of requests under way. */
+/** The `traceparent` of the span of each open request, for its HTTP requests. */
 type Traces = WeakMap<Message, string>;
 
 class StreamableHttp implements Upstream {
@@ -96,7 +96,6 @@ class StreamableHttp implements Upstream {
     });
   }
 
-  // Properties, not methods, because `compose` copies them to the next step.
   readonly send: Upstream['send'] = async (message, deliver, signal) => {
     const deadlineAt = this.#deadline();
     const revival = this.#session.revival();
@@ -255,7 +254,7 @@ class StreamableHttp implements Upstream {
     return await streamedAnswer(request, response, { ...this.#options, deliver, resume, signal });
   }
 
-  /** For a message that has no answer. */
+  /** Logs the refusal of a message that has no answer. */
   #logRefusal({ method, kind }: Message, response: IncomingMessage): void {
     response.resume();
     const status = response.statusCode ?? 0;

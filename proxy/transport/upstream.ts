@@ -9,7 +9,7 @@ export interface Upstream {
    * Sends a message and delivers the messages that the server sends in response. Resolves after the last of them. For a
    * request, either an answer has been delivered then, or this rejects.
    *
-   * @throws {UpstreamError} or what the credential rejects with
+   * @throws {UpstreamError} or the error of the credential
    */
   send(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void>;
 
@@ -54,7 +54,7 @@ export class UpstreamError extends Error {
     | 'too_large'
     | 'aborted';
   readonly details: UpstreamErrorDetails;
-  /** What to do about it, where that is known better than from the code. */
+  /** The remedy, if it is more specific than the one for `code`. */
   readonly remedy: string | undefined;
 
   constructor(
@@ -84,7 +84,7 @@ export class UpstreamError extends Error {
     return this.details.status;
   }
 
-  /** The same error, with more known about it. */
+  /** A copy of this error with more details. */
   with(more: UpstreamErrorDetails): UpstreamError {
     const { code, message, cause, details, remedy } = this;
     return new UpstreamError(code, message, { ...details, ...more, cause, remedy });

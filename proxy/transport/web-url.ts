@@ -22,7 +22,7 @@ export function isWithin(url: string, base: string): boolean {
   return `${inner.pathname}/`.startsWith(folder);
 }
 
-/** What is wrong with an URL that `webUrl` refuses, for the person who entered it. */
+/** The message for a person who entered a URL that `webUrl` refuses. */
 export function webUrlProblem(text: string): string {
   const url = URL.parse(text);
   return url && (url.username || url.password)
@@ -40,7 +40,7 @@ export function meantWebUrl(text: string): string | undefined {
   return meant ? `${isLoopback(meant) ? 'http' : 'https'}://${bare}` : undefined;
 }
 
-/** `text` without percent-encoding; as it is where that is not correct, as in a password with a bare `%`. */
+/** `text` without percent-encoding; unchanged if its encoding is invalid, as in a password with a bare `%`. */
 export function percentDecoded(text: string): string {
   try {
     return decodeURIComponent(text);

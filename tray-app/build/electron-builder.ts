@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** The fields that we read of the context that electron-builder passes to a hook. */
+/** The fields that we read from the context that electron-builder passes to a hook. */
 type PackContext = { readonly electronPlatformName: string; readonly arch: number };
 
 /** The numbers that electron-builder uses for architectures. */
@@ -11,7 +11,7 @@ const arches: Record<number, string> = { 0: 'ia32', 1: 'x64', 2: 'armv7l', 3: 'a
 
 /**
  * How `npm run app` packages the app. Paths are relative to `tray-app`. The signing keys come from environment variables: CSC_LINK
- * and CSC_KEY_PASSWORD, WIN_CSC_LINK, APPLE_API_KEY and those that belong to it.
+ * and CSC_KEY_PASSWORD, WIN_CSC_LINK, APPLE_API_KEY and the variables that belong to it.
  *
  * electron-builder 26, "Configuration"
  */
@@ -79,7 +79,7 @@ export default {
     extraFiles: [{ from: 'build/AppRun', to: 'AppRun' }],
   },
   deb: { fpm: ['--exclude', 'opt/Latchkey/AppRun'] },
-  /** Checks that the AppImage has our AppRun, which electron-builder does not guarantee. With its own, assistants would start Electron. */
+  /** Checks that the AppImage has our AppRun, which electron-builder does not guarantee. With the default one, assistants would start Electron. */
   artifactBuildCompleted({ file }: { readonly file: string }): void {
     if (!file.endsWith('.AppImage')) return;
     const folder = mkdtempSync(join(tmpdir(), 'latchkey-appimage-'));

@@ -1,10 +1,10 @@
-/** The windows, and what their pages may do: nothing but send requests of the contract. */
+/** The windows, and the restrictions of their pages: a page may only send requests of the contract. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { channels, type Overview } from '#model/contract';
 import { pageFile, pageHeaders, pageUrl, windows, type WindowName } from '#model/windows';
 
-/** As much of Electron's `BrowserWindow` as this needs. The window is not shown yet. */
+/** As much of Electron's `BrowserWindow` as `appWindows` needs. A new window is not shown yet. */
 export interface DesktopWindow {
   readonly webContents: {
     getURL(): string;
@@ -17,11 +17,11 @@ export interface DesktopWindow {
   on(event: 'closed', listener: () => void): unknown;
 }
 
-/** The windows that are open: one of each name. */
+/** The open windows, at most one of each name. */
 export function appWindows(make: (name: WindowName) => DesktopWindow) {
   const all = new Map<WindowName, DesktopWindow>();
   return {
-    /** Shows the window; that of a key is about one connection at a time. */
+    /** Shows the window. A window about a connection shows one connection at a time. */
     open: (name: WindowName, connection?: string): void => {
       const url = pageUrl(name, connection);
       const known = all.get(name);
@@ -36,7 +36,7 @@ export function appWindows(make: (name: WindowName) => DesktopWindow) {
       window.on('closed', () => all.delete(name));
       void window.loadURL(url);
     },
-    /** Sends the overview to all of them. */
+    /** Sends the overview to all open windows. */
     send: (overview: Overview): void => {
       for (const { webContents } of all.values()) webContents.send(channels.changed, overview);
     },
@@ -92,7 +92,7 @@ interface Contents {
   on(event: 'will-attach-webview', listener: Prevented): unknown;
 }
 
-/** Keeps a page at its address, and lets it open and embed nothing. */
+/** Keeps a page at its address, and prevents it from opening windows and embedding pages. */
 export function sealContents(contents: Contents): void {
   const prevent: Prevented = (event) => event.preventDefault();
   contents.setWindowOpenHandler(() => ({ action: 'deny' }));
@@ -110,14 +110,14 @@ type Permissions = {
   setDevicePermissionHandler: (handler: () => boolean) => void;
 };
 
-/** The pages need neither camera nor location, neither clipboard nor notifications. */
+/** Denies all permissions: the pages need no camera, location, clipboard or notifications. */
 export function denyPermissions(session: Permissions): void {
   session.setPermissionRequestHandler((_contents, _permission, decide) => decide(false));
   session.setPermissionCheckHandler(() => false);
   session.setDevicePermissionHandler(() => false);
 }
 
-/** Whether the system may open an address: web pages only, because other schemes start programs. */
+/** Whether the system may open an address: web pages only (http only on this computer), because other schemes start programs. */
 export function mayOpen(address: string): boolean {
   const url = URL.parse(address);
   if (!url || url.username !== '' || url.password !== '') return false;

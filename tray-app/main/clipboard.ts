@@ -1,4 +1,4 @@
-/** As much of Electron's clipboard as this needs. */
+/** As much of Electron's clipboard as the guard needs. */
 export type Clipboard = {
   writeText: (text: string) => unknown;
   readText: () => Promise<string>;
@@ -14,7 +14,7 @@ export type ClipboardGuardPorts = {
 /** How long a secret stays on the clipboard. */
 const clearAfterSeconds = 60;
 
-/** Copies a secret to the clipboard for a minute. What the user copies in the meantime stays. */
+/** Copies a secret to the clipboard for a minute. Anything that the user copies in the meantime stays. */
 export function clipboardGuard({ clipboard, after }: ClipboardGuardPorts) {
   let ours: string | undefined;
   let stop = () => {};
@@ -30,7 +30,7 @@ export function clipboardGuard({ clipboard, after }: ClipboardGuardPorts) {
       await clipboard.writeText(text);
       stop = after(clearAfterSeconds, () => void clear());
     },
-    /** To be called before the app ends, because no timer would fire afterwards. */
+    /** Call this before the app ends, because no timer would fire afterwards. */
     async clearNow(): Promise<void> {
       stop();
       await clear();

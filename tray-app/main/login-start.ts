@@ -15,8 +15,8 @@ type AutostartFile = {
 };
 
 /**
- * The setting on Linux, where Electron has none: a desktop entry in the autostart folder. `command` has to survive updates: the
- * path of an AppImage, not of its mount.
+ * The setting on Linux, where Electron has none: a desktop entry in the autostart folder. `command` must stay valid after updates,
+ * so it is the path of an AppImage, not of its mount.
  *
  * Desktop Application Autostart Specification 0.5
  */

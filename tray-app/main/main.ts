@@ -38,7 +38,7 @@ import { autostartEntry, autostartFile, type LoginStart } from './login-start.ts
 /** The folder of the bundle, which contains the pages and the icons. */
 const here = import.meta.dirname;
 const { platform } = process;
-/** The environment at the start. What is set later is for libraries, which read the process itself. */
+/** The environment at the start. Variables that are set later also go to `process.env`, where libraries read them. */
 const env = new Proxy(
   { ...process.env },
   {
@@ -71,7 +71,7 @@ const loginStart: LoginStart =
         set: (openAtLogin) => app.setLoginItemSettings({ openAtLogin }),
       };
 
-// A second one shows the first one's window and ends.
+// A second instance ends, and the first one shows its window.
 if (!app.requestSingleInstanceLock()) app.exit(0);
 app.enableSandbox();
 protocol.registerSchemesAsPrivileged([
@@ -116,7 +116,7 @@ function start(): void {
     overview: () => live.now(),
     openWindow: windows.open,
     openBrowser: async (page) => openBrowser(new URL(page)),
-    // Resolves with the reason of a failure.
+    // `openPath` resolves to the reason of a failure, or to an empty text.
     openFile: async (path) => (await shell.openPath(path)) === '',
     copySecret: async (text) => guard.copySecret(text),
   });
@@ -212,7 +212,7 @@ function notify({ name, title, body, opens }: Notice, act: (action: MenuAction) 
   notification.show();
 }
 
-/** Whether the system's browser opened the page. */
+/** Resolves to whether the system's browser opened the page. */
 async function openBrowser(page: URL): Promise<boolean> {
   if (!mayOpen(page.href)) return false;
   return shell.openExternal(page.href).then(

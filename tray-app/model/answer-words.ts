@@ -1,4 +1,4 @@
-// What the windows say after an operation.
+// The messages that the windows show after an operation.
 
 import type {
   CompanySignedIn,
@@ -22,7 +22,7 @@ export function setUpWords({ url, signedInAs, servers, restart, problems }: SetU
   return `You are signed in at ${host}${who}. ${what}${left.join('')}${next}`;
 }
 
-/** What is wrong with a server, or does not use the sign-in. */
+/** Sentences about a server that has a problem, or that uses a key instead of the sign-in. */
 function keptWords({ name, server, problem, keptKey }: ConnectedServer): readonly string[] {
   const wrong = problem === undefined ? [] : [`${server.title}: ${problem}`];
   if (keptKey === undefined) return wrong;

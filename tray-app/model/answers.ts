@@ -44,7 +44,7 @@ export type AnswersPorts = {
   copySecret: (text: string) => Promise<void>;
 };
 
-/** What the program does for each operation that a page may request. */
+/** A function for each operation that a page may request. */
 export type Answers = {
   [Name in OperationName]: (input: InputOf<Name>) => Promise<OutputOf<Name>>;
 };

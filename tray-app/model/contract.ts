@@ -39,7 +39,7 @@ export const connectionView = z.strictObject({
   /** The kind of credential. */
   as: z.enum(['person', 'client', 'api_key']),
   state: z.enum(['ready', 'connecting', 'needs_sign_in', 'needs_key', 'trouble', 'offline']),
-  /** What is wrong; empty if nothing is. */
+  /** The problem; empty if there is none. */
   detail: z.string(),
   /** The account of the sign-in, if one URL has several. */
   account: z.string().optional(),
@@ -58,11 +58,11 @@ export const connectionView = z.strictObject({
       assistant: z.string(),
     })
     .optional(),
-  /** Latchkey's own configuration lists it, and not only the file of an assistant. */
+  /** Latchkey's own configuration lists the connection, and not only the file of an assistant. */
   own: z.boolean(),
-  /** The assistants that run it now, by the names that they give themselves. */
+  /** The assistants that use the connection now, by the names that they give themselves. */
   usedBy: z.array(z.string()),
-  /** The assistants whose files start it. */
+  /** The assistants whose files start the connection. */
   startedBy: z.array(z.string()),
   /** The key or client secret can be replaced here. */
   rotates: z.boolean(),
@@ -74,7 +74,7 @@ export const connectionView = z.strictObject({
   oldKeyKept: z.boolean(),
   /** The page where its keys and clients are managed. */
   dashboard: z.string().optional(),
-  /** The sign-in at the provider of the company, if the connection gets its tokens by it. Connections share it. */
+  /** The sign-in at the provider of the company, if the connection gets its tokens through it. Connections share this sign-in. */
   company: companyView.optional(),
 });
 export type ConnectionView = z.infer<typeof connectionView>;
@@ -83,7 +83,7 @@ export type ConnectionView = z.infer<typeof connectionView>;
 const signInView = z.strictObject({
   name: z.string(),
   phase: z.enum(['opening', 'waiting', 'failed', 'done', 'cancelled']),
-  /** If it is false, the user opens the address. */
+  /** If `false`, the user has to open the address. */
   browserOpened: z.boolean(),
   since: seconds,
   problem: z.string(),
@@ -100,10 +100,10 @@ export const overview = z.strictObject({
   startAtLogin: z.boolean(),
   /** Why the connections could not be read again; the app keeps trying. */
   trouble: z.strictObject({ problem: z.string(), remedy: z.string() }).optional(),
-  /** The last action of the menu or a notification, if it failed. The menu has closed by then; a page shows why. */
+  /** The failure of the last action of the menu or a notification. A page shows it, because the menu has closed by then. */
   menuFailure: z
     .strictObject({
-      /** The connection; empty for an action on none. */
+      /** The name of the connection; empty if the action is not about one. */
       name: z.string(),
       problem: z.string(),
       remedy: z.string(),
@@ -119,14 +119,14 @@ export type Overview = z.infer<typeof overview>;
 const failed = z.strictObject({ ok: z.literal(false), problem: z.string(), remedy: z.string() });
 export type Failed = z.infer<typeof failed>;
 
-/** What came of an operation. */
+/** The outcome of an operation. */
 export const outcome = z.discriminatedUnion('ok', [
   z.strictObject({ ok: z.literal(true), message: z.string() }),
   failed,
 ]);
 export type Outcome = z.infer<typeof outcome>;
 
-/** What the server at a URL requires. */
+/** The requirements of the server at a URL. */
 const probed = z.discriminatedUnion('ok', [
   z.strictObject({
     ok: z.literal(true),
@@ -144,7 +144,7 @@ const probed = z.discriminatedUnion('ok', [
 ]);
 export type Probed = z.infer<typeof probed>;
 
-/** What a pasted configuration contains, without its secret. */
+/** The content of a pasted configuration, without its secret. */
 export const pasted = z.discriminatedUnion('ok', [
   z.strictObject({
     ok: z.literal(true),
@@ -195,10 +195,10 @@ export type Finding = z.infer<typeof finding>;
 
 /** The servers of the user at one Latchkey server. */
 const serverListView = z.strictObject({
-  /** Its address. */
+  /** The address of the Latchkey server. */
   url: z.string(),
   signedInAs: z.string().optional(),
-  /** Why its servers are unknown. */
+  /** Why the servers are unknown; empty if they are known. */
   problem: z.string(),
   servers: z.array(
     z.strictObject({
@@ -206,18 +206,18 @@ const serverListView = z.strictObject({
       description: z.string(),
       /** `in_use` by an assistant here, `connected` without one, or `available`: the user can choose it. */
       state: z.enum(['in_use', 'connected', 'available']),
-      /** The assistants here that start it. */
+      /** The assistants here that start a connection to the server. */
       assistants: z.array(z.string()),
-      /** The connection here whose sign-in or key is missing, and which of them. */
+      /** The connection here whose sign-in or key is missing, and which of the two. */
       lacks: z.strictObject({ what: z.enum(['sign_in', 'key']), connection: name }).optional(),
-      /** Such as `Cursor on danas-desktop`. */
+      /** The uses on other computers, such as `Cursor on danas-desktop`. */
       elsewhere: z.array(z.string()),
-      /** What calls still need of the user, such as `key`, and the page where they connect or enter it. */
+      /** What calls still need from the user, such as `key`. The user connects or enters it at `accountUrl`. */
       needs: z.string().optional(),
       accountUrl: z.string().optional(),
     }),
   ),
-  /** What the user cannot use, but may ask for at `askUrl`. */
+  /** The servers that the user cannot use, but may ask for at `askUrl`. */
   askable: z.array(
     z.strictObject({
       title: z.string(),
@@ -227,7 +227,7 @@ const serverListView = z.strictObject({
       answer: z.string(),
     }),
   ),
-  /** What was withdrawn, in a sentence each. */
+  /** A sentence for each server that was withdrawn. */
   withdrawn: z.array(z.string()),
 });
 export type ServerListView = z.infer<typeof serverListView>;
@@ -269,11 +269,11 @@ const operations = {
   /** Copies the address of the page that waits for the user, for another browser. */
   copySignInAddress: { input: signInNamed, output: outcome },
   signOut: { input: named, output: outcome },
-  /** At the provider of this connection's company, for all connections that share it. */
+  /** Signs in at the provider of this connection's company, for all connections that share the sign-in. */
   signInCompany: { input: named, output: outcome },
   signOutCompany: { input: named, output: outcome },
   reconnect: { input: named, output: outcome },
-  /** A new API key or client secret, whichever the connection has. */
+  /** Replaces the API key or the client secret, whichever the connection has. */
   rotate: { input: z.strictObject({ name, secret }), output: outcome },
   undoRotation: { input: named, output: outcome },
   servers: { input: nothing, output: z.union([z.array(serverListView), failed]) },
@@ -311,7 +311,7 @@ export type OperationName = keyof Operations;
 export type InputOf<Name extends OperationName> = z.infer<Operations[Name]['input']>;
 export type OutputOf<Name extends OperationName> = z.infer<Operations[Name]['output']>;
 
-/** The same, so that the compiler infers each output from the name of its operation. */
+/** `operations` with a type from which the compiler infers each output by the name of its operation. */
 export const shapes: {
   [Name in OperationName]: {
     input: z.ZodType<InputOf<Name>>;
@@ -319,7 +319,7 @@ export const shapes: {
   };
 } = operations;
 
-/** The channel of requests, and that of changes, which carries an {@link Overview}. */
+/** The channel for requests, and the channel for changes, which carries an {@link Overview}. */
 export const channels = { ask: 'latchkey:ask', changed: 'latchkey:changed' } as const;
 
 /** A request: the operation, and its input, which is not checked yet. */
@@ -330,7 +330,7 @@ export const question = z.strictObject({
   input: z.unknown(),
 });
 
-/** What the preload script gives a page as `window.latchkey`. */
+/** The functions that the preload script gives a page as `window.latchkey`. */
 export type Bridge = {
   ask: <Name extends OperationName>(
     operation: Name,

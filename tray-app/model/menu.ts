@@ -15,7 +15,7 @@ import {
 } from './state.ts';
 import { windowNames, windows, type WindowName } from './windows.ts';
 
-/** What a click asks for. */
+/** The action that a click requests. */
 export type MenuAction =
   | {
       do:
@@ -34,7 +34,7 @@ export type MenuAction =
   | { do: 'startAtLogin'; on: boolean }
   | { do: 'quit' };
 
-/** An item of the tray's menu. One without `action` and `items` is a line to read. */
+/** An item of the tray's menu. An item without `action` and `items` is a line to read. */
 export type MenuItem =
   | { kind: 'separator' }
   | {
@@ -49,7 +49,7 @@ export type MenuItem =
 /** How many connections a menu shows without scrolling; the window lists all of them. */
 const connectionLimit = 12;
 
-/** The tray's menu: every sign-in of a company and every connection with its state in a word, then what can be done. */
+/** The tray's menu: the sign-ins of companies and the first connections, each with its state, then the windows and the app itself. */
 export function menu(overview: Overview): MenuItem[] {
   const { known, connections, signIns, startAtLogin, trouble } = overview;
   const listed = connections.slice(0, connectionLimit);
@@ -178,7 +178,7 @@ function line(label: string): MenuItem {
   return { kind: 'item', label, enabled: false };
 }
 
-/** An item as Electron's menus take it. */
+/** An item in the form that Electron's menus accept. */
 export type MenuTemplate = {
   type?: 'separator' | 'checkbox';
   label?: string;
@@ -206,7 +206,7 @@ export type MenuActionsPorts = {
   openWindow: (window: WindowName, name?: string) => void;
   startAtLogin: (on: boolean) => void;
   quit: () => void;
-  /** Called before each action, and with the failure of one. */
+  /** Called with `undefined` before each action, and with the failure if an action fails. */
   failed: (failure: MenuFailure | undefined) => void;
   report: Report;
 };
@@ -222,7 +222,7 @@ export function menuActions({
 }: MenuActionsPorts): (action: MenuAction) => void {
   let count = 0;
 
-  /** The menu has closed by now; the window shows what failed. */
+  /** Shows a failure in the window, because the menu has closed by now. */
   function show(name: string, { problem, remedy }: Failed): void {
     count += 1;
     failed({ name, problem, remedy, count });

@@ -2,7 +2,7 @@ import { AccountsError } from 'latchkey/accounts';
 import type { Failed, Outcome } from './contract.ts';
 
 /**
- * The words for an error of the accounts service. The `names` of the connections that it may be about keep their case.
+ * The words for an error of the accounts service. The `names` of the connections that the error may be about keep their case.
  *
  * @throws any other error, which is a bug
  */
@@ -15,11 +15,11 @@ export function refused(error: unknown, ...names: string[]): Failed {
   };
 }
 
-/** Receives an error that nothing expected, for the log. */
+/** Receives an unexpected error, for the log. */
 export type Report = (error: unknown) => void;
 
 /**
- * The words for any error. One that is unexpected is reported; its own text is not shown, because it is for developers and may
+ * The words for any error. An unexpected error is reported; its own text is not shown, because the text is for developers and may
  * contain a secret.
  */
 export function failureOf(error: unknown, report: Report, ...names: string[]): Failed {
@@ -33,7 +33,7 @@ export function failureOf(error: unknown, report: Report, ...names: string[]): F
   };
 }
 
-/** The outcome of `work`, which resolves with what it did to the connections with these names. */
+/** The outcome of `work`, which resolves to a message about the connections with these names. */
 export async function outcomeOf(work: Promise<string>, ...names: string[]): Promise<Outcome> {
   try {
     return { ok: true, message: await work };
@@ -45,7 +45,7 @@ export async function outcomeOf(work: Promise<string>, ...names: string[]): Prom
 /** Programs that a message, or a command in a remedy, may begin with. */
 const programs = ['latchkey', 'node', 'npx', 'openssl'];
 
-/** The words of the terminal with a capital, unless they begin with an address or a name, and a period. */
+/** The words of the terminal with a period and, unless they begin with an address or a name, with a capital. */
 function sentence(words: string, names: string[]): string {
   if (words === '') return '';
   const capital = words.replace(/^[a-z]+(?=[\s,’'])/, (first) =>

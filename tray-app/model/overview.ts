@@ -25,7 +25,7 @@ export type LiveOverviewPorts = {
 /** The pause before the connections are read again after a failure. */
 const retryMs = 5_000;
 
-/** What the tray and the windows show, kept up to date while the app runs. */
+/** The overview that the tray and the windows show, kept up to date while the app runs. */
 export function liveOverview(ports: LiveOverviewPorts) {
   const { accounts, signIns, startsAtLogin, menuFailure, changed, notify, report, sleep } = ports;
   let known = false;
@@ -83,7 +83,7 @@ export function liveOverview(ports: LiveOverviewPorts) {
   };
 }
 
-/** A connection as it is shown; if its data is invalid, with only its name and the problem, so that the others are shown as usual. */
+/** A connection as it is shown. If its data is invalid, only its name and the problem are shown, and other connections as usual. */
 function checkedView(
   connection: Connection,
   titleOf: (assistant: string) => string,

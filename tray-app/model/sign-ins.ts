@@ -9,10 +9,10 @@ export type SignInsPorts = {
   report: Report;
 };
 
-/** What a running sign-in gets. */
+/** The parameters of a running sign-in. */
 export type SignInProgress = {
   signal: AbortSignal;
-  /** To be called with the page that the user has to visit, and whether a browser opened it. */
+  /** Call this with the page that the user has to visit, and whether a browser opened the page. */
   waiting: (page: string, browserOpened: boolean) => void;
 };
 
@@ -54,8 +54,8 @@ export function openSignIns({ now, changed, report }: SignInsPorts) {
   return {
     views: () => [...all.values()].map(({ view }) => view),
     /**
-     * Runs `work`, which waits for the user; a second one for the same name joins the first. If `work` rejects, the outcome is a
-     * failure.
+     * Runs `work`, which waits for the user. A second call for the same name joins the first sign-in. If `work` rejects, the outcome
+     * is a failure.
      */
     async begin(
       name: string,
@@ -83,14 +83,14 @@ export function openSignIns({ now, changed, report }: SignInsPorts) {
       run(signIn, work).then(ending.resolve, ending.reject);
       return ending.promise;
     },
-    /** `false` if none was in progress. */
+    /** Returns `false` if no sign-in was in progress. */
     cancel(name: string): boolean {
       const signIn = all.get(name);
       if (!signIn || !isInProgress(signIn.view)) return false;
       signIn.controller.abort();
       return true;
     },
-    /** The page that waits for the user. It is a secret: only they may open it. */
+    /** The address of the page that waits for the user. It is a secret: only the user may open the page. */
     address: (name: string) => all.get(name)?.address,
     /** Removes a sign-in that has ended. */
     forget(name: string): void {

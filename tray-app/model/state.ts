@@ -38,7 +38,7 @@ export function listOf(names: readonly string[]): string {
   return new Intl.ListFormat('en-GB').format(names);
 }
 
-/** The provider of a company in a word. */
+/** The host of a company's provider, which serves as its name. */
 export function companyHost({ issuer }: Pick<Company, 'issuer'>): string {
   return new URL(issuer).host;
 }
@@ -48,7 +48,7 @@ export function waitsForCompany({ state, company }: ConnectionView): boolean {
   return state === 'needs_sign_in' && company !== undefined && !company.signedIn;
 }
 
-/** The sign-in in progress at the provider of a company. It has the name of the connection for which it was started. */
+/** The sign-in at a company's provider that is in progress or has failed. Its name is that of the connection it was started for. */
 export function companySignIn(
   { signedIn, names }: Company,
   signIns: readonly SignInView[],
@@ -70,7 +70,7 @@ export function isInProgress({ phase }: Pick<SignInView, 'phase'>): boolean {
   return phase === 'opening' || phase === 'waiting';
 }
 
-/** What the tray shows while its menu is closed. */
+/** The icon and the text of the tray while its menu is closed. */
 export type TrayStatus = {
   icon: 'well' | 'attention' | 'trouble' | 'offline';
   /** The same in words, shown on hover and read by screen readers. */
@@ -130,9 +130,9 @@ export type Notice = {
 };
 
 /**
- * The notifications to show when the connections change: one for each connection that now needs the user, and one for those that
- * need the same sign-in at the provider of a company, unless they already did for the same reason. The caller claims each notification before showing it, so that no other program shows it again on
- * the same day.
+ * The notifications to show when the connections change: one for each connection that now needs the user, and one for all that need
+ * the same sign-in at a company's provider, unless they already did for the same reason. The caller claims each notification before
+ * showing it, so that no other program shows it again on the same day.
  */
 export function notices(before: Overview | undefined, now: Overview): Notice[] {
   const isWaiting = (name: string) =>

@@ -1,12 +1,12 @@
 /**
- * Every window. All that depends on which windows exist derives from this: the pages that are built (`pages/NAME.ts`), the
- * files that are served, the window that a page may open, and the entries of the tray menu, in this order.
+ * Every window. Everything that depends on the set of windows derives from this: the pages that are built (`pages/NAME.ts`), the
+ * files that are served, the windows that a page may open, and the entries of the tray menu, in this order.
  */
 export const windows = {
   connections: { title: 'Connections', width: 720, height: 560, menuLabel: 'Connections' },
   servers: { title: 'Your servers', width: 720, height: 640, menuLabel: 'Your servers' },
   add: { title: 'Add connection', width: 560, height: 720, menuLabel: 'Add connection…' },
-  /** About one connection, which opens it: it has no entry of its own in the menu. */
+  /** About one connection, and opened from there: it has no entry of its own in the menu. */
   key: { title: 'Key', width: 520, height: 520, menuLabel: undefined },
   /** About one connection, too. */
   rename: { title: 'Rename', width: 480, height: 360, menuLabel: undefined },
@@ -37,7 +37,7 @@ export const stylesheets = ['windows.css', 'tokens.css'] as const;
 export const pageScheme = 'latchkey';
 const pageOrigin = `${pageScheme}://app`;
 
-/** The address of a window's page; `connection` is the name of the one that it is about. */
+/** The address of a window's page; `connection` is the name of the connection that the page is about. */
 export function pageUrl(window: WindowName, connection?: string): string {
   const query =
     connection === undefined ? '' : `?${new URLSearchParams({ name: connection }).toString()}`;
@@ -46,7 +46,7 @@ export function pageUrl(window: WindowName, connection?: string): string {
 
 const html = 'text/html; charset=utf-8';
 
-/** What the scheme serves: file name to content type. */
+/** The files that the scheme serves: file name to content type. */
 const pageFiles: ReadonlyMap<string, string> = new Map([
   ...stylesheets.map((name) => [name, 'text/css; charset=utf-8'] as const),
   ...windowNames.flatMap(
@@ -82,7 +82,7 @@ const policy = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** Sent with every page: nothing from elsewhere, nothing inline, nothing embedded. */
+/** Sent with every page: they forbid content from elsewhere, inline content and embedding. */
 export const pageHeaders = {
   'Content-Security-Policy': policy,
   'X-Content-Type-Options': 'nosniff',

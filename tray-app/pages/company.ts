@@ -7,9 +7,9 @@ import { outcomeNotice, problemNotice, stateBadge, waitingView } from './notices
 type CompanyAction = 'signInCompany' | 'signOutCompany' | 'cancelSignIn' | 'copySignInAddress';
 
 type CardPorts = {
-  /** The last sign-in there, unless it succeeded. */
+  /** The sign-in at the company's provider, if it is in progress or has failed. */
   signIn: SignInView | undefined;
-  /** Of the last action. */
+  /** The outcome of the last action. */
   outcome: Outcome | undefined;
   busy: boolean;
   act: (operation: CompanyAction, name: string) => void;

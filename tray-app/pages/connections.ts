@@ -30,7 +30,7 @@ let overview: Overview | undefined;
 /** The outcome of the last action, by connection, or by {@link ofCompany}. */
 const outcomes = new Map<string, Outcome>();
 const busy = new Set<string>();
-/** The failure of the menu that an action here has replaced. */
+/** The `count` of the menu's failure that an action on this page has replaced. */
 let replacedFailure = 0;
 
 type Action = Extract<
@@ -46,7 +46,7 @@ type Action = Extract<
   | 'openDashboard'
 >;
 
-/** What is about the sign-in at a company, and not about the connection that it was asked for with. */
+/** The key for the sign-in at a company, which differs from that of the connection for which it was started. */
 const ofCompany = (name: string) => `company of ${name}`;
 
 async function act(operation: Action, name: string): Promise<void> {
@@ -59,7 +59,7 @@ async function act(operation: Action, name: string): Promise<void> {
   draw();
   const outcome = await ask(operation, { name });
   busy.delete(place);
-  // The overview shows the outcome of a sign-in, because the menu can start one as well. That of a company also says what it opened.
+  // The overview shows the outcome of a sign-in, because the menu can start one too. After a company sign-in, this also names what it opened.
   if (!isSignIn || (isOfCompany && outcome.ok)) outcomes.set(place, outcome);
   announce(outcome.ok ? outcome.message : outcome.problem);
   draw();
@@ -92,7 +92,7 @@ function draw(): void {
   `);
 }
 
-/** What failed in the menu, until something is done here. */
+/** The failure of the menu, until the user does something on this page. */
 function menuNotice(): TemplateResult | typeof nothing {
   const { problem = '', remedy = '', count = 0 } = overview?.menuFailure ?? {};
   return count <= replacedFailure ? nothing : problemNotice(problem, remedy);
@@ -173,7 +173,7 @@ function card(one: ConnectionView): TemplateResult {
   </li>`;
 }
 
-/** What is wrong with a connection, and what it waits for. */
+/** The problem of a connection, or the sign-in that it waits for. */
 function detailOf(one: ConnectionView): string {
   const { company, detail } = one;
   if (!company || !waitsForCompany(one)) return detail;
@@ -232,7 +232,7 @@ const asWords: Record<ConnectionView['as'], string> = {
   api_key: 'API key',
 };
 
-/** One line about a connection, which opens to its details, one row each. */
+/** One line about a connection, which expands to its details, one row each. */
 function connectionFacts(one: ConnectionView): TemplateResult {
   const { as, account, issuer, scopes, tokenExpiresAt, renewable, keySince, lastCall } = one;
   const { signedInAs, url } = one;
@@ -275,7 +275,7 @@ const callWords: Record<NonNullable<ConnectionView['lastCall']>['outcome'], stri
   failed: 'failed',
 };
 
-/** Names the connection and the assistants that lose access. */
+/** Asks for confirmation, and names the connection and the assistants that lose access. */
 function confirmRemoval({ name, url, startedBy, as }: ConnectionView, remove: () => void): void {
   const dialog = document.querySelector<HTMLDialogElement>('#sure');
   if (!dialog) return;

@@ -19,7 +19,7 @@ const methods: Record<Exclude<Method, 'pasted'>, { title: string; help: string }
   api_key: { title: 'API key', help: 'A key from the dashboard. It begins with mcp_.' },
 };
 
-/** What a pasted configuration contains, without its secret. */
+/** The content of a pasted configuration, without its secret. */
 export type ReadBack = Extract<Pasted, { ok: true }>;
 
 type CredentialForm = {
@@ -28,7 +28,7 @@ type CredentialForm = {
   problem?: Outcome;
   name: string;
   pasted: ReadBack | undefined;
-  /** What is being done with the input, if it was submitted. */
+  /** The label of the button while the submitted input is checked; `undefined` at other times. */
   doing: string | undefined;
   add: (event: SubmitEvent) => Promise<void>;
   choose: (method: Method) => void;
@@ -171,7 +171,7 @@ function credentialFields(found: Found, method: Method): TemplateResult | typeof
   }
 }
 
-/** The credential that the user has entered. A pasted text goes back to the program, which reads its secret. */
+/** The credential that the user has entered. A pasted text is sent to the program again, which then reads its secret. */
 export function typedCredential(
   method: Method,
   data: FormData,

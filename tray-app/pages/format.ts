@@ -6,7 +6,7 @@ export function address(text: string): TemplateResult {
   return html`${parts.map((part, at) => (at === 0 ? part : html`<wbr />${part}`))}`;
 }
 
-/** A time relative to now, with the exact one on hover. */
+/** A time relative to now, with the exact time on hover. */
 export function moment(at: number): TemplateResult {
   const exact = new Date(at * 1000).toISOString();
   return html`<time datetime=${exact} title=${exact}>${relativeTime(at, Date.now() / 1000)}</time>`;
@@ -27,7 +27,7 @@ function relativeTime(at: number, now: number): string {
   return words.format(Math.trunc(apart / seconds), unit);
 }
 
-/** A list of facts with their terms. Empty ones are omitted. */
+/** A list of facts with their terms. Empty facts are omitted. */
 export function factList(rows: readonly (readonly [string, unknown])[]): TemplateResult {
   return html`<dl class="facts">
     ${rows.map(([term, fact]) =>

@@ -10,7 +10,7 @@ let connection: ConnectionView | undefined;
 let known = false;
 let busy = false;
 let outcome: Outcome | undefined;
-/** The new one was stored while this page was open. */
+/** Whether a new key or secret was stored while this page was open. */
 let stored = false;
 
 async function rotate(event: SubmitEvent): Promise<void> {

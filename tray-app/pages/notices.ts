@@ -8,7 +8,7 @@ export function outcomeNotice(outcome: Outcome | undefined): TemplateResult | ty
   return problemNotice(outcome.problem, outcome.remedy);
 }
 
-/** What failed, and what to do next. */
+/** A notice with the problem, and what to do next. */
 export function problemNotice(problem: string, remedy: string): TemplateResult {
   return html`<div class="notice bad" role="alert" tabindex="-1">
     <p><strong>${problem}</strong></p>

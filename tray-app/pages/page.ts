@@ -1,4 +1,4 @@
-/** What all pages share: requests to the main process, rendering, focus and forms. */
+/** The functions that all pages share: requests to the main process, rendering, focus and forms. */
 import { render, type TemplateResult } from 'lit-html';
 import type { Bridge, InputOf, OperationName, OutputOf, Overview } from '#model/contract';
 

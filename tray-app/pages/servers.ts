@@ -6,7 +6,7 @@ import { outcomeNotice, problemNotice, stateBadge } from './notices.ts';
 import { announce, ask, onOverview, show } from './page.ts';
 import { newSetUp, setUpAt, setUpForm, setUpProgress, waitingSignIn } from './set-up.ts';
 
-/** How often the page asks again while it is visible: others change what the user may use. */
+/** How often the page asks again while it is visible, because other people can change what the user may use. */
 const againMs = 30_000;
 
 let overview: Overview | undefined;

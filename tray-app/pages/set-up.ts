@@ -20,8 +20,8 @@ export function newSetUp(draw: () => void, done: () => void): SetUp {
 }
 
 /**
- * Signs in at an address, and connects what the user chooses there. With `choose`, the browser page for choosing opens even if the
- * user is signed in.
+ * Signs in at an address, and connects the servers that the user chooses there. With `choose`, the browser page for choosing opens
+ * even if the user is signed in.
  */
 export async function setUpAt(url: string, choose: boolean, state: SetUp): Promise<void> {
   state.url = url;
@@ -84,7 +84,7 @@ export function setUpProgress(
   return outcomeNotice(outcome);
 }
 
-/** A sign-in that waits for the browser. Screen readers hear whether the address was copied; nothing on the page shows it. */
+/** A sign-in that waits for the browser. Screen readers announce whether the address was copied; the page does not show it. */
 export function waitingSignIn(signIn: SignInView): TemplateResult {
   const { name } = signIn;
   return waitingView(signIn, {
