@@ -366,6 +366,13 @@ const membersOfPeople = preparedQuery((db, organizationId: string, people: reado
         .selectFrom('browser_session')
         .select(({ fn }) => fn.max('used_at').as('seen'))
         .whereRef('browser_session.person_id', '=', 'person.id')
+        // A session through a provider of another organization opens only that one.
+        .where((where) =>
+          where.or([
+            where('browser_session.organization_id', 'is', null),
+            where('browser_session.organization_id', '=', organizationId),
+          ]),
+        )
         .as('seen_at'),
       sql<number | boolean>`exists (select 1 from totp t
           where t.person_id = person.id and t.confirmed_at is not null)

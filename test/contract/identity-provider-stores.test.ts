@@ -31,7 +31,7 @@ import {
   setDomainProof,
 } from '#server/db/organization-domains';
 import { insertOrganization } from '#server/db/organizations';
-import { insertUser, listOpenMemberships, removeMember } from '#server/db/people';
+import { findMember, insertUser, listOpenMemberships, removeMember } from '#server/db/people';
 import { insertSession, endSessionsThrough, useSession } from '#server/db/sessions';
 import { onEachDatabase, type TestDatabase } from '#support/databases';
 import { someProvider, storedProvider } from '#support/some-provider';
@@ -93,6 +93,22 @@ await onEachDatabase('identity providers', ({ open }) => {
     });
     return () => useSession(stores.db, tokenHash, now);
   };
+
+  test('session through a provider: the person was seen in its organization only', async () => {
+    const { made } = await provider(acme);
+    const seen = async () => [
+      (await findMember(stores.db, acme, dana))?.seenAt,
+      (await findMember(stores.db, other, dana))?.seenAt,
+    ];
+    await session({ organizationId: acme, providerId: made.id });
+    const through = await seen();
+    await session();
+
+    expect([through, await seen()]).toEqual([
+      [now, undefined],
+      [now, now],
+    ]);
+  });
 
   test('provider: two organizations may use one issuer, one organization once', async () => {
     const first = await provider(acme);
