@@ -106,7 +106,7 @@ ${
     ? html`<div class="others">${choices}</div>`
     : postForm(frame, { action: companySignInPath, novalidate: true }, fields)
 }
-<p class="help"><a href="/sign-in?next=${next}">Sign in another way</a></p>`;
+<p class="help"><a href="/sign-in?next=${encodeURIComponent(next)}">Sign in another way</a></p>`;
   return layout({ title, width: 'form' }, frame, content);
 }
 
@@ -280,7 +280,7 @@ ${newPasswordFields({ error: errorOf(errors, 'password'), kept: password })}
   return html`${postForm(frame, { action: `${action}/account`, novalidate: true }, fields)}
 <div class="others">
 <p class="or">or</p>
-<a class="button" href="/sign-in?next=${action}">Sign in with an existing account</a>
+<a class="button" href="/sign-in?next=${encodeURIComponent(action)}">Sign in with an existing account</a>
 ${provider && postForm(frame, { action: `${action}/provider` }, byProvider)}
 </div>`;
 }

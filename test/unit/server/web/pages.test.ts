@@ -6,6 +6,7 @@ import { connectionInstructions, instructionList } from '#server/web/instruction
 import { layout, type Frame } from '#server/web/layout';
 import { secretPanel, type OneTimeSecret } from '#server/web/one-time-secret';
 import { dataTable, type Table } from '#server/web/tables';
+import { companySignInPage } from '#server/web/sign-in';
 import { titleText, titleWithName } from '#server/web/titles';
 
 const dashboard = {
@@ -251,4 +252,11 @@ test('connection: only a person gets a bundle, and a page without one says so', 
   expect(withoutBundle).toContain('The one-click bundle has not been built.');
   expect(withoutBundle).not.toContain('href="/download/acme');
   expect(instructionList(instructions).toString()).not.toContain('.mcpb');
+});
+
+test('sign-in with a work account: another way continues at the same page, with its parameters', () => {
+  const next = '/oauth/consent?client_id=a&state=b';
+  const page = companySignInPage({ who: '', next, providers: [], errors: [] }, frame).toString();
+
+  expect(page).toContain(`href="/sign-in?next=${encodeURIComponent(next)}"`);
 });
