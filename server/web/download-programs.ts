@@ -68,7 +68,7 @@ ${codeBlock({
   name: `the commands for ${name}`,
   label: `Commands for ${name}`,
 })}
-${program.platform === 'win32' && html`<p class="help">In PowerShell. The fourth line prints True if the file is complete.</p>`}
+${program.platform === 'win32' && html`<p class="help">In PowerShell.</p>`}
 </div>
 </details>`;
 }
@@ -87,7 +87,7 @@ function digestFact({ fileName, sha256 }: ProgramFile): Html {
 </div>`;
 }
 
-/** Commands to paste into a terminal. They check the executable before they start it; in PowerShell, they only print the result. */
+/** Commands to paste into a terminal. They start the executable only if it has the right SHA-256. */
 function installCommands(program: ProgramFile, base: string): string {
   const { platform, sha256 } = program;
   const url = `${base}${programPath(program)}`;
@@ -95,9 +95,7 @@ function installCommands(program: ProgramFile, base: string): string {
     return [
       `New-Item -ItemType Directory -Force "$env:LOCALAPPDATA\\Programs\\Latchkey" | Set-Location`,
       `Invoke-WebRequest "${url}" -OutFile latchkey.exe`,
-      `$hash = (Get-FileHash latchkey.exe -Algorithm SHA256).Hash`,
-      `$hash -eq "${sha256}"`,
-      `.\\latchkey.exe setup ${base}`,
+      `if ((Get-FileHash latchkey.exe -Algorithm SHA256).Hash -eq "${sha256}") { .\\latchkey.exe setup ${base} } else { "latchkey.exe is incomplete: download it again" }`,
     ].join('\n');
   }
   const check = platform === 'darwin' ? 'shasum -a 256 --check' : 'sha256sum --check';

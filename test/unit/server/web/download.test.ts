@@ -432,7 +432,7 @@ test('executable: the page has the file with size, SHA-256 and commands; without
   expect(page).toContain('<summary>Linux x64</summary>');
   expect(page).toContain(`echo "${program.sha256}  latchkey" | sha256sum --check`);
   expect(page).toContain('<summary>Windows x64</summary>');
-  expect(page).toContain('Get-FileHash latchkey.exe');
+  expect(page).toContain(`Hash -eq "${program.sha256}") { .\\latchkey.exe setup `);
   expect(page).toContain('This server offers no package of the tray app.');
   expect(empty).toContain('This server offers no executable.');
   expect(empty).toContain('<code>npm run sea</code>');
