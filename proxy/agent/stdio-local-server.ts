@@ -109,7 +109,7 @@ export class StdioLocalServer implements LocalServer {
     return plainAnswer(400, refusal(message, -32600, 'no session: send initialize first'));
   }
 
-  /** @throws {LocalServerError} `unreachable` when the child ends before it has answered */
+  /** @throws {LocalServerError} `unreachable` when the child ends before it has answered, `busy` if there are too many sessions */
   async #openSession(message: Message, request: LocalRequest): Promise<LocalAnswer> {
     const session = await this.#running.open(request.caller, true);
     const answered = session.request(message, optionsOf(request));
@@ -233,7 +233,7 @@ export type RunningChildrenOptions = {
   maxMessageBytes: number;
   /** A session ends after being idle for this long. */
   sessionIdleSeconds?: number;
-  /** The idle time after which the child behind requests without a session ends. */
+  /** A child without a session ends after being idle for this long. */
   childIdleSeconds?: number;
   maxSessions?: number;
   maxSessionsPerCaller?: number;

@@ -11,7 +11,7 @@ const maxBytes = 256 * 1024;
 const timeoutMs = 15_000;
 
 /**
- * Sends one request to an authorization server, or for a discovery document. `json` is absent if the body is not a JSON object.
+ * Sends one HTTP request, such as to an authorization server. `json` is absent if the body is not a JSON object.
  *
  * @throws {OAuthError} `unreachable`, also for a body over 256 KiB or a response after more than 15 s; `metadata` if the URL
  * leads further into a private network than the server that named it

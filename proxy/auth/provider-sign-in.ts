@@ -244,7 +244,7 @@ export type ProviderPagePorts = ProviderPorts & {
 };
 
 export type ProviderPageOptions = {
-  /** The address for the redirect, as far as the provider requires a fixed one. */
+  /** The parts of the redirect address that the provider requires to be fixed. */
   address: RedirectListenerOptions;
   /** Whether the person has to enter their password even if their browser is still signed in at the provider. */
   again: boolean;
@@ -275,7 +275,7 @@ export async function providerServer(
  *
  * OpenID Connect Core 1.0 §3.1, RFC 8252, RFC 7636
  *
- * @throws {OAuthError} {@link LoopbackError} or what the secret store rejects with
+ * @throws {OAuthError | LoopbackError} or what the secret store rejects with
  */
 export async function signInAtProvider(
   provider: IdentityProvider,

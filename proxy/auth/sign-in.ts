@@ -32,7 +32,7 @@ export type SignInInput = {
   url: string;
   credentials: PersonCredentials;
   challenge?: string | undefined;
-  /** The previous token, whose scopes are kept. */
+  /** The previous token. */
   previous?: TokenRecord | undefined;
   /** Whether to request the scopes of the challenge in addition to the previous ones. */
   wider?: boolean;
@@ -57,7 +57,7 @@ export type SignInInput = {
  *
  * OAuth 2.1 §4.1, RFC 8252, MCP 2026-07-28 authorization
  *
- * @throws {OAuthError} {@link LoopbackError} or what the secret store rejects with
+ * @throws {OAuthError | LoopbackError} or what the secret store rejects with
  */
 export async function signIn(input: SignInInput, ports: SignInPorts): Promise<TokenRecord> {
   const { url, credentials, challenge, previous, timeoutMs, signal } = input;

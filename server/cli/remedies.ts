@@ -6,14 +6,14 @@ import { CommandError, UsageError } from '#config/usage-error';
 // Pages, the API and the command line share the operations, whose refusals name fields and no next step. For the command line, these
 // functions replace a field by its option or argument, and add a command as the next step.
 
-/** The command to suggest, by noun, if a resource of another kind than the noun was not found. Default: `NOUN list`. */
+/** By noun: the command to suggest if what was not found is not the noun's own resource. Default: `NOUN list`. */
 const shownBy: Readonly<Record<string, string>> = {
   collection: 'collection show',
   mail: 'mail set-server',
   scim: 'scim show',
 };
 
-/** Makes the refusals of commands name options and, if a resource was not found, the command that lists such resources. */
+/** Rewrites refusals to name options and, if a resource was not found, the command that lists such resources. */
 export function withRemedies(commands: readonly Command[]): Command[] {
   return commands.map((command) => ({
     ...command,

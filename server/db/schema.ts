@@ -114,7 +114,7 @@ export interface Schema
     /** 1 if an identity provider vouched for the person, who was not asked. */
     is_by_assertion: Generated<number>;
     provider_id: string | null;
-    /** Set for a grant that a person gave together with others, under one refresh token. */
+    /** Set for a grant that shares one refresh token with grants for other servers. */
     bundle_id: Generated<string | null>;
     /** The computer that the proxy named. */
     device_id: Generated<string | null>;
@@ -151,7 +151,7 @@ export interface Schema
     assistant: string | null;
     expires_at: number;
     spent_at: number | null;
-    /** Set for a row that is part of the code of a bundle. */
+    /** Set for one server's row of a bundle's code. */
     bundle_id: Generated<string | null>;
     device_id: Generated<string | null>;
   };
@@ -183,7 +183,7 @@ export interface Schema
     /** When a proxy last named it. */
     named_at: number;
   };
-  /** An organization that the owner of a personal token left: the token does not open it again. */
+  /** An organization that a token's owner left. The token never works there again. */
   personal_token_ended: {
     token_id: string;
     organization_id: string;

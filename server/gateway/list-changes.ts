@@ -37,7 +37,7 @@ export function toldLists(rights: ToolRights): ToldLists {
   };
 }
 
-/** The lists of a server whose changes its answer to `initialize` or `server/discover` announces. */
+/** The lists whose changes a server announces in `initialize` or `server/discover`. */
 export type ChangingLists = readonly PrimitiveList[];
 
 /**

@@ -63,7 +63,7 @@ export class ModernAdapter {
   /** By the JSON texts that describe them. */
   readonly #clients = new LimitedMap<string, ClientDescription>(maxShared);
 
-  /** `instance` identifies this process where several nodes share a database. States begin with it: see `instanceOfState`. */
+  /** `instance` identifies this process where several nodes share a database. States contain it: see `instanceOfState`. */
   constructor(clock: Clock, instance?: string) {
     this.links = new LegacyLinks(clock);
     this.#interrupted = new InterruptedCalls(instance);
@@ -79,7 +79,7 @@ export class ModernAdapter {
     const { signal } = request;
     const message = messageIn(request);
     const { kind, id = 'null', method = '', progressToken } = message?.envelope ?? {};
-    // A collection passes on legacy callers' messages about roots and tasks unchanged, although these differ between the eras.
+    // If the caller is a member of a collection: the collection passes on legacy messages about roots and tasks unchanged.
     const isMember = caller.admission.proved.type === 'member';
     if (message && kind === 'notification' && method === rootsChanged && isMember) {
       const link = this.links.open(caller, this.#client(message));

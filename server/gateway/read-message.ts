@@ -14,7 +14,7 @@ import { GatewayRefusal } from './gateway-refusal.ts';
 import type { GatewayRequest } from './request.ts';
 
 /**
- * Reads the message of a POST, if its headers allow a message and an answer to it. `arrived` is called with the length
+ * Checks `Content-Type` and `Accept`, then reads the message of a POST. `arrived` is called with the length
  * of each part; `signal` ends the reading.
  *
  * @throws {GatewayRefusal} `unsupported_media_type`, `not_acceptable`, `too_large`, `not_json`, `not_a_message`, and what

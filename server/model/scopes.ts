@@ -5,7 +5,7 @@ import type { ToolSelection } from './tool-rights.ts';
 export interface ScopeSentence {
   /** For the person who grants it. */
   readonly text: string;
-  /** For a client or key that may act for no person; absent if the same sentence fits. */
+  /** For a client or key, even one that acts for itself; absent if the same sentence fits. */
   readonly ownText?: string | undefined;
   /** The risk to point out, if any. */
   readonly risk?: string | undefined;

@@ -10,7 +10,7 @@ export function scopeOptions(chosen: readonly Scope[]): ExplainedChoice[] {
   });
 }
 
-/** Says what a scope allows to a client or key, which may act for no person. */
+/** Says what a scope lets a client or key do, even one that acts for itself. */
 export function scopeWords(scope: Scope): ScopeSentence {
   const { text, ownText = text, risk } = scopeSentence(scope);
   return { text: ownText, risk };
