@@ -119,7 +119,7 @@ function secretStoreWords({ code, message, cause, remedy: known }: SecretStoreEr
     case 'timeout':
       return {
         message: `the keychain does not respond: ${message}`,
-        hint: 'answer the prompt of the keychain, then try again',
+        hint: 'answer the prompt of the keychain, or restart the keychain, then try again',
       };
   }
 }

@@ -9,12 +9,6 @@ const service = 'latchkey';
 /** A Windows credential holds 1,280 UTF-16 characters; other tools may add some. */
 const windowsMaxChars = 1_200;
 
-/**
- * How message buses (dbus-daemon, dbus-broker) report a service that ended during a request. gnome-keyring crashes now and then
- * when programs connect to it and disconnect at the same moment; the bus starts it again at the next request.
- */
-const endedWhileAsked = /disconnected from message bus without replying|Remote peer disconnected/;
-
 const probeNames = 1_024;
 /**
  * How many operations may be unanswered before further ones fail immediately. Each occupies one of the four threads that Node
@@ -111,10 +105,10 @@ class OsSecretStore implements SecretStore {
     const { AsyncEntry } = await this.#loaded();
     if (this.#stalled.size >= mostStalled)
       throw new SecretStoreError('timeout', 'it did not respond to earlier requests');
-    const known = this.#entries.get(account);
     try {
       const entry =
-        known ?? new AsyncEntry(service, account, { linux: { store: 'secret-service' } });
+        this.#entries.get(account) ??
+        new AsyncEntry(service, account, { linux: { store: 'secret-service' } });
       this.#entries.set(account, entry);
       const work = use(entry);
       return await within(this.#timeoutMs, work, () => {
@@ -123,11 +117,13 @@ class OsSecretStore implements SecretStore {
         work.then(settled, settled);
       });
     } catch (error) {
-      // A keychain that was restarted no longer knows the session of any entry.
+      // A keychain that was restarted no longer knows the session of any entry, and may have lost its collection.
       this.#entries.clear();
+      this.#probed = undefined;
       const fault = error instanceof SecretStoreError ? error : failure(error, this.#remedy);
-      const isWorthRepeating = known !== undefined || endedWhileAsked.test(String(fault.cause));
-      if (!isRepeated && isWorthRepeating && fault.code === 'unavailable')
+      // gnome-keyring crashes now and then when programs connect to it and disconnect at the same moment. The message bus starts it
+      // again for the next request.
+      if (fault.code === 'unavailable' && !isRepeated)
         return this.#call(account, use, { isRepeated: true });
       throw fault;
     }
