@@ -170,23 +170,26 @@ export function toolWatch({
   async function stored(): Promise<AcceptedTools | undefined> {
     try {
       const read = await store.read();
-      return unstored.size === 0 ? read : new Map([...read, ...unstored]);
+      const isMissing = ([name, tool]: [string, AcceptedTool]) => {
+        const known = read.get(name);
+        // Another process or a person may have stored or accepted the tool since.
+        return !known || (tool.seen && known.acceptedAt <= tool.acceptedAt);
+      };
+      return unstored.size === 0 ? read : new Map([...read, ...[...unstored].filter(isMissing)]);
     } catch (error) {
       log.warn('accepted tools could not be read', { reason: reasonOf(error) });
       return undefined;
     }
   }
 
-  async function write(tools: AcceptedTools, listed: readonly string[]): Promise<void> {
+  async function write(after: AcceptedTools, before: AcceptedTools): Promise<void> {
     try {
-      await store.write(tools);
+      await store.write(after);
       unstored.clear();
     } catch (error) {
       log.warn('accepted tools could not be stored', { reason: reasonOf(error) });
-      for (const name of listed) {
-        const tool = tools.get(name);
-        if (tool) unstored.set(name, tool);
-      }
+      for (const [name, tool] of after)
+        if (tool.seen || !before.has(name) || unstored.has(name)) unstored.set(name, tool);
     }
   }
 
@@ -196,7 +199,7 @@ export function toolWatch({
     if (!before) return { changed: strict ? names : [], doubtful: new Set(names) };
     const prints = new Map(listing.map(({ name, tool }) => [name, toolFingerprint(tool)]));
     const after = afterListing(before, prints, clock.now());
-    if (after !== before || unstored.size > 0) await write(after, names);
+    if (after !== before || unstored.size > 0) await write(after, before);
     const beyond = names.filter((name) => !after.has(name));
     if (beyond.length > 0 && !isFull) {
       log.warn('too many tools to compare', { limit: maxKnownTools, withheld: strict });

@@ -141,6 +141,29 @@ test('107: accepted tools: a changed tool is changed even if that cannot be stor
   expect([...(await store.read()).keys()]).toEqual(['echo', 'other', 'new']);
 });
 
+test('107: accepted tools: what another process stores after a failed write counts', async () => {
+  const { watch, store, see } = watching();
+  const write = store.write.bind(store);
+  await see('Echoes.', ['echo', 'other']);
+  store.write = () => Promise.reject(new Error('ENOSPC: no space left on device'));
+  await see('Echoes.', ['echo', 'other', 'new']);
+  await see('Sends it away.', ['other']);
+  const changed = toolFingerprint({ name: 'echo', description: 'Lies.' });
+  const known = [...(await store.read())].map(([name, tool]) =>
+    name === 'echo'
+      ? ([name, { ...tool, seen: changed, changedAt: tool.acceptedAt }] as const)
+      : ([name, { ...tool, acceptedAt: tool.acceptedAt + 1 }] as const),
+  );
+  await write(new Map(known));
+  const before = [await watch.isChanged('echo'), await watch.isChanged('other')];
+  store.write = write;
+  await see('Echoes.', ['new']);
+
+  // One process found a change of `echo`, and a person accepted `other`.
+  expect(before).toEqual([true, false]);
+  expect([await watch.isChanged('echo'), await watch.isChanged('other')]).toEqual([true, false]);
+});
+
 test('107, 110: accepted tools: a thousand per server are remembered; others are withheld, with one warning', async () => {
   const { watch, store, see, warnings } = watching();
   const { doubtful } = await see('One.', many(1002));
