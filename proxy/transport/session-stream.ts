@@ -119,7 +119,8 @@ export async function sessionStream(
 function outcomeOf(stream: IncomingMessage): Outcome {
   const { statusCode: status = 0 } = stream;
   if (isEventStream(stream)) return 'ended';
-  if (status === 405) return 'none';
+  // A response of another type is no stream either.
+  if (status === 405 || status === 200) return 'none';
   if (status === 404) return 'forgotten';
   return status >= 400 && status < 500 && status !== 429 ? 'refused' : 'absent';
 }

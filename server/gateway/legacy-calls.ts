@@ -302,17 +302,19 @@ async function listen(
   changes?.start();
   opened.changes = changes;
   const answered = cutOff?.answered;
-  const stream = session.streams.open(cutOff?.kind ?? 'unasked', caller, answered);
-  stream.scopes = admission.scopes;
-  if (cutOff) cutOff.successor = stream;
-  const responses = stream.kind === 'answer' ? ownResponse(answered) : noResponses;
+  const responses = isListening ? noResponses : ownResponse(answered);
   return reply(isOwn ? ownStream(answer) : answer, {
     ...options,
     changes,
     accepts: { json: false, events: true },
     filters: [responses, ...options.filters],
     missed: missedOf(lost, ending.signal),
-    stream: () => new FollowedStream(stream, session, takesPriming(request)),
+    stream: () => {
+      const stream = session.streams.open(cutOff?.kind ?? 'unasked', caller, answered);
+      stream.scopes = admission.scopes;
+      if (cutOff) cutOff.successor = stream;
+      return new FollowedStream(stream, session, takesPriming(request));
+    },
   });
 }
 

@@ -154,14 +154,16 @@ export async function listenInSession(
   const stop = () => stopping.abort();
   signal.addEventListener('abort', stop);
   const theirs = await listen(stopping.signal);
-  if (theirs && theirs.status !== 405 && theirs.mediaType !== 'text/event-stream') return theirs;
+  const isStream = theirs?.status === 200 && theirs.mediaType === 'text/event-stream';
+  // Like the gateway, this takes a response of another type for no stream.
+  if (theirs && !isStream && theirs.status !== 405 && theirs.status !== 200) return theirs;
   // Each event is sent once, on the stream that was opened last.
   session.listening?.abort();
   const ours = new AbortController();
   session.listening = ours;
   stopping.signal.addEventListener('abort', () => ours.abort());
   const own = sessionNotifications(session, folder, ours.signal);
-  if (!theirs || theirs.status === 405) return eventStream(onEnd(own, stop));
+  if (!isStream) return eventStream(onEnd(own, stop));
   return { ...theirs, body: joinStreams(rawEvents(theirs.body), own, stop) };
 }
 

@@ -1,4 +1,4 @@
-/** What a server says unasked keeps coming, whatever becomes of the streams and sessions that it comes by. */
+/** Unsolicited messages of a server keep arriving, whatever happens to the streams and sessions that carry them. */
 import { beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 
 import { mcpCall } from '#support/mcp-call';
@@ -22,7 +22,7 @@ async function session() {
   };
 }
 
-/** Says it once somebody listens, until it is heard. */
+/** Sends `text` once the upstream has an open stream, and waits until it arrives. */
 async function heard(text: string, by: () => string): Promise<void> {
   await vi.waitFor(() => expect(upstream.open()).toBe(1), patient);
   upstream.say(text);
@@ -80,6 +80,22 @@ test('GET stream: a caller that lost a silent stream takes over its successor, w
   expect(upstream.asked()).toBe(asked);
 });
 
+test('GET stream: after a GET that the upstream refused, the next one reaches the upstream and resumes', async () => {
+  const { listen } = await session();
+  const first = await listen();
+  await heard('one', first.text);
+  upstream.end();
+  await first.ended;
+  upstream.refusal = 503;
+  const refused = await listen(first.ids().at(-1));
+  upstream.refusal = undefined;
+  const again = await listen(first.ids().at(-1));
+  await heard('two', again.text);
+
+  expect(refused.status).toBeGreaterThanOrEqual(500);
+  expect(again.text()).not.toContain('one');
+});
+
 test('GET stream: it ends once the upstream turns out to have forgotten the session', async () => {
   const { listen, call } = await session();
   const { ended } = await listen();
@@ -94,8 +110,10 @@ test('GET stream: it ends once the upstream turns out to have forgotten the sess
 test.each([
   [405, 405],
   [404, 404],
+  // Without events.
+  [200, 405],
 ])(
-  'GET stream: an upstream’s refusal %i is passed on as %i, and the session continues',
+  'GET stream: an upstream’s status %i is passed on as %i, and the session continues',
   async (said, told) => {
     const { listen, call } = await session();
     upstream.refusal = said;
@@ -148,10 +166,15 @@ test.each(['gateway', 'upstream'] as const)(
   },
 );
 
-test.each(['gateway', 'upstream'] as const)(
-  'upstream behind the %s without a GET stream: asked once, and not again in later sessions',
-  async (where) => {
-    upstream.refusal = 405;
+test.each([
+  ['gateway', 405],
+  ['upstream', 405],
+  // Without events.
+  ['upstream', 200],
+] as const)(
+  'upstream behind the %s without a GET stream (%i): asked once, and not again in later sessions',
+  async (where, status) => {
+    upstream.refusal = status;
     const before = upstream.asked();
     const { proxy } = await assistant(where);
     await vi.waitFor(() => expect(upstream.asked()).toBe(before + 1), patient);

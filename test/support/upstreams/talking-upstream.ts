@@ -4,23 +4,23 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { bodyOf } from '../counted-server.ts';
 import { listen } from '../loopback.ts';
 
-/** A server of the session era, on plain HTTP, that talks unasked and whose streams and sessions end when a test says so. */
+/** A server of the legacy era, on plain HTTP, that talks unasked and whose streams and sessions end when a test says so. */
 export interface TalkingUpstream extends AsyncDisposable {
   readonly url: string;
-  /** The streams that are open, and how many were asked for in all. */
+  /** How many streams are open, and how many were requested in all. */
   readonly open: () => number;
   readonly asked: () => number;
-  /** How many of the known sessions somebody listened to. Health checks open sessions too, but never listen. */
+  /** How many of the known sessions have had a stream. Health checks open sessions too, but never listen. */
   readonly listened: () => number;
-  /** Says that to everybody who listens, as a log message. */
+  /** Sends this text on every stream, as a log message. */
   readonly say: (text: string) => void;
-  /** Tells them that a list has changed. */
+  /** Announces on every stream that lists have changed. */
   readonly changed: (...lists: ('tools' | 'resources')[]) => void;
   /** Ends all streams. */
   readonly end: () => void;
-  /** Knows no session any more, as after a restart; `streams` may stay open, to hear nothing more. */
+  /** Forgets all sessions, as after a restart; with `leave`, the streams stay open, but receive nothing more. */
   readonly forget: (streams?: 'end' | 'leave') => void;
-  /** What is answered to a GET instead of a stream, until that is taken back. */
+  /** The status that answers a GET instead of a stream, until it is `undefined` again. */
   refusal: number | undefined;
 }
 
@@ -38,7 +38,8 @@ export async function talkingUpstream(): Promise<TalkingUpstream> {
     asked += 1;
     const { 'mcp-session-id': id } = request.headers;
     const status = refusal ?? (sessions.has(String(id)) ? 200 : 404);
-    if (status !== 200) return void response.writeHead(status).end();
+    if (refusal !== undefined || status !== 200)
+      return void response.writeHead(status, json).end('{}');
     listened.add(String(id));
     response.writeHead(200, events).flushHeaders();
     streams.push(response);
