@@ -87,23 +87,23 @@ function digestFact({ fileName, sha256 }: ProgramFile): Html {
 </div>`;
 }
 
-/** Commands to paste into a terminal. They start the executable only if it has the right SHA-256. */
+/** Commands to paste into a terminal. They replace and start the executable only if the download has the right SHA-256. */
 function installCommands(program: ProgramFile, base: string): string {
   const { platform, sha256 } = program;
   const url = `${base}${programPath(program)}`;
   if (platform === 'win32') {
     return [
       `New-Item -ItemType Directory -Force "$env:LOCALAPPDATA\\Programs\\Latchkey" | Set-Location`,
-      `Invoke-WebRequest "${url}" -OutFile latchkey.exe`,
-      `if ((Get-FileHash latchkey.exe -Algorithm SHA256).Hash -eq "${sha256}") { .\\latchkey.exe setup ${base} } else { "latchkey.exe is incomplete: download it again" }`,
+      `Invoke-WebRequest "${url}" -OutFile latchkey.download`,
+      `if ((Get-FileHash latchkey.download -Algorithm SHA256).Hash -eq "${sha256}") { Move-Item -Force latchkey.download latchkey.exe; .\\latchkey.exe setup ${base} } else { "The download is incomplete: try again" }`,
     ].join('\n');
   }
   const check = platform === 'darwin' ? 'shasum -a 256 --check' : 'sha256sum --check';
   return [
     'mkdir -p ~/.local/bin && cd ~/.local/bin &&',
-    `curl -fsSo latchkey "${url}" &&`,
-    `echo "${sha256}  latchkey" | ${check} &&`,
-    'chmod +x latchkey &&',
+    `curl -fsSo latchkey.download "${url}" &&`,
+    `echo "${sha256}  latchkey.download" | ${check} &&`,
+    'chmod +x latchkey.download && mv latchkey.download latchkey &&',
     `./latchkey setup ${base}`,
   ].join('\n');
 }

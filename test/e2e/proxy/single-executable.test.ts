@@ -105,10 +105,10 @@ test('single executable: a server in the source tree offers it, and the commands
     .replaceAll('&gt;', '>')
     .replaceAll('&amp;', '&')
     .replace(/\.\/latchkey setup .*/, './latchkey --version');
-  const installed = await runProgram('sh', {
-    args: ['-c', typed],
-    env: { PATH: process.env['PATH'], HOME: home.path },
-  });
+  const env = { PATH: process.env['PATH'], HOME: home.path };
+  const installed = await runProgram('sh', { args: ['-c', typed], env });
+  const other = typed.replace(sha256, '0'.repeat(64));
+  const refused = await runProgram('sh', { args: ['-c', other], env });
 
   expect(downloaded.equals(built)).toBe(true);
   expect(answer.headers.get('content-length')).toBe(String(built.length));
@@ -119,7 +119,9 @@ test('single executable: a server in the source tree offers it, and the commands
   expect(page).toContain(sha256);
   expect(typed).toContain(server.base);
   expect(installed).toMatchObject({ code: 0 });
-  expect(installed.stdout).toBe(`latchkey: OK\n${await versionOfProxy()}\n`);
+  expect(installed.stdout).toBe(`latchkey.download: OK\n${await versionOfProxy()}\n`);
+  // A download that is not what the page names replaces nothing and is not started.
+  expect(refused).toMatchObject({ code: 1, stdout: 'latchkey.download: FAILED\n' });
   expect((await readFile(join(home.path, '.local/bin/latchkey'))).equals(built)).toBe(true);
 });
 

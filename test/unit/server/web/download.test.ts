@@ -430,9 +430,11 @@ test('executable: the page has the file with size, SHA-256 and commands; without
   const url = `${programUrl}?v=${program.sha256.slice(0, 16)}`;
   expect(page).toContain(`<a href="${url}" download>${program.fileName}</a>, 1 MB`);
   expect(page).toContain('<summary>Linux x64</summary>');
-  expect(page).toContain(`echo "${program.sha256}  latchkey" | sha256sum --check`);
+  expect(page).toContain(`echo "${program.sha256}  latchkey.download" | sha256sum --check`);
   expect(page).toContain('<summary>Windows x64</summary>');
-  expect(page).toContain(`Hash -eq "${program.sha256}") { .\\latchkey.exe setup `);
+  expect(page).toContain(
+    `Hash -eq "${program.sha256}") { Move-Item -Force latchkey.download latchkey.exe; .\\latchkey.exe setup `,
+  );
   expect(page).toContain('This server offers no package of the tray app.');
   expect(empty).toContain('This server offers no executable.');
   expect(empty).toContain('<code>npm run sea</code>');
