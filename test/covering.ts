@@ -1,6 +1,6 @@
 /**
  * `npm run covering -- FILE…`: the tests that cover a source file, nearest first: those that import it, then those that import what
- * imports it. Tests of `e2e` start whole programs, so only those are listed that import the file as well.
+ * imports it. Tests of `e2e` start whole programs, so the list has only those that import the file, too.
  */
 import { relative, resolve } from 'node:path';
 import { importGraph } from '#support/import-graph';

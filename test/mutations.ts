@@ -53,7 +53,7 @@ process.on('SIGTERM', () => {
   program?.kill('SIGTERM');
 });
 
-// A short path: sockets lie in it, and theirs are limited to 108 bytes.
+// A short path, because it holds sockets, whose paths are limited to 108 bytes.
 const folder = await temporaryFolder('lk');
 const copy = join(folder.path, 'c');
 const temporary = join(folder.path, 't');
@@ -65,8 +65,8 @@ try {
 }
 
 /**
- * The mutations to make. Whatever is wrong with any of them is told before the first test runs, so that whoever moved code
- * sees at once what to anchor again.
+ * The mutations to make. All mistakes in them are reported before the first test runs, so that a person who moved code
+ * immediately sees which mutations need a new anchor.
  */
 function chosen(): readonly Mutation[] {
   try {
@@ -157,7 +157,7 @@ async function compileAll(): Promise<boolean> {
   return isGood;
 }
 
-/** Makes the mutation in the copy; what it returns takes it back. */
+/** Makes the mutation in the copy. Returns a function that undoes it. */
 function place(mutation: Mutation): () => void {
   const file = join(copy, mutation.file);
   const source = readFileSync(file, 'utf8');
@@ -191,7 +191,7 @@ async function runTests(
   }
 }
 
-/** Runs Node in the copy, with a temporary folder of its own, and nothing that a run around it has prepared. */
+/** Runs Node in the copy, with a temporary folder of its own, and without the programs and packages of an outer test run. */
 async function run(args: readonly string[]) {
   mkdirSync(temporary, { recursive: true });
   const env = {
@@ -208,7 +208,7 @@ async function run(args: readonly string[]) {
   return { code, stdout: running.stdout, stderr: running.stderr };
 }
 
-/** What git ignores, but for the installed packages, and what tools leave among those. */
+/** Whether an entry is not copied: what git ignores, except installed packages, and what tools leave among those packages. */
 function isLeftOut(name: string, isPackage: boolean): boolean {
   const ours = ['.git', 'dist', 'data', 'out'];
   return isPackage ? name.startsWith('.vite') : ours.includes(name);

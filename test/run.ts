@@ -1,10 +1,10 @@
 /**
- * `npm test`: the tests of every level but `full` and `full-nodes`, then the slowest files and those that take most of the processors, what this machine could not test and why,
- * and as the last line the totals. `--full` adds these; all other arguments go to vitest:
+ * `npm test`: runs the tests of every level but `full` and `full-nodes`, then prints the slowest files, those with the most processor time,
+ * what this machine could not test and why, and the totals as the last line. `--full` adds these two levels; all other arguments go to vitest:
  * `npm test -- --project e2e test/e2e/oauth`.
  *
- * The run has a temporary folder of its own as `TMPDIR`, in memory where there is room. Whatever is left in it, and every process that still knows
- * it, fails the run.
+ * The run has a temporary folder of its own as `TMPDIR`, in memory where there is room. A file that is left in this folder, or a process that
+ * still has its path in the environment, command line or working directory, fails the run.
  */
 import { spawn } from 'node:child_process';
 import { mkdir, readFile } from 'node:fs/promises';
@@ -20,7 +20,7 @@ if (Number(process.versions.node.split('.')[0]) < 24) {
   console.log('0 passed, 1 failed');
   process.exit(1);
 }
-// A short path: sockets lie in it, and theirs are limited to 108 bytes.
+// The path is short, because it holds sockets, whose paths are limited to 108 bytes.
 const folder = await temporaryFolder('lk', await memoryFolder());
 const file = join(folder.path, 'report.json');
 const times = join(folder.path, 'times');

@@ -120,7 +120,7 @@ export function isPlainlyForbidden(
   return isInside && !isNamed(url, allowedHosts);
 }
 
-/** Returns a lookup for connections to a URL. It refuses addresses that are not public, and returns only addresses that were checked. */
+/** Returns a lookup for connections to a URL. It refuses addresses that are not public. The address that is dialled is the one that was checked. */
 export function checkedLookup(url: URL, guard: OutboundGuard): LookupFunction {
   return (host, options, found) => {
     checkedAddresses(url, guard).then(

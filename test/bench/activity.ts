@@ -21,7 +21,7 @@ const dayMs = 24 * hourMs;
 /** A Friday afternoon. The last quarter of an hour has no index yet. */
 const endMs = Date.UTC(2027, 0, 15, 15, 14);
 const rounds = 5;
-/** A search writes nothing, and must not delay what is written meanwhile. */
+/** The pause between two batches. A search writes nothing, and must not delay the batches. */
 const batchEveryMs = 20;
 
 const figures = {
@@ -35,7 +35,7 @@ const figures = {
   blocked: { name: 'longest time without a turn of the event loop', unit: 'ms', digits: 1 },
 } satisfies Record<string, Figure>;
 
-/** What an administrator asks, each filter alone and in pairs. */
+/** The questions of an administrator: each filter alone, and pairs of filters. */
 const questions: Readonly<Record<string, CallFilter>> = {
   'all calls': {},
   'a person': { person: 'person_7' },
@@ -77,7 +77,7 @@ const questions: Readonly<Record<string, CallFilter>> = {
   'a person without calls': { person: 'nobody' },
 };
 
-/** The same over all ninety days: what takes long, and can be stopped. */
+/** The questions that are also asked over all ninety days: searches that take long and that a person can stop. */
 const wide = [
   'a person who calls rarely',
   'tools by a pattern',
@@ -86,7 +86,7 @@ const wide = [
   'a person without calls',
 ];
 
-/** What finding recorded calls costs among ten million; a Markdown table. */
+/** Measures what a search for recorded calls costs among ten million calls. Returns a Markdown table. */
 export async function benchActivity(log: (line: string) => void): Promise<string> {
   await using stack = new AsyncDisposableStack();
   const { path: folder } = stack.use(await temporaryFolder('bench'));
@@ -224,7 +224,7 @@ async function index(db: Db): Promise<number> {
   return (user + system) / rows;
 }
 
-/** Writes batches of calls as a server does that is busy, and watches the event loop. */
+/** Writes batches of calls like a busy server, and measures the delay of the event loop. */
 class Writing {
   readonly #batches: number[] = [];
   readonly #delay = monitorEventLoopDelay({ resolution: 1 });

@@ -28,7 +28,7 @@ interface Racer {
   readonly isRevoking: boolean;
 }
 
-/** What asking the database whether a key may call costs, by keys that take turns; a Markdown table. */
+/** Measures what it costs to ask the database whether a key may call, with keys that take turns. Returns a Markdown table. */
 export async function benchAdmissions(log: (line: string) => void): Promise<string> {
   await using stack = new AsyncDisposableStack();
   const { path: folder } = stack.use(await temporaryFolder('bench'));
@@ -103,7 +103,7 @@ async function admit({ admissions }: Stores): Promise<void> {
   if (!admitted) throw new Error(`key ${n} was refused`);
 }
 
-/** Does it again and again in as many lanes, and returns how long each took. */
+/** Runs `act` again and again in this many lanes, and returns how long each run took. */
 async function during(lanes: number, act: () => Promise<void>): Promise<{ times: number[] }> {
   const times: number[] = [];
   const until = performance.now() + seconds * 1000;
@@ -112,7 +112,7 @@ async function during(lanes: number, act: () => Promise<void>): Promise<{ times:
       const startedAt = performance.now();
       await act();
       times.push(performance.now() - startedAt);
-      // A database in this process answers at once; its callers would not let anybody else act.
+      // SQLite answers without a turn of the event loop, so the lanes would let nothing else run.
       if (times.length % 64 === 0) await new Promise(setImmediate);
     }
   };

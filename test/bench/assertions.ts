@@ -19,7 +19,7 @@ export function assertionFloor(setting: Setting): Promise<Running> {
   return setting.floorOf('assertions', 'assertion-endpoint.ts', jwk);
 }
 
-/** What the floor is asked. */
+/** The request that loads the floor, and the floor. */
 export async function floorShot(setting: Setting): Promise<{ shot: Shot; running: Running }> {
   const running = await assertionFloor(setting);
   const { origin } = running;
@@ -27,7 +27,7 @@ export async function floorShot(setting: Setting): Promise<{ shot: Shot; running
   return { shot: exchangeOf({ base: origin, origin, issuer: origin, client }), running };
 }
 
-/** An installation whose provider is the floor, and what it is asked. */
+/** An installation whose provider is the floor, and the request that loads it. */
 export async function ownShot(
   setting: Setting,
   name: string,

@@ -71,7 +71,7 @@ export class Assistant {
     if (error !== undefined) throw new Error(`${method}: ${JSON.stringify(error)}`);
   }
 
-  /** As an assistant quits: end of input first, signals only when that is not understood. */
+  /** Ends the server like an assistant that quits: closes its input first, and sends signals only if that has no effect. */
   async end(): Promise<void> {
     this.program.endInput();
     await this.program.end();

@@ -3,7 +3,7 @@ import { mkdir, readdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { run, unpack } from '#support/packages';
 
-/** Both programs as they are published: what `node` runs to be them. */
+/** The scripts of both programs, as they are published. `node` runs them. */
 export interface Build {
   readonly name: string;
   readonly server: string;
@@ -11,8 +11,8 @@ export interface Build {
 }
 
 /**
- * Unpacks the packages of `from` into `folder`: a checkout with its dependencies installed, whose packages are built first, or a folder that
- * `npm run build` has filled. The dependencies of the packages themselves are those of this checkout.
+ * Unpacks the packages of `from` into `folder`. `from` is a checkout with its dependencies installed, whose packages are built first, or a
+ * folder that `npm run build` has filled. The packages use the dependencies of this checkout.
  */
 export async function unpackedBuild(name: string, from: string, folder: string): Promise<Build> {
   const own = join(folder, name);

@@ -16,12 +16,12 @@ const delaysMs = { last: 50, others: 5 };
 const coldTurns = 15;
 const cachedTurns = 10;
 const listsInATurn = 40;
-/** So many lists are not counted: V8 compiles what runs often. */
+/** The number of turns that are not counted, because V8 compiles code that runs often. */
 const warmingTurns = 25;
 
 /**
- * What the merged list of 300 tools of ten members costs: again within seconds, which is answered from memory, and for a caller who
- * never read it, beside the same list of the slowest member; a Markdown table.
+ * Measures what the merged list of 300 tools of ten members costs: repeated within seconds, when it is answered from memory, and for a
+ * caller that never read it, beside the list of the slowest member alone. Returns a Markdown table.
  */
 export async function benchCollections(log: (line: string) => void): Promise<string> {
   await using stack = new AsyncDisposableStack();
@@ -54,7 +54,7 @@ export async function benchCollections(log: (line: string) => void): Promise<str
     (await command('key', 'create', `bench/${name}`, '--name', 'bench'))['key'] ?? '';
   const all = memberCount * toolsOfMember;
   const last = `member-${memberCount - 1}`;
-  // Names are noted once, for all callers.
+  // The first list notes the names for all callers, so it is not measured.
   const key = await newKey('all');
   await list('all', key, all);
   log(`${coldTurns} cold lists`);
@@ -67,7 +67,7 @@ export async function benchCollections(log: (line: string) => void): Promise<str
   log(`${cachedTurns * listsInATurn} lists again`);
   const [cached, cpu]: [number[], number[]] = [[], []];
   for (let turn = -warmingTurns; turn < cachedTurns; turn += 1) {
-    // It is read again after five seconds.
+    // This list fills the cache again when its five seconds are over.
     await list('all', key, all);
     const before = processCost(server.pid)?.cpuMs ?? Number.NaN;
     const took: number[] = [];

@@ -31,7 +31,7 @@ const hours = 24;
 const daySeconds = 86_400;
 const actions = ['key.create', 'key.revoke', 'client.create', 'sign-in', 'consent.allow'];
 
-/** What the pages are asked with and about. */
+/** The cookie for the pages, and the names and ids in their paths. */
 export interface DashboardData {
   readonly cookie: string;
   readonly server: string;
@@ -42,7 +42,7 @@ export interface DashboardData {
   readonly groupId: string;
 }
 
-/** Fills a new database in `dataDir` through the stores, and signs an owner of all of it in. */
+/** Fills a new database in `dataDir` through the stores, and signs in an owner of the organization. */
 export async function fillDashboard(dataDir: string, base: string): Promise<DashboardData> {
   const stores = await openStores(dataDir);
   // Nothing here need survive a crash, and a commit for each of so many rows would take minutes.

@@ -85,7 +85,7 @@ export async function benchDashboard(log: (line: string) => void): Promise<strin
       times[index]?.page.push(page);
     }
   }
-  // Apart, as a write makes every page forget what it read.
+  // In rounds of their own, because a write invalidates what every page has cached.
   for (let round = 0; round < rounds; round += 1) {
     for (const [index, { path }] of pages.entries()) {
       write.run();

@@ -2,7 +2,7 @@ import { Agent, request } from 'node:http';
 
 const agent = new Agent({ keepAlive: true });
 
-/** A tool call without any proxy: what every proxy's latency is counted from. */
+/** A tool call without any proxy: the baseline for the latency of every proxy. */
 export function callDirectly(origin: string, tool: string): Promise<string> {
   const body = JSON.stringify({
     jsonrpc: '2.0',

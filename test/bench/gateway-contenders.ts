@@ -10,7 +10,7 @@ import { latchkeyProcess, toolCall } from './server-contenders.ts';
 export interface GatewayRacer {
   readonly name: string;
   readonly shot: Shot;
-  /** The processes whose time a call costs; none for the MCP server itself. */
+  /** The processes whose processor time a call costs; empty for the MCP server itself. */
   readonly programs: readonly Program[];
 }
 
@@ -94,7 +94,7 @@ export async function latchkeyGateway(targetOrigin: string, folder: string) {
   }
 }
 
-/** A peer that serves a command over Streamable HTTP, in a session as it wants one. */
+/** A peer that serves a command over Streamable HTTP. It requires a session, so the call is made in one. */
 export async function stdioPeer(name: string, args: (port: number) => readonly string[]) {
   const port = await freePort();
   const program = started(args(port));
@@ -134,7 +134,7 @@ async function openedSession(url: string, program: Program): Promise<string> {
 
 const modules = join(root, 'node_modules');
 
-/** The peers that serve a command over HTTP. Neither can stand before an MCP server on HTTP. */
+/** The peers that serve a command over HTTP. Neither can stand in front of an MCP server on HTTP. */
 export const stdioPeers: readonly { name: string; args: (port: number) => readonly string[] }[] = [
   {
     name: 'supergateway 4.0.0',

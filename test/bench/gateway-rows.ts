@@ -19,12 +19,12 @@ const made = modern('tools/call', { name: 'json', arguments: {} });
 export const modernCall = { ...made, body: made.body.replace('"id":1,', `"id":${numberHere},`) };
 const connections = 64;
 const tokenConnections = 16;
-/** So many calls until V8 has compiled what they need, but no longer than this on a slow machine. */
+/** The calls after which V8 has compiled the code that they run, and the longest time for them on a slow machine. */
 export const warming = { calls: 15_000, seconds: 10 };
 
 type GatewayRow = Row<Setting>;
 
-/** What a gateway is asked, each against the least program that could do it. */
+/** The rows of the gateway, each compared to the least program that could do the same. */
 export const gatewayRows: readonly GatewayRow[] = [
   {
     ...called('json-key', 'JSON, key', { cpu: 1.3, rate: 0.85 }),
@@ -76,7 +76,7 @@ export const gatewayRows: readonly GatewayRow[] = [
   },
   {
     ...called('legacy-to-modern', 'legacy caller, modern server', { cpu: 2.2 }),
-    // To such a server the gateway gives legacy callers no session.
+    // In front of a modern server, the gateway gives legacy callers no session.
     ours: async (setting, name) => atOneProcess(setting, name, 'modern', plain('json')),
   },
   {
@@ -195,7 +195,7 @@ async function atOneProcess(
   return loaded(server === 'session' ? await inSession(shot) : shot, [running.program]);
 }
 
-/** Of the nodes alone, without agent and PostgreSQL. */
+/** Measures the processes of the two nodes only, without the agent and PostgreSQL. */
 function nodeRow(
   name: string,
   title: string,
@@ -240,7 +240,7 @@ function tokenRow(
   };
 }
 
-/** What a process has after calls of every kind, which other rows have no part in. */
+/** Measures the memory of a process after calls of every kind, in an installation that only such rows use. */
 function memoryRow(
   name: string,
   title: string,
@@ -270,7 +270,7 @@ function memoryRow(
   };
 }
 
-/** Slots of load, after as much of it as warms both sides. */
+/** Slots of load, after enough load to warm up both sides. */
 async function loaded(shot: Shot, programs: readonly Program[], over = connections): Promise<Slot> {
   await socketLoad(shot, over, warming);
   return async (seconds) => {
@@ -299,7 +299,7 @@ async function untilConnected({ url, headers: sent, body: asked }: Shot): Promis
   }
 }
 
-/** The folder of an installation of its own, and its caches filled by one start. */
+/** Creates an installation in a folder of its own; this first command fills its caches. */
 async function warmServer(setting: Setting, name: string) {
   const { server } = setting.build(name);
   const home = join(setting.folder, `start-${name}`);
@@ -310,7 +310,7 @@ async function warmServer(setting: Setting, name: string) {
   return { home, server };
 }
 
-/** The time that a process took from its start to its end, which only its parent is told, here a shell. */
+/** Measures a process from its start to its end. Only its parent learns the processor time, so a shell starts it. */
 async function wholeProcess(args: readonly string[], home = '/'): Promise<Reading> {
   const startedAt = performance.now();
   const timed = 'TIMEFORMAT="spent %3U %3S"; time "$@" >&2';

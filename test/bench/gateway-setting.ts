@@ -70,7 +70,7 @@ export class Setting implements AsyncDisposable {
     return made as Promise<T>;
   }
 
-  /** Ended with the setting. */
+  /** Disposes of `thing` when the setting ends. */
   own<T extends AsyncDisposable>(thing: T): T {
     return this.#stack.use(thing);
   }
@@ -104,7 +104,7 @@ export class Setting implements AsyncDisposable {
   }
 
   /**
-   * One installation on SQLite with one process, or with as many as `processes` says; another one for another `use`. `more` are
+   * An installation on SQLite with `processes` processes, which is started once for each `name`, `processes` and `use`. `more` are
    * options of `start`.
    */
   async sqlite(name: string, processes = 1, use = 'calls', more: readonly string[] = []) {
@@ -173,7 +173,7 @@ export class Setting implements AsyncDisposable {
       await command('server', 'create', `bench/${server}`, '--http-url', `${origin}${path}`);
     const { key: connectKey = '' } = await command('agent', 'create', 'bench/near');
     await command('server', 'create', 'bench/agent', '--agent', 'near');
-    // Of one server alone: what a call costs more than there is what the collection costs. Older builds know none.
+    // With one member: the extra cost of a call, compared to that member, is the cost of the collection. Older builds have none.
     await command('collection', 'create', 'bench/collection', '--member', 'http').catch(() => {});
     const ofModern = ['bench/modern-collection', '--member', 'modern'];
     await command('collection', 'create', ...ofModern).catch(() => {});
@@ -196,7 +196,7 @@ export class Setting implements AsyncDisposable {
     };
   }
 
-  /** Its log goes to a file, as it does in service: a pipe to the bench would take time of the load. */
+  /** Starts a server whose log goes to a file, as in production: a pipe to the bench would take time from the load. */
   async startServer(
     name: string,
     { home, port, base, env, args }: ServerOptions,
@@ -235,7 +235,7 @@ interface ServerOptions {
   readonly args: readonly string[];
 }
 
-/** A call of `server` at `origin`, which answers under the name of the whole installation. */
+/** A call of `server`, sent to the process at `origin` with the Host of the whole installation. */
 export function callOf(
   furniture: Furniture,
   { origin }: Running,
@@ -251,7 +251,7 @@ export function callOf(
   };
 }
 
-/** The same in a session that is opened for it. */
+/** Opens a session, and returns the same call in it. */
 export async function inSession(shot: Shot): Promise<Shot> {
   const { url, headers } = shot;
   const answer = await request(url, { method: 'POST', headers, body: initialize() });

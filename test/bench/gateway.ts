@@ -25,7 +25,7 @@ const figures = {
 const rounds = Number(process.env['BENCH_ROUNDS'] ?? 5);
 const seconds = 2;
 
-/** Races what stands before an MCP server, on HTTP and on stdio; two Markdown tables. */
+/** Races the programs that stand in front of an MCP server, on HTTP and on stdio. Returns two Markdown tables. */
 export async function benchGateway(log: (line: string) => void): Promise<string> {
   const measurements = new Measurements();
   await using stack = new AsyncDisposableStack();

@@ -31,11 +31,11 @@ function wrkLoad(folder: string): HttpLoad {
   const script = join(folder, 'shot.lua');
   return async ({ url, headers, body }, connections, seconds) => {
     const lines = Object.entries(headers).map(
-      // It sends a Host of its own beside one that is written otherwise.
+      // `wrk` adds a Host of its own unless this header is spelled `Host`.
       ([name, value]) =>
         `wrk.headers[${JSON.stringify(name === 'host' ? 'Host' : name)}] = ${JSON.stringify(value)}`,
     );
-    // Made once: what a request costs to make is the same for everybody, and next to nothing.
+    // Each request is made once: making one costs the same for every contender, and next to nothing.
     lines.push(
       'wrk.method = "POST"',
       'local made, at = {}, 0',
@@ -65,7 +65,7 @@ const nodeLoad: HttpLoad = async (shot, connections, seconds) => {
   return { perSecond, medianMs: median(times) };
 };
 
-/** A refusal is fast too: before the race each answer is looked at once. */
+/** Checks one answer before the race, because a refusal is fast too. */
 export async function answers({ url, headers, body }: Shot, wanted: string): Promise<void> {
   const numbered = body.replace(numberHere, '1');
   // Not `fetch`, which does not send a given Host.

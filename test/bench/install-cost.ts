@@ -8,8 +8,8 @@ import { temporaryFolder } from '#support/temporary-folder';
 const run = promisify(execFile);
 
 /**
- * What `npm install` puts on a disk for one package: bytes of all files, and how many packages. The folder
- * of a workspace stands for its package. Needs the registry.
+ * The bytes and the number of packages that `npm install` puts on a disk for one package. `installs` may be
+ * the folder of a workspace instead of a package name. Needs the registry.
  */
 export async function installCost(
   installs: string,

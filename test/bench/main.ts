@@ -33,7 +33,7 @@ const benches = {
   rules: [async () => benchToolRules()],
 };
 
-// Every child is killed as this process exits, so it must exit by itself, and in time.
+// An exit handler kills every child, so this process must call `process.exit` itself: on a signal, and when its time is over.
 process.on('SIGINT', () => process.exit(130)).on('SIGTERM', () => process.exit(143));
 setTimeout(() => {
   log('given up after twenty minutes');
@@ -42,7 +42,7 @@ setTimeout(() => {
 
 for (const [name, tables] of Object.entries(benches)) {
   if (group !== undefined && group !== name) continue;
-  // What is told by rows or against another build stands in the first table.
+  // Only the first table supports `--rows` and `--against`.
   for (const table of isSelected ? tables.slice(0, 1) : tables)
     console.log(`\n### ${name}\n\n${await table()}`);
 }

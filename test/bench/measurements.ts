@@ -5,7 +5,7 @@ export interface Figure {
   readonly digits: number;
 }
 
-/** What came out of the rounds, and the table it makes. */
+/** The values measured in all rounds, and a Markdown table of them. */
 export class Measurements {
   readonly #values = new Map<Figure, Map<string, number[]>>();
 
@@ -15,7 +15,7 @@ export class Measurements {
     contenders.set(contender, [...(contenders.get(contender) ?? []), value]);
   }
 
-  /** Medians with least and most, and after × the ratio to the first contender, the floor. */
+  /** Medians with the least and the greatest value. After × follows the ratio to the first contender, the floor. */
   markdown(figures: readonly Figure[], contenders: readonly string[]): string {
     const rows = figures.map((figure) => {
       const { name, unit, digits } = figure;
@@ -48,7 +48,7 @@ export function median(values: readonly number[]): number {
   return Number.isInteger(middle) ? ((sorted[middle - 1] ?? upper) + upper) / 2 : upper;
 }
 
-/** A B C A B C …, so that whatever else the machine does meanwhile falls on all alike. */
+/** Measures A B C A B C …, so that other work of the machine affects all contenders alike. */
 export async function interleaved<T>(
   rounds: number,
   contenders: readonly T[],

@@ -29,7 +29,7 @@ interface Racer {
   readonly pids: () => readonly number[];
 }
 
-/** What a shared database, another node's session and another node's agent cost; two Markdown tables. */
+/** Measures what a shared database, another node's session and another node's agent cost. Returns three Markdown tables. */
 export async function benchNodes(log: (line: string) => void): Promise<string> {
   await using stack = new AsyncDisposableStack();
   const { path: folder } = stack.use(await temporaryFolder('bench'));
@@ -57,7 +57,7 @@ export async function benchNodes(log: (line: string) => void): Promise<string> {
   const fleet = stack.use(
     startProgram(process.execPath, { args: [join(import.meta.dirname, 'agent-fleet.ts')] }),
   );
-  // While there is only one node, the agent is at that one.
+  // The agent connects while there is only one node, so it is at that node.
   const agents = [{ key: connectKey, server: 'agent' }];
   fleet.write(`${JSON.stringify({ base: installation.base, agents })}\n`);
   await fleet.line(/^connected/m);

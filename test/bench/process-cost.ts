@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 export interface ProcessCost {
   readonly cpuMs: number;
   readonly residentBytes: number;
-  /** The most it ever had, each process at its own time. */
+  /** The sum of the peaks of all processes, which may lie at different times. */
   readonly peakBytes: number;
 }
 
@@ -19,7 +19,7 @@ export function processCost(pid: number): ProcessCost | undefined {
     .filter((name) => /^\d+$/.test(name))
     .flatMap((name) => readStat(Number(name)));
   const tree = new Set([pid]);
-  // A child's pid may be lower than its parent's, so look until nobody joins.
+  // A child's pid may be lower than its parent's, so look until no process is added.
   for (let size = 0; size !== tree.size;) {
     size = tree.size;
     for (const { pid: child, parent } of all) if (tree.has(parent)) tree.add(child);

@@ -34,7 +34,7 @@ interface Racer {
   readonly pid: number;
 }
 
-/** What a second process on one machine brings, on either database; two Markdown tables. */
+/** Measures what a second process on one machine gains, on either database. Returns two Markdown tables. */
 export async function benchProcesses(log: (line: string) => void): Promise<string> {
   await using stack = new AsyncDisposableStack();
   const { path: folder } = stack.use(await temporaryFolder('bench'));

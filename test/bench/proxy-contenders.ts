@@ -4,9 +4,9 @@ import type { Command } from './assistant.ts';
 /** A stdio proxy in the race. */
 export interface ProxyContender {
   readonly name: string;
-  /** What `npm install` is given for it: a package and its version, or the folder of one. */
+  /** The argument of `npm install`: a package and its version, or the folder of a package. */
   readonly installs?: string;
-  /** Runs in a session that has a keyring, and is signed in with what that keeps. */
+  /** Runs in a session that has a keyring, and uses the token that the keyring holds. */
   readonly keychain?: boolean;
   /** The program and its arguments, after `node`. */
   readonly args: (targetOrigin: string) => readonly string[];
@@ -14,12 +14,12 @@ export interface ProxyContender {
 }
 
 const root = join(import.meta.dirname, '../..');
-/** The sources, unless a folder with the package as it is published is to be raced. */
+/** The sources, unless `BENCH_LATCHKEY` names a folder with the package as it is published. */
 const latchkey = join(process.env['BENCH_LATCHKEY'] ?? join(root, 'proxy'), 'bin/latchkey.js');
-/** The folder of another package, raced beside it to compare two versions. */
+/** The folder of another version of the package, which takes part so that the two can be compared. */
 const before = process.env['BENCH_LATCHKEY_BEFORE'];
 
-/** The first is the floor: the others are told as ratios to it. */
+/** The first is the floor: the table shows the others as ratios to it. */
 export const proxyContenders: readonly ProxyContender[] = [
   {
     name: 'bare pipe',

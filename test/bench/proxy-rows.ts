@@ -12,7 +12,7 @@ const megabytes = 'x'.repeat(10_000_000);
 type ProxyRow = Row<ProxySetting>;
 type Kind = 'floor' | 'key' | 'token';
 
-/** What a proxy is asked, each against a bare pipe. */
+/** The rows of the proxy, each compared to a bare pipe. */
 export const proxyRows: readonly ProxyRow[] = [
   row('start-key', 'start, key', 'key', { cpu: 1.1, rate: 0.91 }, starts),
   row('start-token', 'start, token from the keychain', 'token', { cpu: 1.3, rate: 0.77 }, starts),
@@ -62,7 +62,7 @@ function row(
   };
 }
 
-/** A first start signs in and fills caches. */
+/** Slots of one start each, after a first start that signs in and fills caches. */
 async function starts(command: Command): Promise<Slot> {
   const slot = async () => {
     const { assistant, startMs } = await Assistant.start(command);
@@ -114,7 +114,7 @@ async function memory(command: Command): Promise<Slot> {
   };
 }
 
-/** One call of a process that has just begun, and the most memory it ever had. */
+/** One large call by a process that has just started, and the peak memory of that process. */
 function large(tool: string, text?: string) {
   return async (command: Command): Promise<Slot> => {
     return async () => {
@@ -142,7 +142,7 @@ function cpuMs({ program }: Assistant): number {
   return processCost(program.pid)?.cpuMs ?? Number.NaN;
 }
 
-/** Keeps so many calls under way until one of them says that there are no more. */
+/** Keeps `atOnce` calls under way until `call` resolves with `false`. */
 async function concurrently(call: () => Promise<boolean>): Promise<void> {
   const lane = async () => {
     while (await call());

@@ -117,7 +117,7 @@ export async function benchProxy(log: (line: string) => void): Promise<string> {
   );
 }
 
-/** Why `command` cannot take part; it also warms compile caches and signs in. */
+/** Tries `command`, which also warms compile caches and signs in. Returns why it cannot take part. */
 async function trial(command: Command): Promise<string | undefined> {
   try {
     const { assistant } = await Assistant.start(command);

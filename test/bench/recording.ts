@@ -12,7 +12,7 @@ import type { Shot } from './shot.ts';
 
 const root = join(import.meta.dirname, '../..');
 const connections = 64;
-/** By then, all calls of a slot are written: rows wait for a second at most. */
+/** After this time all calls of a slot are written, because rows wait for a second at most. */
 const writtenAfterMs = 1200;
 const modes = ['off', 'on', 'required'] as const;
 
@@ -27,8 +27,8 @@ const calls = {
 } as const;
 
 /**
- * What recording calls costs: `--call-log off`, `on` and `required` in the same slots as the floor; a Markdown table. What a mode costs
- * is the difference between its slots and those of `off`, turn by turn.
+ * Measures what recording calls costs, with `--call-log off`, `on` and `required` in the same turns as the floor. The cost of a mode is
+ * the difference between its slots and those of `off`, turn by turn. Returns a Markdown table.
  */
 export async function benchRecording(
   { rows = ['json-key'], slots: turns, seconds, against }: RowOptions,

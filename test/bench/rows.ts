@@ -10,7 +10,7 @@ import { inSlots, joined, tableOf, type Measured, type Row, type Slot } from './
 
 const root = join(import.meta.dirname, '../..');
 
-/** What `npm run bench -- GROUP` says besides the group. */
+/** The options of `npm run bench -- GROUP`. */
 export interface RowOptions {
   /** All of them when absent. */
   readonly rows: readonly string[] | undefined;
@@ -21,7 +21,7 @@ export interface RowOptions {
   readonly against: string | undefined;
 }
 
-/** @throws {Error} when an option is unknown, or no number where one is wanted */
+/** @throws {Error} when an option is unknown, or the value of a numeric option is not above 0 */
 export function rowOptions(args: readonly string[]): { group: string | undefined } & RowOptions {
   const { values, positionals } = parseArgs({
     args: [...args],
@@ -112,7 +112,7 @@ export function turnsOf(
   return Math.floor(all / starts) + (start < all % starts ? 1 : 0);
 }
 
-/** An older version may not know what a row asks for. */
+/** The first line of the error of an older version, which may not support what a row needs. */
 function firstLineOf(error: unknown): string {
   const [line = ''] = String(error instanceof Error ? error.message : error).split('\n');
   return line;

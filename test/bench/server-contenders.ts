@@ -12,14 +12,14 @@ export interface ServerRacer {
 }
 
 const root = join(import.meta.dirname, '../..');
-/** The sources, unless a folder with the package as it is published is to be raced. */
+/** The sources, unless `BENCH_LATCHKEY_SERVER` names a folder with the package as it is published. */
 const program = join(
   process.env['BENCH_LATCHKEY_SERVER'] ?? join(root, 'server'),
   'bin/latchkey-server.js',
 );
 const listening = /listening on (http:\/\/\S+)/;
 
-/** The call that everybody is loaded with. */
+/** The call that loads every contender. */
 export const toolCall = `{"jsonrpc":"2.0","id":${numberHere},"method":"tools/call","params":{"name":"json","arguments":{"text":"hello"}}}`;
 
 /** A request for an access token by client credentials. */
@@ -52,7 +52,7 @@ export async function latchkeyProcess(folder: string, args: readonly string[] = 
     if (code !== 0) throw new Error(`latchkey-server ${words.join(' ')}: ${stderr}`);
     return JSON.parse(stdout);
   };
-  // A command's server is declared at the start, for an organization that is there.
+  // `start` declares the servers that run a command, and their organization must exist by then.
   await command('organization', 'create', 'bench');
   const server = startProgram(process.execPath, {
     args: [program, 'start', '--port', String(port), '--base-url', base, ...args],

@@ -1,4 +1,4 @@
-/** Stands in a body for a number that no other request has which is under way. */
+/** A placeholder in a body for a number that no other request under way has. */
 export const numberHere = '%NUMBER%';
 
 /** One POST, over and over. */
@@ -6,8 +6,8 @@ export interface Shot {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /** Makes another body for each request, which costs the load time. */
+  /** Makes a new body for each request, at a cost to the process that makes the load. */
   readonly fresh?: () => string;
-  /** What every answer has in it. */
+  /** A text that every answer must contain. */
   readonly wanted?: string;
 }

@@ -1,21 +1,21 @@
 import { median } from './measurements.ts';
 
-/** What is read in one slot: processor time in ms or µs, calls or starts per second, megabytes. */
+/** The readings of one slot: processor time in ms or µs, calls or starts per second, megabytes. */
 export type Reading = Readonly<Partial<Record<Figure, number>>>;
 export type Figure = 'cpu' | 'rate' | 'memory';
 
 /** Takes one slot of about so many seconds. */
 export type Slot = (seconds: number) => Promise<Reading>;
 
-/** One line of work that is measured, and what is wished of it. */
+/** A kind of work that is measured, and the aims for it. */
 export interface Row<Setting> {
   readonly name: string;
   readonly title: string;
   /** The unit of its processor time. */
   readonly unit: 'µs' | 'ms';
-  /** A ratio to the floor, or a value where there is no floor. At least for a rate, at most for everything else. */
+  /** Ratios to the floor, or values where there is no floor: the minimum for a rate, the maximum for everything else. */
   readonly aims: Reading;
-  /** Ends sooner than `--slots` says, as each slot is long or there is little to learn from more. */
+  /** Limits `--slots` for this row, because each slot is long or more slots would show little. */
   readonly mostSlots?: number;
   readonly floor?: (setting: Setting) => Promise<Slot>;
   readonly ours: (setting: Setting, build: 'ours' | 'before') => Promise<Slot>;
@@ -29,8 +29,8 @@ export interface Measured {
 type Contender = 'floor' | 'ours' | 'before';
 
 /**
- * Takes slots in turn: floor, ours, before, and the next time in the other order, so that neither a machine that gets slower nor the place
- * after another is to anybody's advantage. The slots of one turn are a pair: what else the machine does falls on both.
+ * Takes slots in turn: floor, ours, before, and in the next turn in reverse, so that neither a machine that gets slower nor the order
+ * favours a contender. The slots of one turn belong together: other work of the machine affects them alike.
  */
 export async function inSlots<Name extends string>(
   slots: readonly (readonly [Name, Slot])[],
@@ -45,7 +45,7 @@ export async function inSlots<Name extends string>(
   return readings;
 }
 
-/** The readings of a row and those of further processes. */
+/** Adds the readings of further processes to those of a row. */
 export function joined({ row, readings }: Measured, more: Measured['readings']): Measured {
   const both = (name: Contender) => [...(readings[name] ?? []), ...(more[name] ?? [])];
   return { row, readings: { floor: both('floor'), ours: both('ours'), before: both('before') } };

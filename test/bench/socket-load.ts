@@ -14,14 +14,14 @@ export interface Load {
   readonly times: readonly number[];
 }
 
-/** What is read when all connections are warm, and again when the last answer is there. */
+/** Called when all connections are warm, and again when the last answer has arrived. */
 export type Meter = () => void;
 
 /**
- * Sends `shot` over `connections`, each the next call when the last is answered, for `seconds` or until there were `calls`. It writes to
- * sockets itself, as an HTTP client would take more of the machine than what is measured.
+ * Sends `shot` over `connections`, one call at a time on each, for `seconds` or until `calls` were sent. It writes to sockets itself,
+ * because an HTTP client would take more of the machine than the measured program.
  *
- * @throws {Error} when any answer was not 2xx, was another's, or did not come: a fast refusal is no throughput
+ * @throws {Error} when any answer was not 2xx, belonged to another call, or did not come: a fast refusal is no throughput
  */
 export async function socketLoad(
   shot: Shot,
@@ -72,7 +72,7 @@ export interface LoadOptions {
   readonly meter?: Meter;
 }
 
-/** Made once: what a request costs to make is the same for everybody. */
+/** Each request is made once: making one costs the same for every contender. */
 function requestsOf(shot: Shot): { text: string; wanted: string }[] {
   const { body } = shot;
   const numbered = body.includes(numberHere);
@@ -116,7 +116,7 @@ class Lane {
     return lane;
   }
 
-  /** Resolves when the answer is whole, is 2xx, and has in it what is wanted. */
+  /** Resolves when the answer is complete, if it is 2xx and contains all of `wanted`; rejects otherwise. */
   call(request: string, ...wanted: readonly string[]): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#failed = reject;

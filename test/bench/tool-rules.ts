@@ -41,7 +41,7 @@ const rules = readAccessRules(
   }) ?? '',
 );
 const offered = readOffered(JSON.stringify({ open: { tool: tools } }));
-/** Of no group that may use the called tool but the last. */
+/** A person in none of the groups that may use the called tool, except the last of those groups. */
 const person: ToolCaller = {
   groups: new Set(groups.filter((_, group) => (group + toolCount - 1) % 5 !== 0 || group === 46)),
   selections: [],
@@ -64,7 +64,7 @@ const admissions = {
   'a key with 500 chosen tools': admissionOf({ rules, offered }, limited),
 };
 
-/** What rights per tool cost: rules for 50 groups and 500 tools, in one process and in turns; a Markdown table. */
+/** Measures what rights per tool cost: rules for 50 groups and 500 tools, in one process, in turns. Returns a Markdown table. */
 export function benchToolRules(): string {
   const { envelope, body } = scannedRequest('tools/call', { name: called, arguments: {} });
   const list = Buffer.from(
@@ -94,7 +94,7 @@ export function benchToolRules(): string {
       const { calls, lists } = readings.get(name) ?? { calls: [], lists: [] };
       const call = took(callsInASlot, () => authorize(envelope, body, admission));
       const filter = filteredList('tools/list', admission.rights);
-      // Scanned, as each answer is that belongs to a request.
+      // The list is already scanned, like every answer to a request.
       const listed = took(listsInASlot, () => void filter?.(AnswerMessage.of(list, message)));
       // The first turn compiles.
       if (turn === 0) continue;

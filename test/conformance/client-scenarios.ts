@@ -42,10 +42,10 @@ const introduced: Record<string, Revision | 'extension'> = {
   'auth/wif-jwt-bearer': 'extension',
 };
 
-/** Of the older era alone. */
+/** The scenarios of the older era alone. */
 const ended = ['initialize', 'elicitation-sep1034-client-defaults', 'sse-retry'];
 
-/** What there is to run for `revision`; extensions belong to every revision. */
+/** The scenarios to run for `revision`; extensions belong to every revision. */
 export function clientScenarios(revision: Revision): string[] {
   const begun = Object.entries(introduced)
     .filter(([, since]) => since === 'extension' || since <= revision)

@@ -1,7 +1,7 @@
 /**
  * The "client" that the conformance suite starts, `driver.ts legacy|modern URL`: it starts our proxy with
  * that URL, as an assistant of that era would, and makes the scenario's calls over standard input and
- * output, with the SDK of that era. A process is started for every scenario, so it loads only what that one needs.
+ * output, with the SDK of that era. A process is started for every scenario, so it loads only what the scenario needs.
  */
 import { chmod, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -57,7 +57,7 @@ async function settings(): Promise<Record<string, unknown>> {
 const keyFile = join(folder.path, 'key');
 await writeFile(keyFile, 'k'.repeat(44), { mode: 0o600 });
 
-// The suite has no page of its provider: the person has signed in there before, in another session.
+// The suite's provider has no sign-in page, so the person has already signed in there, in another session.
 const { idp_issuer: issuer, idp_id_token: idToken, idp_token_endpoint: tokenEndpoint } = context;
 if (issuer !== undefined && idToken !== undefined) {
   const clientId = context.idp_client_id ?? '';
@@ -108,8 +108,8 @@ function readLog(stderr: Stream | null): void {
   });
 }
 
-// These find fault with every POST that lacks what the modern era asks for, as an old `initialize` does. An
-// older assistant meets their server as at any start but the first, when the proxy knows what to send.
+// These scenarios fail every POST that lacks what the modern era requires, such as a legacy `initialize`. So a
+// legacy assistant starts as at every start but the first, when the proxy already knows the server's era.
 const modernAlone = ['request-metadata', 'http-standard-headers'];
 if (modernAlone.includes(scenario) && era === 'legacy') {
   const { rememberedServer } = await import('#proxy/pipeline/detect-server');
@@ -118,7 +118,7 @@ if (modernAlone.includes(scenario) && era === 'legacy') {
 
 const capabilities = { elicitation: { form: { applyDefaults: true } } };
 
-/** The person who accepts whatever is asked, as it is suggested. */
+/** A person who accepts every question with the suggested values. */
 const accept = () => ({ action: 'accept' as const, content: {} });
 
 async function connected() {

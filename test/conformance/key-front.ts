@@ -7,7 +7,7 @@ export interface KeyFront extends AsyncDisposable {
   readonly url: string;
 }
 
-/** A front that adds the key, as the suite sends no credential; a Host of its own becomes the gateway's. */
+/** A front that adds the key, because the suite sends no credential. It replaces its own Host and Origin by the gateway's. */
 export async function keyFront(endpoint: string, key: string): Promise<KeyFront> {
   const { pathname: path, port } = new URL(endpoint);
   const server = createServer((incoming, response) => {

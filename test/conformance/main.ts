@@ -1,7 +1,7 @@
 /**
- * `npm run conformance -- client|authorization|server [SCENARIO…]`: the official suite's client scenarios against
- * our proxy, those about authorization against our server, or those for MCP servers through our gateway, by every
- * way to an upstream or by the ones named, as a table. Exit code 1 when one fails.
+ * `npm run conformance -- client|authorization|server [SCENARIO…]`: runs the official suite's client scenarios against
+ * our proxy, its authorization scenarios against our server, or its server scenarios through our gateway, over every
+ * kind of upstream or those named. Prints a table, and exits with 1 when a scenario fails.
  * `CONFORMANCE_OUT` names a folder that keeps every run's checks.
  */
 import { temporaryFolder } from '#support/temporary-folder';

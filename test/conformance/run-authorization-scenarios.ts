@@ -21,8 +21,8 @@ const checksOf = z.array(
 const registered = z.object({ client_id: z.string() });
 
 /**
- * The scenarios for authorization servers against ours, as each kind of client that it knows: its own
- * about the proxy, one that an administrator made, and one that registered itself. `wanted` are scenarios, or revisions.
+ * Runs the scenarios for authorization servers against ours, as each kind of client that it knows: the proxy, by the
+ * server's own document, one that an administrator made, and one that registered itself. `wanted` names scenarios or revisions.
  */
 export async function runAuthorizationScenarios(
   wanted: readonly string[],
@@ -81,7 +81,7 @@ async function clientsOf(server: ServerProcess): Promise<Record<string, string>>
   };
 }
 
-/** Runs the scenarios, of which the grant reads what the metadata's found, with a person who allows whatever page they show; all that they said. */
+/** Runs both scenarios, because the grant scenario needs the metadata; a person allows the page that it shows. Returns all output. */
 async function runAll(
   base: string,
   asked: { clientId: string; revision: string; out: string },

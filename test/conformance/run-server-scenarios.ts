@@ -5,13 +5,13 @@ import { suiteGateway, upstreamKinds } from './suite-gateway.ts';
 import { suiteUpstream } from './suite-upstream.ts';
 import { passedOf, scenariosOf, suiteVerdicts } from './suite-verdicts.ts';
 
-/** `INFO` is what the suite says of answers in JSON where it looks for streams, which are optional. */
+/** The suite reports `INFO` for an answer in JSON where it looks for a stream, because streams are optional. */
 const allows: ReadonlySet<string> = new Set(['SUCCESS', 'INFO']);
 
 /**
- * The suite's server scenarios, both requirement sets, against its own kind of server and against the gateway in
- * front of that, reached over HTTP, as a command of the gateway's machine, and behind an agent: a check that
- * passes there and not here is a failure of the gateway's. `wanted` are scenarios, or ways to the server.
+ * Runs the suite's server scenarios, both requirement sets, against an MCP server made for them and through the gateway,
+ * which reaches that server over HTTP, as a command of its machine, and behind an agent. A check that passes directly but
+ * not through the gateway is a failure of the gateway. `wanted` names scenarios or kinds of upstream.
  */
 export async function runServerScenarios(
   wanted: readonly string[],

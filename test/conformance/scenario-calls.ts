@@ -17,7 +17,7 @@ async function everyTool(assistant: Assistant): Promise<void> {
   for (const { name } of tools) await assistant.callTool({ name, arguments: { region: 'eu' } });
 }
 
-/** What each scenario wants to be called; the others want one tool. */
+/** The calls that each scenario expects; all other scenarios expect a call of one tool. */
 const calls: Record<string, Calls> = {
   initialize: async (assistant) => void (await assistant.listTools()),
   'request-metadata': async (assistant) => void (await assistant.listTools()),
@@ -32,7 +32,7 @@ const calls: Record<string, Calls> = {
     const { tools } = await assistant.listTools();
     for (const { name } of tools)
       await assistant.callTool({ name, arguments: {} }).catch((error: unknown) => {
-        // The SDK of 2026-07-28 takes no answer without a `resultType`, though the revision does.
+        // The SDK of 2026-07-28 rejects an answer without a `resultType`, although the revision allows it.
         if (name !== 'test_mrtr_no_result_type') throw error;
       });
   },

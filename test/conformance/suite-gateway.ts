@@ -9,13 +9,13 @@ import { runningServer } from '#support/running-server';
 import { temporaryFolder } from '#support/temporary-folder';
 import { keyFront } from './key-front.ts';
 
-/** Ways from the gateway to an MCP server. */
+/** The kinds of upstream by which the gateway reaches the suite's MCP server. */
 export const upstreamKinds = ['http', 'stdio', 'agent'] as const;
 export type SuiteUpstreamKind = (typeof upstreamKinds)[number];
 
-/** The gateway in front of the suite's MCP server, reached in the ways that were asked for. */
+/** The gateway in front of the suite's MCP server, over the wanted kinds of upstream. */
 export interface SuiteGateway extends AsyncDisposable {
-  /** Where the suite finds it, by the way that leads to the server. */
+  /** The URLs for the suite, by kind of upstream. */
   readonly urls: ReadonlyMap<SuiteUpstreamKind, string>;
 }
 
@@ -25,7 +25,7 @@ const command = {
   args: [join(import.meta.dirname, 'suite-stdio.ts')],
 };
 
-/** A real server, and a real agent where `kinds` has it; `httpUrl` is where the suite's MCP server listens itself. */
+/** Starts a real server, and a real agent if `kinds` includes it. `httpUrl` is the URL of the suite's MCP server itself. */
 export async function suiteGateway(
   httpUrl: string,
   kinds: readonly SuiteUpstreamKind[],

@@ -11,7 +11,7 @@ const wav = 'UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA=';
 const picture = { type: 'image' as const, data: png, mimeType: 'image/png' };
 const words = (text: string) => ({ content: [{ type: 'text' as const, text }] });
 
-/** The tools by which the suite tries results of every kind, progress, logging and, older, questions. */
+/** The tools by which the suite tries results of every kind, progress and logging. */
 export function suiteTools(server: McpServer): void {
   const tool = (name: string, act: Parameters<typeof server.registerTool>[2]) =>
     server.registerTool(name, { description: `As the suite says: ${name}` }, act);

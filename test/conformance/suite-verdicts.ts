@@ -18,7 +18,7 @@ export type Verdicts = ReadonlyMap<
   { readonly status: string; readonly errorMessage: string }
 >;
 
-/** What the suite says of the MCP server at `url`: of the `wanted` scenarios, or of all that a revision requires. */
+/** Runs the suite against the MCP server at `url`: the `wanted` scenarios, or all that the revision requires. Returns the verdicts. */
 export async function suiteVerdicts(
   url: string,
   { revision, wanted, out }: { revision: string; wanted: readonly string[]; out: string },

@@ -26,7 +26,7 @@ const [sales, support] = ['group_sales', 'group_support'];
 await onEachDatabase('requests for access', ({ open }) => {
   let database: TestDatabase;
 
-  /** The server may be asked for and is for the group Sales; Dana is in no group. */
+  /** People may request access to the server, which is for the group Sales; Dana is in no group. */
   beforeEach(async () => {
     database = await open();
     const { db } = database;

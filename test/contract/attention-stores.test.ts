@@ -55,7 +55,7 @@ await onEachDatabase('what needs attention', ({ open }) => {
     upstreamErrors: 0,
     ...counts,
   });
-  /** Records calls that ended so, at this time. */
+  /** Records calls that ended as `ends` says, at the time `at`. */
   const recordEnds = (serverId: string, ends: readonly CallEnd[], at = now - 10) => {
     const name = serverId.replace('srv_', '');
     const endpoint = { id: serverId, organization: 'acme', name };
@@ -65,7 +65,7 @@ await onEachDatabase('what needs attention', ({ open }) => {
   };
   const recordFailure = (serverId: string, at?: number) =>
     recordEnds(serverId, ['upstream_error'], at);
-  /** Each look at the time finds that so much more has passed. */
+  /** Lets `ms` pass each time that the code reads the time. */
   const passEachTime = (ms: number) => {
     let passedMs = 0;
     const time = vi.spyOn(performance, 'now').mockImplementation(() => (passedMs += ms));

@@ -49,7 +49,7 @@ function logOf(db: Db, nowMs: () => number, wrote?: CallIndexing['wrote']): Call
   });
 }
 
-/** All that a search finds, a page after the other. */
+/** All calls that a search finds, page by page. */
 async function findAll(db: Db, filter: CallFilter, but: Partial<CallSearch> = {}) {
   const pages: (readonly CallRecord[])[] = [];
   let { from } = but;
@@ -65,7 +65,7 @@ async function findAll(db: Db, filter: CallFilter, but: Partial<CallSearch> = {}
   }
 }
 
-/** What indexes these calls once they are over, and notes them when they are written. */
+/** A `CallIndexing` that ran before the calls began, and whose clock is now past their end. `told` gets its errors. */
 async function indexingOf(db: Db, told: (error: unknown) => void = failed): Promise<CallIndexing> {
   let nowMs = startMs - callQuarterMs;
   const indexing = new CallIndexing({ db, nowMs: () => nowMs, failed: told, commitMs: 0 });
@@ -381,7 +381,7 @@ await onEachDatabase('the index of recorded calls', ({ open }) => {
     const { db } = stores;
     const errors: unknown[] = [];
     const indexing = await indexingOf(db, (error) => errors.push(error));
-    // What takes the place of the password is longer, so that the last character is cut.
+    // The text that replaces the password is longer, so the last character is cut.
     const cut = `pwd=abc ${'x'.repeat(190)}👍`;
     const calls = [cut, '\ud800'].map((subject) => ({ atMs: startMs, subject }));
     await write(db, calls, (writes) => indexing.wrote(writes));

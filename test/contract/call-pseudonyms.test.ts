@@ -95,7 +95,7 @@ const unchanged = [
   'trace_id',
 ] as const;
 
-/** Everything that is stored of the calls of an organization. */
+/** Everything that is stored about the calls of an organization. */
 const stored = async (db: Db, organizationId: string) =>
   JSON.stringify(
     await Promise.all(

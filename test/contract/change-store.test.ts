@@ -19,7 +19,7 @@ const ofAgent = { type: 'agent', agentId: 'agent_a' } as const;
 
 type Change = (database: Pick<Connection, 'db'>) => Promise<unknown>;
 
-/** Pages of the server and of its organization list these. */
+/** Changes that show on pages of the server and of its organization. */
 const atServer: [string, Change][] = [
   ['a key that is made', ({ db }) => insertKey(db, newKey({ id: 'key_b', hash: 'hash of b' }))],
   ['a key that is revoked', ({ db }) => revokeKey(db, 'key_a', now)],
@@ -61,7 +61,7 @@ const atServer: [string, Change][] = [
   ['a server that is gone', (all) => deleteServer(all.db, 'srv_sales')],
 ];
 
-/** Pages of the organization list these. */
+/** Changes that show on pages of the organization. */
 const atOrganization: [string, Change][] = [
   [
     'another server',

@@ -28,7 +28,7 @@ async function makeDesk(db: Db, selection: ToolSelection = all) {
   ]);
 }
 
-/** What becomes of the names that `wiki` lists for somebody who sees nothing of `sales`. */
+/** Notes names that `wiki` lists for a caller who sees nothing of `sales`. Returns what is shown, and what waits for a decision. */
 async function notedOfWiki(db: Db, ...names: string[]) {
   const lists = [{ kind: 'tool', member: 'srv_wiki', names } as const];
   const shown = await noteNames(db, 'srv_desk', { lists, withApps: [] }, madeAt + aDay);

@@ -46,7 +46,7 @@ import { toolDefinition } from '#server/tools/definition';
 const now = 1_800_000_000;
 const scopes = ['mcp:tools:read'] as const;
 
-/** Eight processes on PostgreSQL. On SQLite, eight tasks of one, as a connection that waits for another one stops its process. */
+/** Eight processes on PostgreSQL. On SQLite, eight tasks of one, as a connection that waits for another blocks its process. */
 await onEachDatabase('eight at the same time', ({ open }) => {
   let database: TestDatabase;
   let connections: Db[];
@@ -504,7 +504,7 @@ await suite(['postgres'], 'a transaction in PostgreSQL', () => {
     const { removing } = await transaction(db, async (tx) => {
       const role = await lockRole(tx, 'user_admin', 'acme');
       const removed = removeMember(other.db, 'org_1', 'user_admin', 'admin');
-      // Long enough for the removal to be done, if it did not wait.
+      // Long enough for the removal to finish if it did not wait.
       await sql`select pg_sleep(0.2)`.execute(tx);
       order.push(`used as ${role}`);
       return { removing: removed.then((outcome) => order.push(outcome)) };

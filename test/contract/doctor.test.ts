@@ -27,7 +27,7 @@ const findingSchema = z.array(
   }),
 );
 
-/** Whether the doctor finds a way to the internet; tests use none. */
+/** Whether the doctor can reach the internet; tests do not use the real one. */
 let isOnline = true;
 afterEach(() => {
   isOnline = true;

@@ -27,7 +27,7 @@ const clock = stillClock(madeAt);
 const userId = 'user_dana';
 const from = { address: '192.0.2.1', requestId: 'request-1' };
 
-/** What administrators act with, and how each ends. */
+/** The credentials that administrators act with. */
 const credentials = {
   async session(db: Db): Promise<Actor> {
     const credential = await signedIn(db, userId);
@@ -134,7 +134,7 @@ await suite('postgres', 'an administrative change in PostgreSQL', () => {
 });
 
 await onEachDatabase('a personal token', ({ open }) => {
-  /** Dana, by a token, in acme and other; she owns both, and so all. */
+  /** Dana, with a token. She owns acme and other, and so every organization. */
   async function holder(database: Connection, factors: 1 | 2 = 1) {
     const { actor, ports } = await acting(database, 'token');
     await makeOrganization(database, 'other');
@@ -144,7 +144,7 @@ await onEachDatabase('a personal token', ({ open }) => {
     await join('org_other');
     const by = { ...actor, factors };
     return {
-      /** Leaves acme, of which somebody else becomes an owner, and comes back. */
+      /** Dana leaves acme, after Lee has become an owner, and comes back. */
       async returnsToAcme() {
         const lee = { id: 'user_lee', email: 'lee@example.com', createdAt: madeAt };
         await insertUser(database.db, lee, { organizationId: 'org_acme', role: 'owner' });

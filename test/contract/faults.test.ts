@@ -81,7 +81,7 @@ await suite(['postgres'], 'transactions in PostgreSQL', () => {
       });
     await Promise.all([update(database, organizations), update(other, organizations.toReversed())]);
 
-    // A second deadlock is possible: the one that runs again may be faster than the one that waits.
+    // A second deadlock is possible: the transaction that runs again may be faster than the one that waits.
     expect(runs).toBeGreaterThan(2);
     const rows = await database.db.selectFrom('organization').select('created_at').execute();
     expect(rows.map((row) => row.created_at)).toEqual([3, 3]);
@@ -92,7 +92,7 @@ await suite(['postgres'], 'transactions in PostgreSQL', () => {
     for (const id of organizations)
       await insertOrganization(database.db, { id, name: id.replace('_', '-'), createdAt: 1 });
     const [first, second] = organizations;
-    // Of those that wait for each other, the first to look after this time is ended. Time enough for the deadlock to exist by then.
+    // PostgreSQL ends the transaction that is first to look for a deadlock, after this time. By then the deadlock exists.
     await sql`do $$ begin
       execute format('alter database %I set deadlock_timeout = ''4s''', current_database());
     end $$`.execute(database.db);
@@ -103,7 +103,7 @@ await suite(['postgres'], 'transactions in PostgreSQL', () => {
         tx.updateTable('organization').set({ created_at: 2 }).where('id', '=', id).execute();
       await change(second);
       const isWaitedFor = await waitedFor(tx, database);
-      // It has locked the first row when it waits for the second one, and notices the deadlock before this transaction does.
+      // The deletion locks the first row and waits for the second one. It notices the deadlock before this transaction does.
       const deleted = other.db
         .deleteFrom('organization')
         .where('created_at', '<', 3)

@@ -274,7 +274,7 @@ await suite('postgres', 'migrate', () => {
     await using target = await postgres.openEmpty();
     const opened = openSource(source.file);
     const db = target.connect();
-    // What a defect of the copy would do: another title than the one in SQLite.
+    // Simulates a defect of the copy: another title than the one in SQLite.
     const changing = db.withPlugin({
       transformQuery: ({ node }) => node,
       async transformResult({ result }) {

@@ -37,7 +37,7 @@ await onEachDatabase('notices', ({ open }) => {
     nodes.push(made);
     return made;
   };
-  /** Looks after a while. */
+  /** Lets the first node look for notices after `seconds`. */
   const lookAfter = async (seconds: number) => {
     clock.advance(seconds);
     await nodes[0]?.run();

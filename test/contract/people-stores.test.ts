@@ -223,7 +223,7 @@ await onEachDatabase('people', ({ open }) => {
     expect(await deletePasskey(stores.db, user.id, passkey.id)).toBe(true);
   });
 
-  /** Begins an attempt, and says what it was told of those before it. */
+  /** Begins an attempt. Returns what `insertAttempt` reported about earlier attempts. */
   const begin = async (
     attempt: { subject: string; place: string; around?: string; at?: number },
     { since = now - 900, waitSeconds = 0 }: { since?: number; waitSeconds?: number } = {},

@@ -272,7 +272,7 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
 
     const before = await epochOf(database);
     const first = await written('key_a');
-    // A count that equals the id by chance, and grows by one as well, does not equal it the second time.
+    // Uses up an id: a count that equals the id by chance, and also grows by one, then differs the second time.
     await sql`select pg_current_xact_id()`.execute(database.db);
     const second = await written('key_b');
 
@@ -296,7 +296,7 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
       db,
     );
     await sql`analyze`.execute(db);
-    // Counts what was read so far, the checks of references above all. Otherwise PostgreSQL may wait for a second.
+    // Makes PostgreSQL count all reads so far, mostly by checks of references. Otherwise it may wait for a second.
     await sql`select pg_stat_force_next_flush()`.execute(db);
     // Other tests have tables of this name in schemas of their own.
     const read = async () => {
@@ -323,11 +323,11 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
       await expect.poll(admitted, patient).toBeDefined();
     }
 
-    // PostgreSQL counts what a connection has read when it ends, which is after it was closed here.
+    // PostgreSQL counts the reads of a connection when the connection ends, which is after `close` resolves here.
     await stores.close();
     const looked = async () => (await read()).scans - before.scans;
     await expect.poll(looked, patient).toBeGreaterThanOrEqual(50);
-    // Each reads a row or two of each table. A single one that reads the table would add 3,000.
+    // Each admission reads a row or two of each table. A single one that reads a whole table would add 3,000.
     expect((await read()).fetched - before.fetched).toBeLessThanOrEqual(1000);
   });
 

@@ -140,7 +140,7 @@ await onEachDatabase('sessions of identity providers', ({ open }) => {
     await logout(installation, { subject });
     const before = await isOut(now);
     await logout(own, { subject });
-    // Whatever is recorded deletes what has expired.
+    // Recording a logout deletes the logouts that have expired.
     await transaction(stores.db, (tx) =>
       insertLogout(
         tx,

@@ -65,7 +65,7 @@ await onEachDatabase('requests of a directory', ({ open }) => {
       },
       10,
     );
-    // Long ago, so that it is looked up again.
+    // The proof is old, so the domain is looked up again.
     await setDomainProof(database.db, org, 'acme.example', { by: 'dns', at: madeAt });
     await insertScimToken(
       database.db,
@@ -142,7 +142,7 @@ await onEachDatabase('requests of a directory', ({ open }) => {
     expect(await acceptInvitation(db, 'hash', { id: userId }, now)).toBe('invalid');
   });
 
-  /** Dana, an admin whom the directory manages, creates the token that it uses; one of the operator is there besides. */
+  /** Dana, an admin whom the directory manages, creates the directory's token. There is also a token of the operator. */
   async function withToken(): Promise<{ readonly id: string; readonly ofDana: ScimRequest }> {
     const { db } = database;
     const dana = { id: 'user_dana', email: 'dana@acme.example', createdAt: madeAt };
@@ -220,7 +220,7 @@ await onEachDatabase('requests of a directory', ({ open }) => {
     ]);
   });
 
-  /** Groups of these sizes, in the order of their ids. */
+  /** Creates groups of these sizes. Returns their ids, in order. */
   async function groupsOf(...sizes: readonly number[]): Promise<readonly string[]> {
     const { db } = database;
     const most = Math.max(...sizes);

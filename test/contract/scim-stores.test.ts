@@ -485,7 +485,7 @@ await onEachDatabase('SCIM', ({ open }) => {
     expect([byHand, twin]).toEqual([true, false]);
     expect(fromDirectory).toMatchObject({ outcome: 'done', group: { id: 'group_s' } });
     expect(await rename('group_h', 'KÜCHE')).toBe(false);
-    // Both keep working with the names that they have.
+    // The group may keep its own name, get a new one, and change the capitals of that.
     expect(await rename('group_h', 'Küche')).toBe(true);
     expect(await rename('group_h', 'Kantine')).toBe(true);
     expect(await rename('group_h', 'KANTINE')).toBe(true);

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import type { SecretStore } from '#proxy/keychain/secret-store';
 
-/** What every SecretStore has to do. `again` is the same store as another process would open it. */
+/** The tests that every `SecretStore` must pass. `again` is the same store as another process would open it. */
 export function secretStoreContract(
   name: string,
   stores: () => { store: SecretStore; again: SecretStore },

@@ -143,7 +143,7 @@ await suite('postgres', 'a device that is signed out in PostgreSQL', () => {
   });
   afterAll(() => stores[Symbol.asyncDispose]());
 
-  /** Begins another piece of work, and returns what it will answer once it waits for `tx`, or has not waited. */
+  /** Begins `work`, and resolves with its pending answer once `work` waits for `tx`, or is done without waiting. */
   const waiting = async <Result>(tx: Db, work: () => Promise<Result>) => {
     const isWaitedFor = await waitedFor(tx, stores);
     let isDone = false;

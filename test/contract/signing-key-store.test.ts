@@ -40,7 +40,7 @@ await onEachDatabase('signing keys', ({ open }) => {
 
   test('of first keys that several processes add at the same time, one is kept', async () => {
     await using database = await open();
-    // On SQLite, a connection that waits for another one stops its process.
+    // On SQLite, a connection that waits for another one blocks its process.
     const again = async () => (isPostgres(database.db) ? database.connectAgain() : database);
     const others = await Promise.all([1, 2, 3].map(again));
     const connections = [database, ...others];

@@ -407,7 +407,7 @@ await onEachDatabase('explained rights', ({ open }) => {
 
 const mostShown = { callers: 2, items: 10 };
 
-/** The names of those whom a change gives or takes something, by kind. */
+/** The names of the callers who gain or lose something by a change, each with its kind and the items. */
 function namesIn(preview: RightsPreview) {
   const names = (of: 'gains' | 'loses') =>
     Object.entries(preview[of]).flatMap(([kind, { callers }]) =>

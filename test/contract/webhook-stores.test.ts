@@ -71,7 +71,7 @@ await onEachDatabase('webhooks', ({ open }) => {
     await happen('before');
     const id = await added();
     const isQuiet = !(await waits(id));
-    // What was counted for a minute is written down behind what happened later.
+    // Events that were counted for a minute are recorded after events that happened later.
     for (const [action, when] of [
       ['one', now + 9],
       ['two', now],

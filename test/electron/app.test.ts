@@ -3,14 +3,14 @@ import { expect, test } from 'vitest';
 import { runProgram } from '#support/processes';
 import { startedApp } from './started-app.ts';
 
-/** As much of Electron as is asked here, where its types may be missing. */
+/** The part of Electron's API that this test uses, because Electron's types may be missing. */
 type Electron = {
   BrowserWindow: {
     getAllWindows(): { close(): void; webContents: { getOSProcessId(): number } }[];
   };
 };
 
-/** Whether the kernel filters the calls of a process, which is mode 2; other systems do not tell. */
+/** The seccomp mode of a process; in mode 2 the kernel filters its system calls. Other systems do not tell, so it is 2 there. */
 async function seccomp(pid: number): Promise<string | undefined> {
   if (process.platform !== 'linux') return '2';
   return /^Seccomp:\s+(\d)$/m.exec(await readFile(`/proc/${pid}/status`, 'utf8'))?.[1];

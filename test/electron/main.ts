@@ -1,6 +1,6 @@
 /**
- * `npm run test:electron`: what only the real Electron shows, on a machine that has it and a screen. Where
- * it has none, this says so and ends with 1: nothing was tested. `npm test` runs none of it.
+ * `npm run test:electron`: tests what only the real Electron shows, on a machine with Electron and a screen. Without
+ * them it prints that nothing was tested, and exits with 1. `npm test` runs none of these tests.
  */
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';

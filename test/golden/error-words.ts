@@ -8,7 +8,7 @@ import { TunnelRefusal, type TunnelRefusalCode } from '#server/upstreams/tunnel/
 import { pageErrorAnswer } from '#server/web/page-errors';
 import { layOutJson } from './normalize.ts';
 
-/** Every code of a closed list: the type fails where one is missing or too many. */
+/** Every code of a closed list: compiling fails if a code is missing or unknown. */
 type All<Code extends string> = Record<Code, true>;
 
 const gatewayCodes = {
@@ -137,7 +137,7 @@ const accountCodes = {
   deactivated: true,
 } as const satisfies All<AccountRefusalCode>;
 
-/** Each code of each closed list with what is answered: file name to text. */
+/** The answers to each code of each closed list: file name to text. */
 export function errorWords(): Map<string, string> {
   const reason = 'the reason';
   return new Map([

@@ -8,7 +8,7 @@ import { visitor } from '#support/visitor';
 import { layOutJson } from './normalize.ts';
 import { password, type FilledData } from './server-commands.ts';
 
-/** Headers that say nothing of us, or differ from run to run. */
+/** Headers that say nothing about our programs, or differ from run to run. */
 const unrecorded = new Set([
   'connection',
   'content-length',
@@ -16,7 +16,7 @@ const unrecorded = new Set([
   'keep-alive',
   'transfer-encoding',
 ]);
-/** Of these the presence is recorded. */
+/** Headers that are recorded without their values. */
 const opaque = new Set(['etag', 'mcp-session-id', 'set-cookie', 'x-request-id']);
 
 /** Requests that were sent and what the server answered, by the name of the file that they are recorded in. */
@@ -59,7 +59,7 @@ export async function recordAnswers(
   data: FilledData,
 ): Promise<void> {
   const ask = recorder(base, answers);
-  // First, because the last use of a key or a token is written some time after it.
+  // First, because the server writes the last use of a key or a token some time after that use.
   await administration(ask, data);
   await documents(ask);
   await calls(ask, data);
@@ -133,7 +133,7 @@ async function refusedCalls(ask: Ask, { libraryKey, readingKey }: FilledData): P
   const refused = (title: string, request: Request) => ask(file, title, library, request);
   await refused('no credential', { headers: json, body: list });
   await refused('wrong key', { headers: { ...json, 'x-api-key': wrong }, body: list });
-  // Equal refusals are counted in the record of an organization, so that each is asked for once there.
+  // The record of an organization counts equal refusals, so each refusal is requested only once in an organization.
   await ask(file, 'wrong token', '/mcp/globex/none', {
     headers: { ...json, authorization: 'Bearer x' },
     body: list,
@@ -286,7 +286,7 @@ function fieldsOf(text: string): { access_token: string; refresh_token: string }
   return { access_token: String(access_token), refresh_token: String(refresh_token) };
 }
 
-/** What is done by people and callers so that commands have something to show; nothing of it is recorded. */
+/** Acts as people and callers, so that commands have something to show. Nothing of this is recorded. */
 export async function useServer(
   base: string,
   { toolsKey }: FilledData,

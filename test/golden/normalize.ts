@@ -6,7 +6,7 @@ const hourSeconds = 3600;
 const longestSeconds = 730 * daySeconds;
 const lineLength = 100;
 
-/** What differs from run to run: addresses and folders, and the name that stands for each. */
+/** The addresses and folders that differ from run to run, each with the name that replaces it. */
 export type Names = Readonly<Record<string, string>>;
 
 /** Replaces ids, secrets, times and addresses, which differ from run to run, by placeholders that say what they are. */

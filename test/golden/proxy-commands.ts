@@ -30,5 +30,5 @@ export async function useProxy(
   await run('status --all');
 }
 
-/** The page of the help; those of single commands are `docs/cli-latchkey.md` in other words. */
+/** The help pages to record. Those of the other commands say the same as `docs/cli-latchkey.md`. */
 export const proxyHelpPages = ['--help', 'status --help', '--version'];

@@ -15,7 +15,7 @@ import { proxyHelpPages, useProxy } from './proxy-commands.ts';
 import { fillServer, lookBack, serverHelpPages } from './server-commands.ts';
 import { found, proxyTerminal, serverTerminal, type Step, type Terminal } from './terminal.ts';
 
-/** The first commands, a second each, end before the server starts. */
+/** How long before the server's start the first commands begin, so that they end before it: each takes a second. */
 const beforeServerSeconds = 300;
 /** A public key whose private key was thrown away. */
 const jwk = {
@@ -30,7 +30,7 @@ const forms = ['text', 'json'] as const;
 type InBothForms<Item> = Readonly<Record<(typeof forms)[number], Item>>;
 
 /**
- * What the programs print and answer, without what differs from run to run: file name to text.
+ * Records what the programs print and answer, without what differs from run to run: file name to text.
  *
  * The same commands fill two data folders, once with `--json` and once without. Then a server runs on the first of them, and
  * answers people and programs. After it has ended, commands on that folder and on a copy of it show what the server wrote.

@@ -1,8 +1,8 @@
 import { found, type Terminal } from './terminal.ts';
 
-/** What the commands are told of. Paths hold no spaces. */
+/** The places that the commands name. Paths contain no spaces. */
 export interface CommandPlaces {
-  /** Where `data` is to be, and what the commands read and write. */
+  /** The folder for `data`, and for the files that the commands read and write. */
   readonly folder: string;
   /** Takes the events of `acme`. */
   readonly webhookUrl: string;
@@ -16,7 +16,7 @@ export const password = 'correct horse battery staple';
 const ordinary = '--scope mcp:tools:read --scope mcp:tools:execute --scope mcp:resources:read';
 const inside = '--outbound-host 127.0.0.1';
 
-/** What is filled in before the server is started. */
+/** The ids and secrets of what `fillServer` creates before the server starts. */
 export interface FilledData {
   readonly webhookId: string;
   readonly libraryKey: string;
@@ -287,7 +287,7 @@ export async function fillServer(
   };
 }
 
-/** The commands about what comes of calls and of people in a browser, after the server has ended. */
+/** Runs the commands that show what calls, and people in a browser, have left behind. The server has ended. */
 export async function lookBack({ run }: Terminal, webhookId: string): Promise<void> {
   await run('tool list acme/tools');
   await run('tool reject acme/tools echo');
@@ -313,7 +313,7 @@ export async function lookBack({ run }: Terminal, webhookId: string): Promise<vo
   await run('audit export acme');
 }
 
-/** The pages of the help; those of single commands are `docs/cli-latchkey-server.md` in other words. */
+/** The help pages to record. Those of the other commands say the same as `docs/cli-latchkey-server.md`. */
 export const serverHelpPages = [
   '--help',
   'start --help',

@@ -19,14 +19,14 @@ export interface Step extends Outcome {
 /** Runs commands one after another and records them. */
 export interface Terminal {
   readonly steps: readonly Step[];
-  /** Runs the words of `typed`, which are separated by single spaces; what it printed. It may fail. */
+  /** Runs the words of `typed`, separated by single spaces. Returns what the command printed, even if it failed. */
   readonly run: (typed: string, input?: string) => Promise<string>;
 }
 
 export interface TerminalOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
-  /** Stands behind every command. */
+  /** Appended to every command. */
   readonly suffix: string;
 }
 

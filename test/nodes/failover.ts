@@ -17,12 +17,12 @@ import { isAccepted, send, sendTo, Tally, wordFor } from './send.ts';
 export interface FailoverReport {
   readonly synchronous: Takeover;
   readonly asynchronous: Takeover;
-  /** What a node says that is started while an asynchronous standby is attached. */
+  /** The error of a node that starts while an asynchronous standby is attached; empty if it starts. */
   readonly refusal: string;
   readonly violations: readonly string[];
 }
 
-/** What was left after the primary was killed and its standby took over. */
+/** The result of a run in which the primary was killed and its standby took over. */
 export interface Takeover {
   readonly answeredRevocations: number;
   /** Keys that were let in again after the standby had taken over. */
@@ -30,7 +30,7 @@ export interface Takeover {
   readonly unansweredRevocations: Tally;
   /** From the kill of the primary to the first call that was served. */
   readonly servedAfterMs: number;
-  /** From the moment at which the new primary could be connected to. */
+  /** From the moment at which the new primary accepted connections to the first call that was served. */
   readonly servedAfterPromotionMs: number;
   readonly acceptedAfterAnswer: readonly string[];
 }
@@ -38,7 +38,7 @@ export interface Takeover {
 const nodes = 2;
 const keys = 1000;
 const revokers = 4;
-/** How long the standby hears nothing before the primary is killed, as on a slow network. */
+/** How long the standby receives nothing before the primary is killed, as on a slow network. */
 const lagMs = 400;
 const standbyName = 'second';
 
@@ -134,7 +134,7 @@ async function makeSynchronous(postgres: OwnPostgres): Promise<void> {
   });
 }
 
-/** Starts a node as strictly as it is started without an option. What it says; nothing if it starts. */
+/** Starts a node without the option that allows the standby. Returns its error, or an empty text if it starts. */
 async function refusedStart(installation: Installation): Promise<string> {
   await answered('the standby', async () => {
     const rows = await installation.postgres.query<object>('select 1 from pg_stat_replication');
@@ -182,7 +182,7 @@ async function killInStorm({
         one.isAnswered = true;
         for (const node of installation.nodes) {
           const after = await sendTo(node, installation, list(one.key));
-          // After the kill it may have been lost, which is counted below.
+          // After the kill the revocation may have been lost, which is counted below.
           if (isAccepted(after) && !ending.signal.aborted)
             accepted.push(`${one.id} at ${node.name}`);
         }

@@ -18,10 +18,10 @@ export interface FaultRun {
   readonly mendedAtMs: number;
 }
 
-/** What is left alone between two faults. */
+/** The pause before each fault. */
 export const restMs = 4000;
 
-/** All that can be done to the processes of an installation, one after another. */
+/** The faults of the processes of an installation, in order. */
 export function processFaults({ postgres, nats, nodes }: Installation): Fault[] {
   const [first, second] = nodes;
   if (!first || !second) throw new Error('faults need two nodes');
@@ -61,7 +61,7 @@ function killed(machine: Machine, lastsMs: number): Fault {
   };
 }
 
-/** Does one fault after another, from the first again, until the signal; what is broken then is mended. */
+/** Runs the faults in order, again and again, until the signal aborts or `rounds` are done. A fault that has begun is mended. */
 export async function runFaults(
   faults: readonly Fault[],
   {

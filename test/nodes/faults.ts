@@ -13,7 +13,7 @@ import { type FaultRun, processFaults, restMs, runFaults } from './fault-list.ts
 import { Installation } from './installation.ts';
 import { Tally } from './send.ts';
 
-/** What one fault did to the calls around it. */
+/** The effect of one fault on the calls around it. */
 export interface FaultEffect {
   readonly fault: string;
   readonly brokenForMs: number;

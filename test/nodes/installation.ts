@@ -17,14 +17,14 @@ export interface NodePlace {
   readonly host: string;
   /** Put before the command line, for example to enter a network namespace. */
   readonly prefix: readonly string[];
-  /** What the node is told instead of the installation's own URLs. */
+  /** The URLs that the node gets instead of the installation's own. */
   readonly databaseUrl?: string;
   readonly natsUrl?: string;
 }
 
 export interface NodeOptions {
   readonly place?: NodePlace;
-  /** What `node` runs to be `latchkey-server`. */
+  /** The script of `latchkey-server`, which `node` runs. */
   readonly launcher?: string;
   readonly args?: readonly string[];
   /** Without the options that all nodes of the installation get. */
@@ -132,8 +132,8 @@ export interface InstallationOptions {
 }
 
 /**
- * Nodes on a PostgreSQL and a NATS server of their own, and a balancer. Calls are sent to nodes directly (`pick`), as a balancer would
- * that chooses at random; `base` is a balancer of connections for agents, which keep theirs.
+ * Nodes on a PostgreSQL and a NATS server of their own, and a balancer. Calls go directly to a random node (`pick`), as through a
+ * balancer. `base` is the URL of a balancer of connections for agents, which keep their connections.
  */
 export class Installation implements AsyncDisposable {
   readonly folder: string;
@@ -193,7 +193,7 @@ export class Installation implements AsyncDisposable {
     return this.postgres.url('latchkey');
   }
 
-  /** A node that the balancer believes to be up, at random; any node when it believes so of none. */
+  /** A node that the balancer believes to be up, at random; any node if the balancer believes that none is up. */
   pick(): ServerNode {
     const up = this.nodes.filter(({ isUp }) => isUp);
     const from = up.length > 0 ? up : this.nodes;
@@ -306,7 +306,7 @@ async function connectionBalancer(nodes: readonly ServerNode[]) {
 
 const healthEveryMs = 500;
 
-/** Asks each node for its health, as balancers do. Returns what ends that. */
+/** Asks each node for its health, as balancers do. Returns a function that stops this. */
 function watchHealth(nodes: readonly ServerNode[]): () => Promise<void> {
   const ending = new AbortController();
   const looking = (async () => {

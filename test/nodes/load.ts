@@ -38,13 +38,13 @@ export interface LoadReport {
   readonly violations: readonly string[];
 }
 
-/** Of these two stay, and one is replaced again and again. */
+/** Two of these nodes stay, and one is replaced again and again. */
 const nodes = 3;
 const warmUpShare = 0.3;
 const windowShare = 0.2;
 const sampleEveryMs = 1000;
 const mostGrowth = 0.1;
-/** Connections to other parts open and close, so that no two moments are quite the same. */
+/** The most descriptors that a node may gain: connections to other parts open and close all the time. */
 const mostDescriptors = 12;
 /** Failed calls that end this long after a node or an agent was replaced are explained by that. */
 const explainedMs = 5000;

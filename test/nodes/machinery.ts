@@ -10,10 +10,10 @@ import { runProgram, startProgram, type Program } from '#support/processes';
 /** Where Debian and Ubuntu install the programs of PostgreSQL that are not for every user. */
 const postgresPrograms = process.env['POSTGRES_BIN'] ?? '/usr/lib/postgresql/15/bin';
 
-/** A process with its children, which faults are done to. */
+/** A process with its children, in which scenarios cause faults. */
 export interface Machine {
   readonly name: string;
-  /** Stops it as a machine without power stops: at once, with all of its children. */
+  /** Kills it like a power failure: immediately, with all of its children. */
   kill(): Promise<void>;
   /** Starts it again after `kill`. Resolves when it answers. */
   start(): Promise<void>;
@@ -158,7 +158,7 @@ export class OwnPostgres implements Machine, AsyncDisposable {
     signalTree(this.#running(), 'SIGCONT');
   }
 
-  /** Ends all connections to it, as a firewall does that was restarted. */
+  /** Ends all connections to it, as a restarted firewall does. */
   async breakConnections(): Promise<void> {
     await this.query(
       `select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and backend_type = 'client backend'`,

@@ -49,7 +49,7 @@ const scenarios: Record<string, () => Promise<Report>> = {
   partition: () => partition({ rounds: count('rounds', 1), isCollection, log }),
 };
 
-// Every child is killed as this process exits, so it must exit by itself, and in time.
+// An exit handler kills every child, so this process must call `process.exit` itself: on a signal, and when its time is over.
 process.on('SIGINT', () => process.exit(130)).on('SIGTERM', () => process.exit(143));
 setTimeout(
   () => {

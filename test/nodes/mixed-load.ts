@@ -46,7 +46,7 @@ export interface MixedReport {
   /** Must be empty: calls that were answered without being executed. */
   readonly answeredNotExecuted: readonly string[];
   readonly writes: Readonly<Record<'keysCreated' | 'keysRevoked' | 'failed', number>>;
-  /** Must be empty: keys whose creation or revocation was confirmed, and is not so at the end. */
+  /** Must be empty: keys whose creation or revocation was confirmed, but has no effect at the end. */
   readonly lostWrites: readonly string[];
   /** Must be empty: calls that were served although they began after the answer to the revocation of their key. */
   readonly acceptedAfterRevocation: readonly string[];
@@ -63,7 +63,7 @@ export interface CountingUpstream extends AsyncDisposable {
 }
 
 export async function countingUpstream(
-  /** What it listens on, and what callers reach it at. */
+  /** The address on which it listens, and at which callers reach it. */
   address = '127.0.0.1',
 ): Promise<CountingUpstream> {
   const executions = new Map<string, number>();
@@ -111,7 +111,7 @@ interface CalledTool {
   readonly tool: string;
 }
 
-/** What the load calls. */
+/** The servers that the load calls, and the credentials for them. */
 export interface MixedTargets {
   readonly http: CalledTool;
   readonly behind: CalledTool;
@@ -174,7 +174,7 @@ async function nameTools(
   await decideCollectionName(db, collectionId, pair, { decision: 'rename', as: renamed });
 }
 
-/** A key that a write created, and what is known of it. */
+/** A key that a write created, and what is known about its revocation. */
 interface WrittenKey {
   readonly id: string;
   readonly key: string;
@@ -274,7 +274,7 @@ export class MixedLoad {
     return Object.values(this.#calls).reduce((sum, calls) => sum + calls, 0);
   }
 
-  /** Ends the calls and compares what was answered with what is there. */
+  /** Ends the calls, and compares the answers with the executed calls and with the keys that now work. */
   async stop(): Promise<MixedReport> {
     this.#isOver = true;
     await this.#lanes;
@@ -336,7 +336,7 @@ export class MixedLoad {
     return reply;
   }
 
-  /** Calls in sessions, at other nodes than those that have the sessions as often as chance wants. */
+  /** Makes calls in sessions. Each call goes to a random node, whether or not that node has the session. */
   async #sessions(shot: (body: string) => Shot): Promise<void> {
     while (!this.#isOver) {
       const params = {
@@ -399,7 +399,7 @@ export class MixedLoad {
       return;
     }
     written.isRevoked = true;
-    // At every node in the same turn, also at those that the balancer believes to be down.
+    // Asks every node in the same turn, even nodes that the balancer believes to be down.
     for (const node of this.#installation.nodes) {
       const asked = sendTo(node, this.#installation, keyCall('keys', key, toolsList));
       this.#probes.push(
@@ -422,7 +422,7 @@ export class MixedLoad {
     return lost;
   }
 
-  /** What is needed to find out whether the write is lost, or one node answers wrongly. */
+  /** The details that show whether the write is lost or one node answers wrongly. */
   async #lossOf(
     { id, key, isRevoked }: Pick<WrittenKey, 'id' | 'key' | 'isRevoked'>,
     reply: Reply,
@@ -436,7 +436,7 @@ export class MixedLoad {
     return `${id}, ${written}: ${wordFor(reply)} ${text}; then ${(await Promise.all(again)).join(', ')}`;
   }
 
-  /** Asks until there is an answer that is not about a part that is away. */
+  /** Asks until an answer does not report that a part of the installation is unavailable. */
   async #certain(shot: Shot): Promise<Reply> {
     const deadline = performance.now() + 20_000;
     for (;;) {
@@ -448,7 +448,7 @@ export class MixedLoad {
   }
 }
 
-/** What a report must not contain. */
+/** The violations in a report; there must be none. */
 export function violationsOf(report: MixedReport): string[] {
   const { executedTwice, executedThoughRefused, answeredNotExecuted, lostWrites } = report;
   const lists = {

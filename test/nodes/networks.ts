@@ -23,7 +23,7 @@ export class Networks implements AsyncDisposable {
     const networks = new Networks();
     try {
       await ip('address', 'add', `${upstreamAddress}/32`, 'dev', 'lo');
-      // What is sent over an unplugged cable must be lost, and not take the way that leads out of this machine.
+      // Packets for an unplugged cable must be lost, and must not take the default route out of this machine.
       const sink = networks.#sink;
       await ip('netns', 'add', sink);
       networks.#names.push(sink);
@@ -59,7 +59,7 @@ export class Networks implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // A namespace takes its ends of the cables along, and with them the other ends.
+    // Deleting a namespace deletes its ends of the cables, and with them the other ends.
     for (const name of this.#names.splice(0)) await ip('netns', 'delete', name);
     await runProgram('ip', { args: ['address', 'delete', `${upstreamAddress}/32`, 'dev', 'lo'] });
   }

@@ -28,7 +28,7 @@ export interface StormReport {
   readonly callMs: { readonly p50: number; readonly p99: number };
   /** Calls after the answer to their revocation; each of them was refused, or it is a violation. */
   readonly callsAfterRevocation: number;
-  /** Sent to every node in the same turn in which the answer arrived; part of the calls after it. */
+  /** The part of `callsAfterRevocation` that was sent to every node in the turn in which the answer arrived. */
   readonly callsInTheSameTurn: number;
   readonly answers: Tally;
   readonly revocationAnswers: Tally;
@@ -213,7 +213,7 @@ class Storm {
   }
 
   async #revoke(one: Revocable): Promise<void> {
-    // Chance may not have led any call to it yet.
+    // Possibly no random call has used this credential yet.
     for (let left = mostFirstCalls; left > 0 && !one.wasAccepted; left -= 1) {
       await this.#callAt(this.#installation.pick(), one);
     }
@@ -248,7 +248,7 @@ class Storm {
  */
 const expected = new Set(['200', '503 -32000', '200 -32800', '401 -32001', '200 -32602']);
 
-/** One that was not answered may have taken effect: a second one then says that there is nothing to revoke. */
+/** A revocation without an answer may have taken effect: the next one then answers that there is nothing to revoke. */
 function isDone(reply: Reply, isOutcomeUnknown: boolean): boolean {
   if (reply.outcome !== 'answer') return false;
   return reply.status < 300 || (isOutcomeUnknown && [404, 409].includes(reply.status));

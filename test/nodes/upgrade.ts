@@ -99,7 +99,7 @@ const addedTable = 'made_by_a_newer_version';
 /**
  * Unpacks the server's package as it is published into `folder` twice, and puts a newer program into one of them: bundled as it would be
  * published, from a copy of the sources with a higher version and one more migration, which adds a table, two columns and an index.
- * Returns what `node` runs to be them.
+ * Returns the scripts of both, which `node` runs.
  */
 async function bothVersions(folder: string): Promise<{ older: string; newer: string }> {
   const { server } = await builtPackages(folder);

@@ -14,7 +14,7 @@ const viola = 'viola@example.com';
 const long =
   'The quarter ends on Friday, and the board wants the numbers of every warehouse with the open tickets beside them, for the last three years. Without access I would have to ask Mark for each export, who is on leave until the week after.';
 
-/** Servers that may be asked for: a person who asks, and an administrator who decides. */
+/** Servers to which people may request access: a person who asks, and an administrator who decides. */
 export const accessScenes: Scene = async ({ dana, browser, furnished, album }) => {
   const { server, stores, organizationId } = furnished;
   const { db } = stores;

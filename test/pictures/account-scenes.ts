@@ -3,7 +3,7 @@ import { Secret, TOTP } from 'otpauth';
 import { dashboardVisitor, email, password, signInAs } from '#support/dashboard-visitor';
 import type { Scene } from './scene.ts';
 
-/** One's own account and the second factor; a browser of its own, as codes are asked for from then on. */
+/** A person's own account and second factor, in a separate browser, because this person needs codes from then on. */
 export const accountScenes: Scene = async ({ browser, furnished, album }) => {
   const { server } = furnished;
   const viola = await dashboardVisitor(browser, server);

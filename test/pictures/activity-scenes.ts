@@ -43,7 +43,7 @@ export const activityScenes: Scene = async ({ browser, dana, furnished, album })
   await album.take(mark.page, 'your-servers-stored');
 };
 
-/** A search that goes on by itself. Only a search through millions of calls takes that long: the answers are written here. */
+/** A search that continues automatically. Only one through millions of calls takes that long, so the answers are faked here. */
 async function longSearch(
   { page, open }: Parameters<Scene>[0]['dana'],
   album: Parameters<Scene>[0]['album'],
@@ -54,7 +54,7 @@ async function longSearch(
   const notice = `<p class="notice" role="status" data-search="50">Searched back to 17 November, 09:12. <a href="${to('rarest')}">Search further back</a> <button type="button" class="quiet" data-stop hidden>Stop</button></p>`;
   const body = whole.replace('<nav class="pager"', `${notice}<nav class="pager"`);
   await page.route(`**${to('rare')}`, (route) => route.fulfill({ contentType: 'text/html', body }));
-  // It is never answered.
+  // This search is never answered.
   await page.route(`**${to('rarest')}`, () => undefined);
   await open('/activity?tool=rare');
   await page.getByRole('button', { name: 'Stop' }).waitFor();

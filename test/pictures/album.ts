@@ -8,15 +8,15 @@ import { accessibilityProblems, keyboardProblems, scrollsSideways } from '#suppo
 /** Where the pictures go: `{name}-{width}-{light|dark}.png`. */
 export const folder = join(import.meta.dirname, '../out/pages');
 
-/** Takes pictures of pages and keeps what is wrong with them. */
+/** Takes pictures of pages, and collects the faults of the pages. */
 export interface Album {
   /** One line a fault: what axe finds, what the keyboard does not reach, pages that are wider than their window, tables than their box. */
   readonly faults: readonly string[];
   /** How many pages and states were taken. */
   readonly taken: () => number;
   /**
-   * Takes the whole page, on a phone, a tablet and a desk, light and dark; `isTable` on a very wide screen as well. `between` are
-   * more widths, for what is laid out anew in the middle.
+   * Takes the whole page as on a phone, a tablet and a desktop, light and dark; with `isTable` on a very wide screen as well.
+   * `between` lists more widths, for a page whose layout changes in between.
    */
   readonly take: (
     page: Page,
@@ -41,7 +41,7 @@ export function album(): Album {
           await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
           const where = `${name}-${width}-${colorScheme}`;
           await settle(page);
-          // What covers the window covers the window, and not all of a page that scrolls under it.
+          // A dialog covers the window, and not the whole page that scrolls under it.
           const fullPage = (await page.getByRole('dialog').count()) === 0;
           await page.screenshot({ path: join(folder, `${where}.png`), fullPage });
           const problems = await accessibilityProblems(page);
@@ -67,7 +67,7 @@ function hidesColumns(page: Page): Promise<boolean> {
   );
 }
 
-/** As the page would have come in a window of this size, and painted. */
+/** Scrolls the page as if it had loaded in a window of this size, and waits until it is painted. */
 async function settle(page: Page): Promise<void> {
   await page.evaluate(`new Promise((painted) => {
     scrollTo(0, 0);

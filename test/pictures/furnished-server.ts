@@ -21,7 +21,7 @@ const hour = 3600;
 const day = 24 * hour;
 const ordinary = ['mcp:tools:read', 'mcp:tools:execute', 'mcp:resources:read'] as const;
 
-/** Where applications of the pictures ask for an answer; nobody is there. */
+/** The redirect URI of the applications in the pictures; no server listens there. */
 export const redirectUri = 'https://app.assistant.example/callback';
 export const longTitle =
   'Warehouse inventory, purchasing and goods in transit of the Copenhagen and Rotterdam sites';
@@ -135,7 +135,7 @@ export async function furnishedServer(): Promise<FurnishedServer> {
   };
 }
 
-/** Calls of every end, by a person and by a key, with short and long names. */
+/** Calls with every outcome, by a person and by a key, with short and long names. */
 function activity({
   endpoint,
   keyId,
@@ -169,7 +169,7 @@ function activity({
   return made.map((call) => Object.assign({ endpoint, target }, call));
 }
 
-/** A day of calls with its night, most of them to the first server, some of them in vain. */
+/** A day of calls, with fewer at night. Most go to the first server, and some of them fail. */
 function calls(
   now: number,
   serverIds: readonly string[],

@@ -1,6 +1,6 @@
 /**
- * `npm run pictures -- [scene]`: every page and state of the server in `test/out/pages`, for people to look at; ends with 1
- * where axe finds something, the Tab key does not reach something, a page is wider than its window or a table than its box.
+ * `npm run pictures -- [scene]`: pictures of every page and state of the server in `test/out/pages`, for people to look at. Exits
+ * with 1 if axe finds a fault, the Tab key does not reach something, or a page is wider than its window or a table than its box.
  * See README.md beside this file.
  */
 import { readdirSync, rmSync } from 'node:fs';
@@ -33,7 +33,7 @@ import { tryScenes } from './try-scenes.ts';
 import { upstreamScenes } from './upstream-scenes.ts';
 import { webhookScenes } from './webhook-scenes.ts';
 
-// In this order: what is allowed in the first is looked at and withdrawn in the others.
+// The order matters: the others show and withdraw what the first scene allows.
 const scenes = {
   consent: consentScenes,
   dashboard: dashboardScenes,
@@ -57,14 +57,14 @@ const scenes = {
   arrival: arrivalScenes,
   nodes: nodeScenes,
 };
-/** Scenes that look at what others leave; those are taken too. */
+/** Scenes that show what earlier scenes leave behind, with those earlier scenes, which are taken as well. */
 const earlier: Partial<Record<string, readonly string[]>> = { questions: ['consent', 'secrets'] };
 /** Where the test of the tray app's windows leaves its pictures. */
 const windowsFolder = dirname(folder);
-/** Taken only when asked for, as they are kept. */
+/** Taken only when named, because they overwrite the pictures of the documentation. */
 const kept = { readme: readmeScenes };
 
-// Every child is killed as this process exits, so it must exit by itself, and in time.
+// An exit handler kills every child, so this process must call `process.exit` itself: on a signal, and when its time is over.
 process.on('SIGINT', () => process.exit(130)).on('SIGTERM', () => process.exit(143));
 setTimeout(() => {
   console.error('given up after an hour');
@@ -108,7 +108,7 @@ async function takeScenes(): Promise<void> {
   }
 }
 
-/** The windows of the tray app are looked at by their own test, which also finds what is wrong with them. Returns how many pictures it took. */
+/** Runs the test of the tray app's windows, which takes the pictures and finds the faults. Returns the number of pictures. */
 async function takeWindows(): Promise<number> {
   const pictures = () => readdirSync(windowsFolder).filter((name) => /^tray-.*\.png$/.test(name));
   for (const old of pictures()) rmSync(join(windowsFolder, old));

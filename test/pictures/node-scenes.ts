@@ -4,7 +4,7 @@ import { patient } from '#support/patient';
 
 import type { Scene } from './scene.ts';
 
-/** The nodes of an installation on PostgreSQL, which is another one than in the other scenes. */
+/** The nodes of an installation on PostgreSQL. The other scenes use another installation. */
 export const nodeScenes: Scene = async ({ browser, album }) => {
   await using cluster = await nodeCluster({ size: 1 });
   await cluster.command(['organization', 'create', 'acme']);

@@ -4,7 +4,7 @@ import type { Scene } from './scene.ts';
 
 const folder = join(import.meta.dirname, '../../docs/pictures');
 
-/** The pictures of the documentation, over those that are there. */
+/** Takes the pictures of the documentation, and overwrites the existing ones. */
 export const readmeScenes: Scene = async ({ dana }) => {
   const { page, open } = dana;
   const take = async (name: string, colorScheme: 'light' | 'dark') => {

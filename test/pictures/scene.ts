@@ -12,5 +12,5 @@ export interface Stage {
   readonly album: Album;
 }
 
-/** Leads through some pages and states, and has each taken. */
+/** Visits some pages and states, and takes a picture of each. */
 export type Scene = (stage: Stage) => Promise<void>;

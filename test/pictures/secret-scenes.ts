@@ -1,6 +1,6 @@
 import type { Scene } from './scene.ts';
 
-/** What is shown once, and the rotations that follow. */
+/** Secrets that are shown once, and the rotations that follow. */
 export const secretScenes: Scene = async ({ dana, furnished, album }) => {
   const { page, open, press, fill } = dana;
   const { clientId, keyId } = furnished;

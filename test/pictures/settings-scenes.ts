@@ -9,7 +9,7 @@ const limits = {
   'Max response size': '1',
 };
 
-/** The settings of a server: its limits, what is wrong with them, somebody who was quicker; and one that is disabled. */
+/** The settings of a server: limits, invalid limits, a form that another save has made stale; and a disabled server. */
 export const settingsScenes: Scene = async ({ dana, album }) => {
   const { page, context, open, press, fill } = dana;
   const save = async () => {

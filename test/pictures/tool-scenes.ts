@@ -15,7 +15,7 @@ import { longName } from './furnished-server.ts';
 
 const tools = '/servers/warehouse/tools';
 
-/** What the server lists at first, and later, when some of it has changed. */
+/** The tools that the server lists, first with the descriptions of `before`, later with those of `after`. */
 const annotated = [
   { name: 'count_stock', title: 'Count the stock', annotations: { readOnlyHint: true } },
   { name: 'find_item', annotations: { readOnlyHint: true, openWorldHint: false } },

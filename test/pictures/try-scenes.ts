@@ -1,7 +1,7 @@
 import type { Scene } from './scene.ts';
 import { insertGroup } from '#server/db/groups';
 
-/** The page that tries tools: nothing chosen, wrong arguments, an answer, an error, a server kept from this person. */
+/** The page that tries tools: nothing chosen, wrong arguments, an answer, an error, a server that Dana may not use, an offline agent. */
 export const tryScenes: Scene = async ({ dana, furnished, album }) => {
   const { page, open, press } = dana;
   await open('/servers/library/try');

@@ -6,7 +6,7 @@ import type { Scene } from './scene.ts';
 const crm = '/servers/crm';
 const between = [900];
 
-/** What an upstream wants before it answers, as an administrator sets it up, and the accounts of people there. */
+/** The credentials and headers that an administrator sets up for an upstream, and the accounts of people there. */
 export const upstreamScenes: Scene = async ({ dana, furnished, album }) => {
   const { page, open, press, fill } = dana;
   const { server } = furnished;
@@ -91,7 +91,7 @@ export const upstreamScenes: Scene = async ({ dana, furnished, album }) => {
   }
 };
 
-/** A server that requires a key of each person, and what becomes of one. */
+/** A server that requires each person’s own key, and the states of Dana’s key. */
 async function ownKeys(
   { page, open, press, fill }: Parameters<Scene>[0]['dana'],
   { server }: Parameters<Scene>[0]['furnished'],

@@ -25,7 +25,7 @@ export const webhookScenes: Scene = async ({ dana, album }) => {
   await open(path);
   await press('Send test event');
   await album.take(page, 'webhook-test-taken');
-  // The first, the test, and that there was one.
+  // The creation, the test event, and the audit event of the test.
   await receiver.has(3);
   receiver.answer({ status: 503 }, { status: 500 }, { status: 500 });
   await press('Send test event');

@@ -11,7 +11,7 @@ export interface AccountsClient extends AsyncDisposable {
   call<Value = Record<string, unknown>>(name: string, ...input: unknown[]): Promise<Value>;
 }
 
-/** Dies by SIGKILL right before a write of that name, such as `keep api key`, the first or the one `after` so many. */
+/** SIGKILL ends the program right before a write with this name, such as `keep api key`; `after` writes of that name go through first. */
 export type DiesBefore = { write: string; after?: number };
 
 export function accountsClient(

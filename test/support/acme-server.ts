@@ -7,7 +7,7 @@ import {
   type RunningServerOptions,
 } from './running-server.ts';
 
-/** What an assistant that uses a server is given. */
+/** The scopes that an assistant gets for a server. */
 export const ordinaryScopes = ['mcp:tools:read', 'mcp:tools:execute', 'mcp:resources:read'];
 
 export interface TestClient {
@@ -36,10 +36,10 @@ export interface AcmeServer extends RunningServer {
   /** An access token by client credentials. */
   token(client: TestClient, form?: Readonly<Record<string, string>>): Promise<string>;
 
-  /** One JSON-RPC request to `acme/fixture`: the seed's plain one. */
+  /** Sends one JSON-RPC request to `acme/fixture` and accepts only JSON as the answer. */
   call(credential: Credential, method?: string, params?: object): Promise<Answer>;
 
-  /** A call of the tool that answers without end, begun: its answer's body has yet to be read. */
+  /** Begins a call of the tool `endless`, whose answer never ends. The body of the response is still unread. */
   stream(credential: Credential): Promise<Response>;
 }
 
@@ -47,7 +47,7 @@ export function bearer(token: string): Credential {
   return { Authorization: `Bearer ${token}` };
 }
 
-/** `Authorization: Basic` of a client. RFC 6749 §2.3.1: both are form-encoded first. */
+/** `Authorization: Basic` of a client. RFC 6749 §2.3.1: the id and the secret are form-encoded first. */
 export function basic(id: string, secret: string): Credential {
   const pair = `${encodeURIComponent(id)}:${encodeURIComponent(secret)}`;
   return { Authorization: `Basic ${Buffer.from(pair).toString('base64')}` };

@@ -46,16 +46,16 @@ const texts = z.record(z.string(), z.string());
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** The admin API over two organizations, `acme` and `other`, each with one of everything. */
+/** The admin API over two organizations: `other` has one resource of each kind, and `things` makes the same for `acme`. */
 export interface AdminApi extends AsyncDisposable {
   readonly app: PageApp;
-  /** The ids of what `other` has, by the field that names them. */
+  /** The ids of the resources of `other`, by the name of their field. */
   readonly foreign: Readonly<Record<string, string>>;
-  /** New things of acme, by the field that names them. */
+  /** The ids of new resources of `acme`, by the name of their field. */
   things(): Promise<Readonly<Record<string, string>>>;
   /** A new person of acme with this role, and their token. */
   person(role: Role): Promise<{ readonly userId: string; readonly token: string }>;
-  /** Asks for an operation by its route. */
+  /** Requests an operation through its HTTP route. */
   ask(
     operation: Operation,
     fields: Fields,
@@ -131,7 +131,7 @@ export async function adminApi(): Promise<AdminApi> {
     return name;
   }
 
-  /** A server for a group that no one is in, and the request of a member for it. */
+  /** A server for a group without members, and the access request of a member for that server. */
   async function requestOf(organization: string, at: { name: string; userId: string }) {
     const closed = `${at.name}-closed`;
     const upstream = { kind: 'demo' };
@@ -148,7 +148,7 @@ export async function adminApi(): Promise<AdminApi> {
     return { closed, openingGroup, requestId };
   }
 
-  /** A token of a directory, the only one, and a key that needs an owner. */
+  /** The only SCIM token of the organization, and a key that needs an owner. */
   async function directoryOf(organization: string, at: { name: string; server: string }) {
     const organizationId = (await findOrganization(stores.db, organization))?.id ?? '';
     await stores.db
@@ -169,7 +169,7 @@ export async function adminApi(): Promise<AdminApi> {
     return { scimTokenId, resourceId };
   }
 
-  /** An identity provider with a linked member, and a domain. The only ones, because their number is limited. */
+  /** An identity provider with a linked member, and a domain. They replace earlier ones, because their number is limited. */
   async function signInOf(organization: string, at: { name: string; userId: string }) {
     const place = await findOrganization(stores.db, organization);
     const organizationId = place?.id ?? '';
@@ -188,7 +188,7 @@ export async function adminApi(): Promise<AdminApi> {
     return { providerId, domain };
   }
 
-  /** The only one: an organization has no more than ten, and the tests before made some. */
+  /** A webhook. It replaces those of earlier tests, because an organization has no more than ten. */
   async function webhookOf(organization: string): Promise<string> {
     const { items } = await perform(webhookList, { organization }, operator, ports);
     for (const { id: webhookId } of items) {
@@ -198,7 +198,7 @@ export async function adminApi(): Promise<AdminApi> {
     return (await perform(webhookCreate, wish, operator, ports)).id;
   }
 
-  /** A member, what they granted, the group that they are in, and an invitation. */
+  /** A member with a group, a grant, a device and an upstream connection; and an invitation. */
   async function peopleOf(organization: string, at: { name: string; clientId: string }) {
     const place = await findOrganization(stores.db, organization);
     const server = await findServer(stores.db, organization, at.name);
@@ -305,7 +305,7 @@ export async function adminApi(): Promise<AdminApi> {
   };
 }
 
-/** Names of the fields of an operation's path, but for the organization. */
+/** The names of the fields in an operation's path, except `organization` and `file`. */
 export function idsOf({ route }: Operation): string[] {
   // A file has the same name everywhere.
   return fieldsInPath(route?.path ?? '').filter(

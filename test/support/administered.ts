@@ -23,12 +23,12 @@ import { loopbackWebhooks } from './webhook-setup.ts';
 import { stillClock, type StillClock } from './still-clock.ts';
 import { masterKey } from '#server/secrets/master-key';
 
-/** Operations over a database of their own, with people who are something in it. */
+/** Operations over a database of their own, with people who have roles in it. */
 export interface Administered extends AsyncDisposable {
   readonly stores: OpenStores;
   readonly clock: StillClock;
   readonly ports: AdministrationPorts;
-  /** The DNS records of the world. */
+  /** The DNS TXT records that the operations find. */
   readonly txt: TxtRecords;
   /** A new person with this role in `organization`; without a role they belong to none. */
   person(role: Role | undefined, organization?: string): Promise<Actor>;

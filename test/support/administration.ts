@@ -15,7 +15,7 @@ import { loopbackProviders } from './provider-setup.ts';
 import { loopbackMail } from './mail-setup.ts';
 import { loopbackWebhooks } from './webhook-setup.ts';
 
-/** The administrative commands over a database of their own, as a person at a terminal has them. */
+/** The administrative commands over a database of their own, as a person at a terminal runs them. */
 export interface Administration extends AsyncDisposable {
   readonly stores: OpenStores & {
     readonly upstreamSetup: UpstreamSetup;
@@ -27,13 +27,13 @@ export interface Administration extends AsyncDisposable {
   readonly clock: StillClock;
   /** The lines that the last command wrote to stderr. */
   readonly told: readonly string[];
-  /** Runs a command line without `latchkey-server`; the lines that it printed. */
+  /** Runs a command line, given without `latchkey-server`, and returns the lines that it printed. */
   run(...argv: string[]): Promise<string[]>;
-  /** Runs a command line with `--json`; the document that it printed. */
+  /** Runs a command line with `--json` and returns the document that it printed. */
   json(...argv: string[]): Promise<unknown>;
 }
 
-/** What a person types where a password is asked. */
+/** The answer to every password prompt. */
 const typed = 'correct horse battery staple';
 
 export async function administration({
@@ -84,7 +84,7 @@ export async function administration({
   };
 }
 
-/** The same with the server `acme/web`. */
+/** `administration` with the server `acme/web`. */
 export async function administrationWithServer(): Promise<Administration> {
   const admin = await administration();
   await admin.run('organization', 'create', 'acme');

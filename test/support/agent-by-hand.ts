@@ -10,18 +10,18 @@ export interface AgentByHand {
   readonly tunnel: Tunnel;
   readonly frames: WireFrame[];
   readonly pings: () => number;
-  /** Whether the server joins its frames to BATCH messages. */
+  /** Whether the server joins its frames into BATCH messages. */
   readonly joins: () => boolean;
-  /** The close code; 1006 for one that was let go without a word. */
+  /** The close code of the tunnel; 1006 if the server terminated it without a close frame. */
   readonly closed: () => number | undefined;
   readonly say: (...frames: Buffer[]) => void;
-  /** The OPENs so far. */
+  /** The OPEN frames so far. */
   readonly opened: () => WireFrame[];
   /** Answers a stream with JSON. */
   readonly answer: (stream: number, text?: string, headers?: object) => void;
 }
 
-/** A server's tunnels with a clock and a directory that a test turns by hand. */
+/** A server's tunnels with a clock and a directory that a test controls. */
 export function handTunnels(installation: Pick<AgentTunnelsOptions, 'nodes'> = {}) {
   const clock = turnedClock();
   let nowMs = 1000;
@@ -56,7 +56,7 @@ export function handTunnels(installation: Pick<AgentTunnelsOptions, 'nodes'> = {
         tunnels.checkTimeouts();
       }
     },
-    /** The process was not running for that long. */
+    /** Lets time pass as if the process had not been running for that long. */
     sleep(ms: number) {
       nowMs += ms;
       tunnels.checkTimeouts();
@@ -116,7 +116,7 @@ export function handTunnels(installation: Pick<AgentTunnelsOptions, 'nodes'> = {
           ),
       };
     },
-    /** One request through whatever tunnel. */
+    /** Sends one request through any tunnel of `agent_a`. */
     send(but: SendOptions = {}) {
       const { server = 'sales', caller = 'dana', headers = {}, method = 'POST', body = '{}' } = but;
       const { signal = new AbortController().signal, key } = but;

@@ -6,7 +6,7 @@ import { runningServer, type RunningServer } from './running-server.ts';
 
 const made = z.object({ id: z.string(), key: z.string() });
 
-/** A real server whose organization `acme` has the agent `berlin`, to which `acme/sales` is bound. */
+/** A real server with the organization `acme`, the agent `berlin`, and the server `acme/sales`, which is bound to that agent. */
 export interface AgentServer extends RunningServer {
   readonly agent: z.infer<typeof made>;
   /** An MCP key of `acme/sales`. */

@@ -14,7 +14,7 @@ import { listen } from './loopback.ts';
 
 export const jwtBearer = 'urn:ietf:params:oauth:grant-type:jwt-bearer';
 
-/** What an issuer signs: claims and members of the header; `undefined` leaves one out. */
+/** The claims and header members that an issuer signs; `undefined` leaves one out. */
 export interface Signed {
   readonly claims?: Readonly<Record<string, unknown>>;
   readonly header?: Readonly<Record<string, unknown>>;
@@ -31,7 +31,7 @@ export interface AssertionIssuer extends AsyncDisposable {
   readonly reads: () => number;
   /** Signs with its newest key; `key` and `header` override. */
   sign(what: Signed, key?: CryptoKey | Uint8Array): Promise<string>;
-  /** Makes another key. Unless `keepsOld`, it publishes that one only. */
+  /** Makes another key. Unless `keepsOld`, it publishes only the new key. */
   rotate(keepsOld?: boolean): Promise<void>;
   /** Says in its configuration that its keys are at another URL. */
   publishAt(url: string): void;

@@ -6,7 +6,7 @@ import type { AssertionPorts } from '#server/oauth/identity-assertion-grant';
 import { issuerKeys } from '#server/oauth/issuer-keys';
 import { loopbackProviders, type TxtRecords } from './provider-setup.ts';
 
-/** What grants by assertions need: keys and DNS records of this machine's loopback alone, and no documents of clients. */
+/** The ports of assertion grants. They read issuer keys only from loopback, DNS records only from `records`, and no client documents. */
 export function assertionPorts(
   clock: Clock,
   db: Db,

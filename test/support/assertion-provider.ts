@@ -18,25 +18,25 @@ const refreshTokenType = 'urn:ietf:params:oauth:token-type:refresh_token';
 const redirectUri = 'http://127.0.0.1/callback';
 
 export interface AssertionProviderOptions {
-  /** More redirect URIs of the client, such as that of a provider of an organization. */
+  /** More redirect URIs of the assistant, such as that of an organization's identity provider. */
   readonly redirectUris?: readonly string[];
-  /** What ID tokens and assertions say about a person, besides `sub`; by default a verified address `{login}@example.com`. */
+  /** The claims of ID tokens and assertions about a person, besides `sub`; by default a verified address `{login}@example.com`. */
   readonly claims?: (login: string) => Readonly<Record<string, unknown>>;
 }
 
-/** A token exchange as it was asked for. RFC 8693 §2.1 */
+/** A token exchange as a client requested it. RFC 8693 §2.1 */
 export interface Exchange {
   readonly audience: string | undefined;
   readonly resource: string | undefined;
   readonly scope: string | undefined;
   readonly subjectTokenType: string;
-  /** `undefined` if it was refused. */
+  /** `undefined` if the provider refused the exchange. */
   readonly assertion: string | undefined;
 }
 
 /**
- * The identity provider of a company: oidc-provider, with two clients: an assistant, and programs on people's computers. It accepts any name that a person enters, and
- * exchanges their ID tokens and refresh tokens for identity assertions.
+ * The identity provider of a company: oidc-provider with two clients, an assistant and the programs on people's computers. It accepts
+ * any name that a person enters, and exchanges ID tokens and refresh tokens for identity assertions.
  *
  * draft-ietf-oauth-identity-assertion-authz-grant-04 §4
  */
@@ -52,10 +52,10 @@ export interface AssertionProvider extends AsyncDisposable {
   /** Every exchange so far. */
   readonly exchanges: readonly Exchange[];
 
-  /** Lets the assistant have assertions for this audience, which name it by `clientId` there. */
+  /** Allows assertions for this audience; `clientId` is the id that the client has there. */
   register(audience: string, clientId: string): void;
 
-  /** Signs in as `login` without a browser: what the assistant receives. */
+  /** Signs in as `login` without a browser; the tokens that the assistant receives. */
   signIn(login: string): Promise<{ readonly idToken: string; readonly refreshToken: string }>;
 
   /** Changes the claims of assertions from now on; `undefined` leaves a claim out. */

@@ -34,8 +34,8 @@ export interface SignedIn {
 }
 
 /**
- * The decisions of our authorization server over a database of its own and a clock that a test turns:
- * `acme/sales`, its client, and Dana, who is a member.
+ * The decisions of Latchkey's authorization server, with a database of its own and a clock that a test turns. It has the server
+ * `acme/sales`, a client of that server, and Dana, who is a member.
  */
 export interface AuthorizationServer extends AsyncDisposable {
   readonly base: string;
@@ -52,20 +52,20 @@ export interface AuthorizationServer extends AsyncDisposable {
     clientId?: string;
   }): Promise<{ code: string; verifier: string }>;
 
-  /** Brings a code with everything right but what `but` says; `undefined` leaves out. */
+  /** Redeems a code with the right fields, except those in `but`; `undefined` leaves a field out. */
   redeem(issued: { code: string; verifier: string }, but?: Fields): Promise<SignedIn>;
 
-  /** A code, redeemed without a secret. */
+  /** Issues a code and redeems it without a client secret. */
   signIn(but?: { scopes?: readonly Scope[] } & { form?: Fields }): Promise<SignedIn>;
 
   refresh(refreshToken: string, but?: Fields): Promise<SignedIn>;
 
-  /** Whether `acme/sales` lets this token in now, and with which scopes. */
+  /** The scopes with which `acme/sales` admits this token now; `undefined` if it does not. */
   admitted(accessToken: string): Promise<readonly Scope[] | undefined>;
 
   claims(accessToken: string): Promise<AccessTokenClaims>;
 
-  /** What the audit log says, the newest first. */
+  /** The newest actions in the audit log, newest first. */
   audited(): Promise<string[]>;
 }
 

@@ -1,12 +1,12 @@
 import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 
-/** How long a request is sent again and again. */
+/** How long a request is repeated at most. */
 const repeatedForMs = 60_000;
 
 /**
- * Answers a request with what the node at the port of `portFor` answers. What is answered with 503 and `Retry-After` is sent again after
- * that time, whole, to the port of then, unless the request has `X-Test-Once`.
+ * Forwards a request to the node at the port that `portFor` returns, and passes the answer on. After a 503 with `Retry-After` it sends
+ * the whole request again after that time, to the port that `portFor` then returns, unless the request has `X-Test-Once`.
  */
 export async function balance(
   request: IncomingMessage,
@@ -35,7 +35,7 @@ export async function balance(
   }
 }
 
-/** A request to a node, which ends with that of the caller; the answer is absent when the connection fails, as the caller's then does. */
+/** A request to a node, which ends when the caller's response closes. If it fails, `answer` is `undefined` and `response` is destroyed. */
 function forwarded(request: IncomingMessage, response: ServerResponse, port: number) {
   const onward = httpRequest({
     host: '127.0.0.1',

@@ -6,7 +6,7 @@ import { listen } from './loopback.ts';
 
 /** Receives the addresses that a program wants to open in a browser, so that the test opens them. */
 export interface BrowserHandover extends AsyncDisposable {
-  /** For every program that opens a browser. */
+  /** The environment of every program that opens a browser. */
   readonly env: Readonly<Record<string, string>>;
   /** The next address, in the order they came. */
   next(): Promise<string>;

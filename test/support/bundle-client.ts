@@ -5,7 +5,7 @@ import { hiddenFields, type Browser, type GrantingServer } from './granting-serv
 const insecure = { [oauth.allowInsecureRequests]: true };
 const redirectUri = 'http://127.0.0.1:49152/callback';
 
-/** What a page on which servers are chosen offers, by `{organization}/{server}`. */
+/** A server that the consent page offers, listed by `{organization}/{server}`. */
 export interface OfferedServer {
   readonly field: string;
   readonly value: string;
@@ -45,9 +45,9 @@ export interface AskedPage {
   readonly html: string;
   readonly offered: ReadonlyMap<string, OfferedServer>;
   readonly verifier: string;
-  /** Ticks these servers and allows. The answer is not followed. */
+  /** Ticks these servers and allows. The redirect is not followed. */
   allow(servers: readonly string[], more?: Record<string, string>): Promise<Response>;
-  /** The same; where the browser is sent back to. */
+  /** Ticks these servers and allows; the URL to which the answer redirects. */
   allowed(servers: readonly string[]): Promise<URL>;
   deny(): Promise<Response>;
 }
@@ -70,7 +70,7 @@ export async function addServers(
   }
 }
 
-/** Latchkey's own proxy by default, whose metadata document every server knows. */
+/** By default the client is Latchkey's own proxy, whose metadata document every server knows. */
 export async function bundleClient(
   { base }: Pick<GrantingServer, 'base'>,
   clientId = `${base}/oauth/clients/latchkey.json`,
@@ -190,7 +190,7 @@ function* offers(html: string): Generator<[string, OfferedServer]> {
   }
 }
 
-/** The code and description with which a token endpoint refused. */
+/** The error code with which a token endpoint refused. */
 export async function refusalOf(refused: Promise<unknown>): Promise<string> {
   try {
     await refused;

@@ -1,6 +1,6 @@
 import { strToU8, zipSync } from 'fflate';
 
-/** What stands for the bundle of a build: its manifest comes last. */
+/** Stands for the bundle of a build; the manifest is the last file. */
 export const bundleOfBuild = Buffer.from(
   zipSync({
     'bin/latchkey.js': strToU8('the proxy '.repeat(100)),

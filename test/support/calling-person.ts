@@ -16,7 +16,7 @@ export interface CallingPerson {
     path: string,
     request?: { readonly method?: string; readonly body?: unknown },
   ) => Promise<Response>;
-  /** An access token that they let a client have; one that is not of a server names the URL of one. */
+  /** Allows a client access and returns its token; for a client that belongs to no server, `resource` is the URL of one. */
   readonly allow: (clientId: string, scope?: string, resource?: string) => Promise<string>;
 }
 

@@ -14,7 +14,7 @@ import {
 export type Certificate = { cert: string; key: string };
 
 export type CertificateOptions = {
-  /** DNS names; 127.0.0.1 is always among the addresses unless other hosts are given. */
+  /** DNS names; by default `localhost` and the address 127.0.0.1. */
   hosts?: readonly string[];
   notBefore?: Date;
   notAfter?: Date;
@@ -103,7 +103,7 @@ async function pemOf(key: webcrypto.CryptoKey): Promise<string> {
     .toString();
 }
 
-/** The same key, to be opened with `passphrase`. */
+/** The same key, encrypted with `passphrase`. */
 export function sealed(key: string, passphrase: string): string {
   return createPrivateKey(key)
     .export({ format: 'pem', type: 'pkcs8', cipher: 'aes-256-cbc', passphrase })

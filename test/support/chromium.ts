@@ -3,14 +3,14 @@ import axe from 'axe-core';
 import { chromium as engine, type Browser, type Page } from 'playwright-core';
 import { nodesOfTests } from './node-cluster.ts';
 
-/** What Playwright 1.65 turns off; the last list of these is the one that counts. */
+/** The features that Playwright 1.65 turns off; repeated here, because only the last such list counts. */
 const offByPlaywright =
   'AvoidUnnecessaryBeforeUnloadCheckSync,DestroyProfileOnBrowserClose,HttpsUpgrades,HttpsFirstBalancedModeAutoEnable,LensOverlay,MediaRouter,PaintHolding,ThirdPartyStoragePartitioning,AvoidCorsURLLoaderRestartOnRedirect,TcpPortRandomizationWin,OptimizationHints,NetworkTimeServiceQuerying,AimEnabled,PreconnectToSearch,msForceBrowserSignIn,msEdgeUpdateLaunchServicesPreferredVersion';
 
-/** The suggestions of the address bar, which no test types into: two pages a window, and half of all its work. */
+/** The suggestions of the address bar, which no test types into: they are two pages a window, and half of its work. */
 const addressBarPages = 'WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup';
 
-/** A process that waits for the next page of a context, which few of ours have. */
+/** A process that waits for the next page of a context; few contexts of the tests have another page. */
 const spareProcess = 'SpareRendererForSitePerProcess';
 
 const args = [
@@ -22,7 +22,7 @@ const args = [
   '--no-first-run',
 ];
 
-/** It has the same engine, and needs much less processor time. */
+/** The headless shell has the same engine, and needs much less processor time. */
 const withoutWindows = '/usr/bin/chromium-headless-shell';
 
 const options = {
@@ -30,12 +30,12 @@ const options = {
   args,
 };
 
-/** The system's Chromium, as `suite('browser', …)` asks for. One for each call, so that closing it leaves no file behind. */
+/** Starts the system's Chromium, which `suite('browser', …)` requires. Each call starts its own, so that closing it leaves no file behind. */
 export function chromium(): Promise<Browser> {
   return engine.launch(options);
 }
 
-/** Gives the browser of the page a key that holds passkeys and knows its person. */
+/** Adds a virtual authenticator to the page, which holds passkeys and verifies its person without asking. */
 export async function addPasskeyDevice(page: Page): Promise<void> {
   const session = await page.context().newCDPSession(page);
   await session.send('WebAuthn.enable');
@@ -55,8 +55,8 @@ export async function addPasskeyDevice(page: Page): Promise<void> {
 const colourRules = ['color-contrast', 'link-in-text-block'];
 
 /**
- * What axe finds wrong with the page, one line a violation; with the rules about `colours` only where all others passed in
- * another color scheme. Runs beside the page's own policy.
+ * The violations that axe finds on the page, one line each. `colours` applies only the rules about colours, for a page that
+ * passed all others in another color scheme. The page's own policy does not block axe.
  */
 export async function accessibilityProblems(
   page: Page,
@@ -67,7 +67,7 @@ export async function accessibilityProblems(
   const loaded = await session.send('Runtime.evaluate', { expression: 'typeof axe' });
   if (loaded.result.value !== 'object')
     await session.send('Runtime.evaluate', { expression: axe.source });
-  // Nothing is worked out that is not printed.
+  // axe computes only what is printed.
   const quick = { resultTypes: ['violations'], selectors: false };
   const chosen = rules === 'all' ? quick : { ...quick, runOnly: colourRules };
   const { result } = await session.send('Runtime.evaluate', {
@@ -81,9 +81,9 @@ export async function accessibilityProblems(
 }
 
 /**
- * What a program can find wrong with a page, in dark and light, on a phone and on a desk: what axe finds, what the keyboard
- * does not reach, and whether it scrolls sideways on a narrow phone. One line a problem. The page keeps its size and is light afterwards.
- * Nothing of that depends on how many nodes the server has, so only tests of one node look for it.
+ * The problems of a page that a program can find, one line each: what axe finds, in dark and light, on a phone and on a desk; elements
+ * that the Tab key does not reach; and sideways scrolling on a narrow phone. Afterwards the page has its old size and is light.
+ * The problems do not depend on how many nodes the server has, so only tests with one node look for them.
  */
 export async function pageProblems(page: Page): Promise<string[]> {
   if (nodesOfTests > 1) return [];
@@ -109,8 +109,8 @@ export async function pageProblems(page: Page): Promise<string[]> {
 }
 
 /**
- * Notes in `window.untabbed` what the Tab key should reach: of a dialog, what is in it; of a group of radio buttons, one. From then on,
- * it takes out what gets the focus, and notes in `window.unseen` what does so without showing it.
+ * Collects in `window.untabbed` the elements that the Tab key should reach: only those in an open dialog, and one of a group of radio
+ * buttons. Then it removes each that gets the focus, and adds each that does not show the focus to `window.unseen`.
  */
 const watchFocus = `(() => {
   const root = document.querySelector('dialog[open]') ?? document;
@@ -139,13 +139,13 @@ const watchFocus = `(() => {
   return window.untabbed.size;
 })()`;
 
-/** What the Tab key does not reach, and what does not show that it has the focus; one line each. The focus returns to where it was. */
+/** The elements that the Tab key does not reach or that do not show the focus, one line each. The focus returns to where it was. */
 export async function keyboardProblems(page: Page): Promise<string[]> {
   await page.evaluate('void (window.focused = document.activeElement)');
   const stops = await page.evaluate<number>(watchFocus);
   const most = 2 * stops + 30;
   let left = stops;
-  // A field for a date has several stops. What is left takes as many presses at least, so it is not counted after each.
+  // A date field has several stops. Each element that is left takes at least one press, so they are counted only after that many.
   for (let presses = 0; left > 0 && presses < most;) {
     const next = Math.min(left, most - presses);
     for (let press = 0; press < next; press += 1) await page.keyboard.press('Tab');

@@ -30,7 +30,7 @@ export type ClientDatabase = OpenStores &
   AsyncDisposable & {
     /** Stores a client with a new secret, which is returned. */
     keep(client: OAuthClient): Promise<string>;
-    /** Lets every write to a table fail with `disk full`, until `mend`. */
+    /** Lets every insert into a table fail with `disk full`, until `mend`. */
     breakWrites(table: string): void;
     mend(): void;
   };

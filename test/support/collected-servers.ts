@@ -1,6 +1,6 @@
 /**
- * A collection of three reference servers, one over HTTP, one as a command of this machine and one behind an agent: an assistant finds
- * in it, call by call, what it finds at each member alone, and a member that is away costs the others nothing.
+ * A collection of three reference servers, one over HTTP, one as a command of this machine and one behind an agent. An
+ * assistant gets from it, call by call, what it gets from each member alone, and a member that is down does not affect the others.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { mkdir, rename, symlink, writeFile } from 'node:fs/promises';
@@ -55,7 +55,7 @@ async function startedAgent(): Promise<RunningAgent> {
 
 type Pairs = readonly (readonly [member: string, assistant: string])[];
 
-/** Which member which assistant looks at, and which is killed while which assistant calls all. */
+/** In `surveys`, the assistant looks at the member; in `restarts`, the member is killed while the assistant calls all members. */
 export interface CollectedCases {
   readonly surveys: Pairs;
   readonly restarts: Pairs;
@@ -99,7 +99,7 @@ async function startAll(): Promise<void> {
   await server.command('collection', 'create', 'acme/tools', ...members);
 }
 
-/** What the command of the memory server runs. While it is elsewhere, the command fails. */
+/** The script that the command of the memory server runs. While the script is renamed, the command fails. */
 const memoryScript = () => join(folder, 'memory-server.js');
 
 /** How an assistant starts the proxy for a server. */
@@ -112,7 +112,7 @@ async function through(name: string) {
   };
 }
 
-/** What no member has is refused by the collection, in words of its own. */
+/** The itinerary of each member, without a tool and a resource that no member has: the collection refuses those in its own words. */
 const itineraries: Readonly<Record<string, () => Itinerary>> = {
   everything: () => ({
     ...everything,
@@ -157,7 +157,7 @@ const lists = z.looseObject({
   read: z.array(z.unknown()),
 });
 
-/** A survey in the order of the names, without what only other members list, and without what describes one server as a whole. */
+/** A survey sorted by name, without items that only other members list, and without the fields that describe one server as a whole. */
 function ofMember(found: Survey, alone: Survey): unknown {
   const { version: _, instructions: __, offered: ___, ...all } = lists.parse(found);
   const own = lists.parse(alone);
@@ -206,7 +206,7 @@ function testRoots(): void {
 type Outcomes = Readonly<Record<string, string[]>>;
 const noOutcomes = (): Outcomes => ({ everything: [], memory: [], filesystem: [] });
 
-/** Calls a tool of each member, again and again, until `over` is true and all of them answer. Adds what an assistant gets to `outcomes`. */
+/** Calls a tool of each member, again and again, until `over` is true and all of the tools answer. Adds each result to `outcomes`. */
 async function callAll(
   client: Caller,
   outcomes: Outcomes,
@@ -232,7 +232,7 @@ async function callAll(
   if (!over() || got.some((one) => one !== 'answered')) await callAll(client, outcomes, over);
 }
 
-/** Kills each member and starts it again; the second step waits until `failed` says that a call was refused meanwhile. */
+/** Kills a member and starts it again. `memory` starts again only after `failed`, which waits until a call was refused. */
 const restarts: Readonly<Record<string, (failed: () => Promise<void>) => Promise<void>>> = {
   everything: async () => {
     httpServer.program.kill('SIGKILL');

@@ -8,17 +8,17 @@ import { personComputer, type PersonComputer } from './person-computer.ts';
 /** A computer that Dana got from her company, which has an independent provider. */
 export interface CompanyComputer extends PersonComputer {
   readonly company: AssertionProvider;
-  /** Enters her name and password at the provider and allows it; what the last page says. */
+  /** Enters her name and password at the provider and consents; the outcome that the last page shows. */
   readonly signIn: () => Promise<string>;
-  /** The same when the provider requires her password once more; `opened` runs when its page is about to open. */
+  /** Enters them when the provider requires her password once more; `opened` runs when its page is about to open. */
   confirm(opened: () => void): Promise<string>;
-  /** The provider still knows her browser. */
+  /** Opens the page of the provider, which still knows her browser. */
   readonly signInAgain: () => Promise<string>;
 }
 
 /**
- * `servers`: where its managed file lets the provider be used; `undefined` if it has no such file. Asked for once the company is
- * there.
+ * `serversOf` returns the servers for which the managed file of the computer allows the provider; `undefined` if there is no such
+ * file. It is called once the company exists.
  */
 export async function companyComputer(
   serversOf: (company: AssertionProvider) => Promise<readonly string[] | undefined>,

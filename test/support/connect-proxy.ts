@@ -5,15 +5,15 @@ import { listen } from './loopback.ts';
 export interface ConnectProxy extends AsyncDisposable {
   /** `127.0.0.1:PORT`. */
   readonly host: string;
-  /** `CONNECT host:443`, `POST http://…`: what it was asked, in order. */
+  /** The requests so far, in order: `CONNECT host:443`, `POST http://…`. */
   readonly asked: string[];
-  /** What it answers everybody, instead of leading on. */
+  /** The status that answers every request, instead of forwarding it. */
   refuse: number | undefined;
 }
 
 /**
  * A company's proxy. It demands Basic credentials where `credentials` (`user:password`) are given, and
- * leads every name to 127.0.0.1, so that a test may ask for hosts that do not exist.
+ * connects every `CONNECT` to 127.0.0.1, so that a test may ask for hosts that do not exist.
  */
 export async function connectProxy(credentials?: string): Promise<ConnectProxy> {
   const asked: string[] = [];

@@ -7,8 +7,8 @@ export interface Person {
 }
 
 /**
- * What a person does in a browser with the page that an application opens: signs in, reads who asks for
- * what, and allows it. Where that leads; it is not followed.
+ * Acts as a person in a browser on the page that an application opens: signs in, reads who asks for what,
+ * and allows it. Returns the URL of the redirect, which is not followed.
  *
  * @throws {Error} when a page on the way is not the one that was expected
  */
@@ -27,7 +27,7 @@ export async function allow(
   return new URL(decided.headers.get('location') ?? '');
 }
 
-/** What the page answers to a person who has signed in on the way to it. */
+/** Signs a person in on the way to the page; the browser, and the answer of the page. */
 export async function signInTo(
   page: URL,
   { email, password }: Person,

@@ -1,6 +1,6 @@
 /** A browser without scripts: it follows redirects, and keeps each host's cookies for all its ports. */
 export interface CookieBrowser {
-  /** Opens an address, up to the page that it ends at. */
+  /** Opens an address and follows its redirects to the last page. */
   open(address: string | URL): Promise<Response>;
 
   /** One request, whose redirect is not followed. */

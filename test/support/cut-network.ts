@@ -2,19 +2,19 @@ import { connect, createServer, type Socket } from 'node:net';
 
 import { listen } from './loopback.ts';
 
-/** A network in front of a server, of which one part can be cut off and joined again. */
+/** A network in front of a server. Some of its connections can be cut off and joined again. */
 export interface CutNetwork extends AsyncDisposable {
   readonly port: number;
-  /** The port of 127.0.0.1 that it leads to. */
+  /** Sets the port of 127.0.0.1 to which the network forwards. */
   lead(port: number): void;
   /**
-   * From now on nothing passes, either way, in connections whose first bytes begin with `start`, those to come
-   * included. Neither end notices: bytes wait, as does the news that the other end has closed.
+   * From now on nothing passes, in either direction, on connections whose first bytes begin with `start`, including
+   * new ones. Neither end notices: bytes wait, and so does the close of the other end.
    */
   cut(start: string): void;
-  /** Everything that waits passes, and what comes after it. */
+  /** Lets everything pass that waits, and everything after it. */
   join(): void;
-  /** How many connections there ever were that begin so. */
+  /** How many connections so far begin with `start`. */
   count(start: string): number;
 }
 
@@ -26,7 +26,7 @@ export async function cutNetwork(): Promise<CutNetwork> {
   let joined = Promise.resolve();
   let join = () => {};
 
-  /** Resolves when something of a connection that begins so may pass. */
+  /** Resolves when bytes of a connection that begins with `start` may pass. */
   const passable = async (start: string) => {
     while (cutOff.start !== undefined && start.startsWith(cutOff.start)) await joined;
   };
@@ -39,7 +39,7 @@ export async function cutNetwork(): Promise<CutNetwork> {
         if (!to.write(chunk)) await drained(to);
       }
     } catch {
-      // It was reset, which is one way to end.
+      // The connection was reset, which is one way to end.
     }
     await passable(start);
     to.destroy();

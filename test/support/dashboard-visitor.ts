@@ -10,14 +10,14 @@ export const password = 'correct horse battery';
 export interface DashboardVisitor {
   readonly context: BrowserContext;
   readonly page: Page;
-  /** Opens a page of acme, as `/servers`. */
+  /** Opens a page of acme, such as `/servers`. */
   readonly open: (path: string, page?: Page) => Promise<void>;
   readonly press: (name: string) => Promise<void>;
   readonly follow: (name: string | RegExp) => Promise<void>;
   readonly fill: (fields: Readonly<Record<string, string>>) => Promise<void>;
-  /** The secret on the page, once its page is there. */
+  /** The secret on the page, once it is shown. */
   readonly shownSecret: () => Promise<string>;
-  /** Says that it is stored, and goes on. */
+  /** Confirms that the secret is stored, and goes on. */
   readonly store: () => Promise<void>;
 }
 
@@ -55,7 +55,7 @@ export async function dashboardVisitor(
   };
 }
 
-/** Makes the first owner by the printed link. */
+/** Makes the first owner with the printed link. */
 export async function becomeOwner(
   { page, fill, press }: DashboardVisitor,
   server: ServerProcess,
@@ -99,7 +99,6 @@ export async function libraryKey(
   return JSON.parse(await server.command(words));
 }
 
-/** Signs in. */
 export async function signInAs(
   { page, fill, press }: DashboardVisitor,
   server: ServerProcess,

@@ -16,7 +16,7 @@ import { temporaryFolder } from './temporary-folder.ts';
 /** One connection to a database, or one pool of connections, as a process has it. */
 export type Connection = Pick<Stores, 'db' | 'admissions' | 'agentDirectory' | 'changes'>;
 
-/** A database of its own, at the newest schema, that goes with its `await using` scope. */
+/** A database of its own, at the newest schema, that lasts until the end of its `await using` scope. */
 export type TestDatabase = Connection &
   AsyncDisposable & {
     /** Where it is: a file, or a URL. */
@@ -40,9 +40,9 @@ export interface TestedDatabase {
 }
 
 /**
- * Defines the same suite for each kind of database, and once more with every transaction run twice, the first time rolled back: what must
- * not run again, or leaves something behind outside the database, does not pass. Transactions are the same code on both, so PostgreSQL
- * repeats them only in `npm run test:full`.
+ * Defines the same suite for each kind of database, and once more with every transaction run twice, the first time rolled back. A
+ * transaction that must not run again, or that leaves something behind outside the database, does not pass. Transactions are the same
+ * code on both, so PostgreSQL repeats them only in `npm run test:full`.
  */
 export async function onEachDatabase(
   title: string,
@@ -62,7 +62,7 @@ const sqlite: TestedDatabase = {
   openEmpty: openEmptySqlite,
 };
 
-/** For what only connections do that do not block each other's process; in a `suite('postgres', …)`. */
+/** For tests that need connections which do not block each other's process; use it in a `suite('postgres', …)`. */
 export const postgres: TestedDatabase = {
   name: 'PostgreSQL',
   needs: ['postgres'],
@@ -88,7 +88,7 @@ function runTwice(database: TestedDatabase): TestedDatabase {
   };
 }
 
-/** Runs all of a transaction, takes it back, and runs it again. One that rejects is run once. */
+/** Runs a whole transaction, rolls it back, and runs it again. A transaction that rejects runs once. */
 function withTransactionsTwice(db: Db): Db {
   return new Proxy(db, {
     get(target, name) {
@@ -230,7 +230,7 @@ function urlOf(schema: string): string {
   return url.href;
 }
 
-/** Removes every row, tables with references before those that they refer to. */
+/** Removes every row, first from tables that refer to other tables. */
 async function removeRows(db: Kysely<Schema>): Promise<void> {
   const { rows } = await sql<{ name: string }>`select relname as name from pg_class
     where relnamespace = current_schema()::regnamespace and relkind = 'r' and relname not like 'kysely%'

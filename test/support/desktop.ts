@@ -7,7 +7,7 @@ import { temporaryFolder } from '#support/temporary-folder';
 
 const browser = join(import.meta.dirname, 'fake-browser.mjs');
 
-/** A machine of one person: a folder for what is kept, a browser that consents, and our commands. */
+/** A person's machine: a folder for stored data, a browser that consents, and Latchkey's commands. */
 export async function desktop(env: Record<string, string> = {}) {
   const folder = await temporaryFolder();
   const keyFile = join(folder.path, 'key');
@@ -35,7 +35,7 @@ export async function desktop(env: Record<string, string> = {}) {
       runProgram(process.execPath, { args: [launcher, ...args], env: all }),
     proxy: (server: { url: string }, ...args: string[]) =>
       proxyProcess({ args: [server.url, ...args], env: all }),
-    /** The same with other variables in its environment. */
+    /** Starts the proxy with more variables in its environment. */
     proxyWith: (own: Record<string, string>, server: { url: string }, ...args: string[]) =>
       proxyProcess({ args: [server.url, ...args], env: { ...all, ...own } }),
     [Symbol.asyncDispose]: async () => folder[Symbol.asyncDispose](),

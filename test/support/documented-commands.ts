@@ -1,12 +1,12 @@
 /**
  * Runs the commands of a document as a reader types them, one after another in one terminal, and checks what they print.
  *
- * Comments that no reader sees say what is what:
+ * HTML comments, which a reader does not see, mark what to run and what to check:
  *
  *     <!-- test: install -->                     before a code block: run it; the name is optional
  *     <!-- test: start, background -->           leave it running in a terminal of its own, go on once it has printed the output
  *     <!-- test: login, without keychain -->     only on a machine without a keychain; also: with keychain
- *     <!-- test: add, types mcp_ -->             type the last word printed that begins so
+ *     <!-- test: add, types mcp_ -->             type the last printed word that begins with this
  *     <!-- output -->                            before a code block: what the commands before it print; … stands for any text,
  *                                                a line with nothing else for any lines
  *     <!-- by hand: make the first owner -->     a person does here what the prose around it says
@@ -28,9 +28,9 @@ export type Step =
       readonly name: string;
       readonly text: string;
       readonly background: boolean;
-      /** Where it is for one kind of machine only. */
+      /** Set for commands for only one kind of machine: with a keychain, or without. */
       readonly keychain: boolean | undefined;
-      /** How the word begins that is typed, of those that were printed. */
+      /** The beginning of the printed word that is typed. */
       readonly types: string | undefined;
       readonly output: string | undefined;
     }
@@ -46,11 +46,11 @@ export interface Reader {
   /** The whole environment. */
   readonly env: Readonly<Record<string, string>>;
   readonly hasKeychain: boolean;
-  /** What takes the place of a text in commands and outputs, such as a port that is free here. */
+  /** Replacements for texts in commands and outputs, such as a port that is free here. */
   readonly instead: Readonly<Record<string, string>>;
-  /** What a person does, by name; `printed` is all that came out so far. */
+  /** The actions of a person, by name; `printed` is all output so far. */
   readonly byHand: Readonly<Record<string, (printed: string) => Promise<void>>>;
-  /** For one command. */
+  /** For one code block. */
   readonly timeoutMs: number;
 }
 
@@ -113,9 +113,9 @@ function commandsOf({ line, text }: CodeBlock, described: string): Commands {
   };
 }
 
-/** A reader's terminals; what was left running in them ends with it. */
+/** A reader's terminals; disposing of them ends the programs that still run in them. */
 export class Terminals implements AsyncDisposable {
-  /** All that came out so far, in all of them. */
+  /** All output so far, of all terminals. */
   printed = '';
   /** How many commands were typed. */
   count = 0;
@@ -174,7 +174,7 @@ export class Terminals implements AsyncDisposable {
     const { env, stateFolder } = this.#reader;
     const remember = `export -p >'${stateFolder}/variables'; pwd >'${stateFolder}/folder'`;
     const script = [
-      // Variables last as they do in a terminal.
+      // Variables keep their values from block to block, as in a terminal.
       'exec 2>&1; set -aeo pipefail',
       `. '${stateFolder}/variables'; cd "$(cat '${stateFolder}/folder')"`,
       ...(background ? [] : [`trap "${remember}" EXIT`]),
@@ -204,7 +204,7 @@ export class Terminals implements AsyncDisposable {
   }
 }
 
-/** What an output must match: all of it, or its beginning. */
+/** The pattern that an output must match: all of it if `whole`, otherwise its beginning. */
 function outputPattern(expected: string, whole: boolean): RegExp {
   const lines = expected.trimEnd().split('\n');
   const source = lines.map((line, index) => {
@@ -219,13 +219,13 @@ function escaped(text: string): string {
   return text.replaceAll(/[\\^$.*+?()[\]{}|]/g, '\\$&');
 }
 
-/** How many commands a person types: no comments, no lines that go on, nothing inside a here-document. */
+/** How many commands a person types: no comments, no continuation lines, nothing inside a here-document. */
 function commandCount(text: string): number {
   const typed = text.replaceAll(/<<'(\w+)'\n[\s\S]*?\n\1$/gm, '');
   return typed.split('\n').filter((line) => /^[^\s#]/.test(line)).length;
 }
 
-/** One run of bash, with all that it starts in a process group that can be ended. */
+/** One run of bash. It and its child processes are one process group, which can be ended. */
 class Shell {
   printed = '';
   /** `undefined` while it runs; a signal counts as -1. */
@@ -278,7 +278,7 @@ class Shell {
     return !isTimedOut;
   }
 
-  /** Whether it prints this within this time, and goes on. */
+  /** Whether it prints this within this time, and still runs. */
   async prints(pattern: RegExp, timeoutMs: number): Promise<boolean> {
     return new Promise((resolve) => {
       const done = (found: boolean) => {
@@ -295,7 +295,7 @@ class Shell {
     });
   }
 
-  /** Ends it as Ctrl-C does. */
+  /** Ends the process group with SIGTERM, and with SIGKILL after ten seconds. */
   async end(): Promise<void> {
     this.#kill('SIGTERM');
     await this.ends(10_000);

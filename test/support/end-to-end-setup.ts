@@ -9,7 +9,7 @@
  * All programs share a cache of compiled code in a temporary folder, so that they start fast and write none into a home
  * folder. `NODE_COMPILE_CACHE` names it.
  *
- * `TEST_POSTGRES_TEMPLATE` names the database that those of nodes are copies of. The first test that needs it makes it.
+ * `TEST_POSTGRES_TEMPLATE` names the database of which the databases of nodes are copies. The first test that needs it makes it.
  */
 import { randomBytes } from 'node:crypto';
 import { delimiter } from 'node:path';

@@ -6,8 +6,8 @@ const hiddenField = /name="(csrf_token|place)" value="([^"]+)"/g;
 export interface EnteringPerson extends Browser {
   readonly page: () => Promise<string>;
   /**
-   * What came of it: where it leads, or the page that explains why the key was not saved. `shown` is the page whose form is sent; by
-   * default it is opened now.
+   * Sends the key; the URL of the redirect, or the page that explains why the key was not saved. `shown` is the page whose form is
+   * sent; by default the page is opened now.
    */
   readonly enter: (key: string, shown?: string) => Promise<string>;
   readonly press: (path: string) => Promise<string>;

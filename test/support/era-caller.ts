@@ -20,7 +20,7 @@ export interface EraCallerOptions {
   readonly proved?: ProvedCredential;
 }
 
-/** Asks an upstream as callers of either era do, translated where that is needed. */
+/** Sends messages to an upstream as callers of either era do, translated where that is needed. */
 export function eraCaller(upstream: Upstream, options: EraCallerOptions = {}) {
   const { clock = stillClock(), owner = 'key:a srv' } = options;
   const eras = options.eras ?? new EraAdapters(clock);
@@ -39,7 +39,7 @@ export function eraCaller(upstream: Upstream, options: EraCallerOptions = {}) {
   return {
     eras,
     send: post,
-    /** A request of the modern era; `meta` is more of its `_meta`. */
+    /** A request of the modern era; `meta` adds members to its `_meta`. */
     async modern(method: string, params: Params = {}, { meta = {}, signal }: ModernSending = {}) {
       const asked: Asked = JSON.parse(modern(method, params).body);
       Object.assign(asked.params._meta, meta);
@@ -71,7 +71,7 @@ interface ModernSending {
   readonly signal?: AbortSignal;
 }
 
-/** What a message of an answer holds. */
+/** The contents of a message in an answer. */
 export interface SaidMessage {
   readonly id?: unknown;
   readonly method?: string;

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '#proxy/clock/clock';
 
 export type FakeClock = Clock & {
-  /** Lets that much time pass, and everything that waits for a part of it happen in its turn. */
+  /** Lets that much time pass, and wakes in order everything whose wait ends within it. */
   advance(seconds: number): Promise<void>;
   /** Resolves once something waits for time to pass. */
   asleep(): Promise<void>;

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 
-/** Stands for a code under the master key: anybody could make it, but each text has its own. */
+/** Stands for a MAC under the master key: anyone could compute it, but each text has its own. */
 export function fakeMac(text: string): string {
   return createHash('sha256').update(text).digest('base64url');
 }

@@ -3,7 +3,7 @@ import type { Upstream, UpstreamAnswer, UpstreamRequest } from '#server/gateway/
 
 /** An upstream's answer in short: 200, JSON and an empty body unless told otherwise. */
 export interface ScriptedAnswer extends Partial<Omit<UpstreamAnswer, 'body'>> {
-  /** Whole, in chunks, or as it comes. */
+  /** The body: whole, in chunks, or as a stream. */
   readonly text?: string | readonly string[] | UpstreamAnswer['body'];
 }
 
@@ -53,13 +53,13 @@ async function* chunks(parts: readonly string[]): AsyncGenerator<Uint8Array> {
   for (const part of parts) yield Buffer.from(part);
 }
 
-/** A body chunk by chunk, also one that was taken whole. */
+/** The chunks of a body; a body that is in memory is one chunk. */
 export async function* chunksOf(body: UpstreamAnswer['body']): AsyncGenerator<Uint8Array> {
   if (body instanceof Uint8Array) yield body;
   else yield* body;
 }
 
-/** A body that breaks off, as one does whose connection is reset. */
+/** A body that breaks off, as on a connection that is reset. */
 export async function* brokenOff(text: string): AsyncGenerator<Uint8Array> {
   yield Buffer.from(text);
   throw Object.assign(new Error('other side closed'), { code: 'UND_ERR_SOCKET' });

@@ -2,11 +2,11 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { bodyOf } from '#support/counted-server';
 
-/** How answers come: whole, as a stream, or as a stream whose events have ids. */
+/** The form of answers: whole, or as a stream of events. */
 export type AnswerKind = 'json' | 'sse';
 
 export type FaultMcp = {
-  /** `body` for a request whose body was read already. */
+  /** Pass `body` for a request whose body was read already. */
   handle: (request: IncomingMessage, response: ServerResponse, body?: string) => Promise<void>;
 };
 

@@ -22,7 +22,7 @@ const root = join(import.meta.dirname, '../..');
 const dana = { email: 'dana@example.com', password: 'correct horse battery' };
 const lee = { email: 'lee@example.com', password: 'staple battery horse' };
 
-/** What README.md is, and what its readers did before they came to a quick start. */
+/** The steps of README.md, and those that its readers take before a quick start. */
 const readme = stepsOf(readFileSync(join(root, 'README.md'), 'utf8'));
 const before = (...names: string[]) =>
   readme.filter(
@@ -37,23 +37,23 @@ export const quickStarts: readonly (readonly [name: string, earlier: readonly St
   ['docs/tools.md', before('install', 'start')],
 ];
 
-// A free port takes the place of each that a page names, and links to the packages of this clone that of `npm ci`; all
-// else is done as it is written.
+// A free port replaces each port that a page names, and links to the packages of this clone replace the download of
+// `npm ci`; all else is done as it is written.
 const timeoutMs = 60_000;
 
 export interface ReaderOptions {
-  /** What `clonableRepository` made. */
+  /** The path that `clonableRepository` returned. */
   readonly repository: string;
   /** The steps that the reader has taken before. */
   readonly earlier?: readonly Step[];
-  /** The variables that lead to a keychain; without them there is none. */
+  /** The environment variables that give access to a keychain; without them there is none. */
   readonly bus?: Readonly<Record<string, string>>;
   /** Whether `npx --no NAME` runs the command of the clone without npm, whose own start takes as long as most commands. */
   readonly isWithoutNpx?: boolean;
 }
 
 /**
- * Follows a document in an empty home; how many commands that took.
+ * Follows a document in an empty home folder, and returns how many commands that took.
  *
  * @throws {Error} naming document and line, when commands fail or print something else
  */
@@ -61,7 +61,7 @@ export async function followDocument(
   name: string,
   { repository, earlier = [], bus, isWithoutNpx = false }: ReaderOptions,
 ): Promise<number> {
-  // The same for every reader of a repository, so that what Node compiled for one serves the next.
+  // The same path for every reader of a repository, so that the code that Node compiled for one serves the next.
   const home = join(dirname(repository), 'home');
   await using removed = new AsyncDisposableStack();
   removed.defer(() => rm(home, { recursive: true, maxRetries: 3 }));
@@ -83,7 +83,7 @@ export async function followDocument(
       GIT_CONFIG_GLOBAL: gitConfiguration(home, repository),
       npm_config_update_notifier: 'false',
       ...handover.env,
-      // A developer's own keychain is not asked.
+      // No program may ask a developer's own keychain.
       ...(bus ?? { DBUS_SESSION_BUS_ADDRESS: `unix:path=${home}/no-bus` }),
     },
     hasKeychain: bus !== undefined,
@@ -102,7 +102,7 @@ export async function followDocument(
   return terminals.count;
 }
 
-/** What the pages leave to a person. */
+/** The steps that the pages leave to a person. */
 function byHand(base: string, person: { who: typeof dana }) {
   const link = (printed: string, path: string) => {
     const found = [...printed.matchAll(new RegExp(`${base}(/${path}/\\S+)`, 'g'))].at(-1)?.[1];
@@ -131,7 +131,7 @@ function byHand(base: string, person: { who: typeof dana }) {
   };
 }
 
-/** What a person does with a page that a program opens, in one browser: follows it to the sign-in, allows, and comes back. */
+/** Acts as a person on a page that a program opens, in one browser: follows it to the sign-in, allows, and comes back. */
 async function answer(address: string, base: string, who: () => typeof dana): Promise<void> {
   const browser = cookieBrowser();
   let page = new URL(address);
@@ -139,7 +139,7 @@ async function answer(address: string, base: string, who: () => typeof dana): Pr
   await browser.open(await allow(page, who()));
 }
 
-/** Makes a repository in `folder` with what is in this clone now, to be cloned by readers; its path. */
+/** Makes a repository in `folder` with the current files of this clone, for readers to clone; its path. */
 export function clonableRepository(folder: string): string {
   const repository = join(folder, 'repository.git');
   const env = { ...process.env, GIT_DIR: repository, GIT_WORK_TREE: root };
@@ -151,7 +151,7 @@ export function clonableRepository(folder: string): string {
   return repository;
 }
 
-/** A configuration with which the address of the documents leads to `repository`. */
+/** A Git configuration that maps the address in the documents to `repository`; its path. */
 function gitConfiguration(home: string, repository: string): string {
   const file = join(home, '.gitconfig');
   writeFileSync(
@@ -162,8 +162,8 @@ function gitConfiguration(home: string, repository: string): string {
 }
 
 /**
- * The machine's own programs, but that `npm ci` takes links instead of the network, and that servers take this port; `isWithoutNpx` as in
- * `ReaderOptions`.
+ * A `PATH` with the machine's own programs, except that `npm ci` makes links instead of downloading, and that servers use this port;
+ * `isWithoutNpx` as in `ReaderOptions`.
  */
 async function freshPath(
   home: string,

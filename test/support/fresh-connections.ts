@@ -8,7 +8,7 @@ const run = promisify(execFile);
 const atOnce = 16;
 
 export interface SentRequest {
-  /** JSON, or a form; sent with POST. Without one, GET. */
+  /** JSON or a form, sent with POST. Without a body, the request is a GET. */
   readonly body?: string | URLSearchParams;
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -20,7 +20,7 @@ export interface SentAnswer {
 }
 
 /**
- * Sends a request on a new connection: several processes that share a port get connections in turn, and each keeps its own.
+ * Sends a request on a new connection: several processes that share a port get connections in turn, and a connection stays with its process.
  */
 export function send(url: string, { body, headers = {} }: SentRequest = {}): Promise<SentAnswer> {
   const { promise, resolve, reject } = Promise.withResolvers<SentAnswer>();
@@ -43,7 +43,7 @@ export function send(url: string, { body, headers = {} }: SentRequest = {}): Pro
   return promise;
 }
 
-/** The results of enough calls at once to reach all processes. */
+/** The results of enough concurrent calls to reach all processes. */
 export const many = <T>(call: (at: number) => Promise<T>): Promise<T[]> =>
   Promise.all(Array.from({ length: atOnce }, (_, at) => call(at)));
 
@@ -54,7 +54,7 @@ export const statusesOf = async (
 
 /** The processes that a program has started, by their ids, the oldest first. */
 export async function childrenOf(pid: number): Promise<number[]> {
-  // Not by their ids, which begin again when the largest has been given.
+  // Not sorted by id, because ids begin again after the largest.
   const words = ['-o', 'pid=', '--ppid', String(pid), '--sort=start_time'];
   const { stdout } = await run('ps', words);
   return stdout.trim().split('\n').map(Number);

@@ -8,13 +8,13 @@ import { runningServer } from './running-server.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
 export interface GatewayOptions {
-  /** Where the calls of `acme/fixture` go. */
+  /** The MCP server that receives the calls of `acme/fixture`. */
   readonly upstreamUrl: string;
-  /** More words for `start`. */
+  /** More arguments of `start`. */
   readonly start?: readonly string[];
   /** Added to the server's environment. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Organizations that are there before it starts. */
+  /** Organizations that exist before the server starts. */
   readonly organizations?: readonly string[];
 }
 
@@ -30,7 +30,7 @@ export interface GatewayUnderTest extends AsyncDisposable {
   /** Opens its database, as another process does. */
   readonly openStores: () => Promise<Stores>;
   readonly key: string;
-  /** Runs an administrative command beside the server; what its `--json` printed. */
+  /** Runs an administrative command beside the server; the JSON that it printed. */
   readonly command: (...words: string[]) => Promise<Record<string, unknown>>;
   /** A new `mcp_` key of a server. */
   readonly newKey: (path: string, ...words: string[]) => Promise<{ id: string; key: string }>;
@@ -96,7 +96,7 @@ async function makeOrganizations(dataDir: string, names: readonly string[]): Pro
 
 const credentials = z.object({ client_id: z.string(), client_secret: z.string() });
 
-/** A JSON object, or a list under its indexes. */
+/** A JSON object, or a list as an object by index. */
 function record(value: unknown): Record<string, unknown> {
   return Object.fromEntries(Object.entries(Object(value)));
 }

@@ -15,18 +15,18 @@ const share = '/usr/share/glewlwyd/webapp';
 const schema = '/usr/share/dbconfig-common/data/glewlwyd/install/sqlite3';
 const modules = '/usr/lib/glewlwyd';
 
-/** An identity provider that is neither ours nor written in JavaScript, in a process and a folder of its own. */
+/** A third-party identity provider that is not written in JavaScript, in a process and a folder of its own. */
 export interface Glewlwyd extends AsyncDisposable {
   readonly issuer: string;
   readonly clientSecret: string;
   /** Registers Latchkey. */
   addClient(at: { readonly redirectUri: string; readonly logoutUri: string }): Promise<void>;
   addUser(name: string, email: string, password: string): Promise<void>;
-  /** Removes a person for good. */
+  /** Removes a person permanently. */
   removeUser(name: string): Promise<void>;
   /** Lets Latchkey authenticate with this secret from now on. */
   changeSecret(secret: string): Promise<void>;
-  /** What the process has said so far. */
+  /** The output of the process so far. */
   readonly log: () => string;
 }
 
@@ -51,7 +51,7 @@ export async function glewlwyd(): Promise<Glewlwyd> {
   writeFileSync(configuration, configurationText({ port, origin, pages, file }));
   const program = stack.use(startProgram('glewlwyd', { args: [`--config-file=${configuration}`] }));
   await program.line(/Glewlwyd started on port/m);
-  // It says so before it listens.
+  // It prints that line before it listens.
   await vi.waitFor(() => fetch(origin), patient);
   const admin = await signedIn(origin);
   const issuer = `${origin}/api/oidc`;
@@ -96,7 +96,7 @@ export async function glewlwyd(): Promise<Glewlwyd> {
 
 type Ask = (method: string, path: string, body?: object) => Promise<void>;
 
-/** Asks the admin API with the session of its first administrator. */
+/** Signs in as the first administrator; the function that sends requests to the admin API. */
 async function signedIn(origin: string): Promise<Ask> {
   const headers = { 'content-type': 'application/json' };
   const signIn = await fetch(`${origin}/api/auth/`, {
@@ -120,7 +120,7 @@ function scope(name: string) {
   return { name, display_name: name, password_required: true, scheme: {} };
 }
 
-/** Its OpenID Connect plugin: codes with PKCE, refresh tokens that are replaced at each use, logouts that are announced. */
+/** Its OpenID Connect plugin: codes with PKCE, refresh tokens that are replaced at each use, and back-channel logout. */
 function plugin(issuer: string) {
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
   const jwk = z.record(z.string(), z.unknown()).parse(privateKey.export({ format: 'jwk' }));

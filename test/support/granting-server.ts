@@ -37,21 +37,21 @@ export interface Browser {
 export interface GrantingServerOptions {
   /** With a clock the server runs in this process, and the test turns the time. */
   readonly clock?: FakeClock;
-  /** Of the server that runs in this process. */
+  /** For a server in this process: fetches the documents of clients. */
   readonly fetchDocument?: (url: string) => Promise<string>;
-  /** Of the server that runs in this process: hosts that it may reach. */
+  /** For a server in this process: the hosts that it may reach. */
   readonly outboundHosts?: readonly string[];
   readonly args?: readonly string[];
 }
 
 /**
- * A server that listens, with `acme/sales` (the demo), an OAuth client of it, and people of acme. It is a
+ * A server that listens, with `acme/sales` and `acme/support` (the demo), an OAuth client of `acme/sales`, and people of acme. It is a
  * process of its own, or several nodes with `TEST_NODES`, unless the test brings a clock.
  */
 export interface GrantingServer extends AsyncDisposable {
   readonly base: string;
   readonly dataDir: string;
-  /** The same database, as an administrative command has it. */
+  /** Its database, as an administrative command uses it. */
   readonly stores: Stores;
   readonly client: { readonly id: string; readonly secret: string };
   readonly redirectUri: string;
@@ -59,21 +59,21 @@ export interface GrantingServer extends AsyncDisposable {
   /** Signs in a person of acme. */
   browser(role?: Role): Promise<Browser>;
 
-  /** `GET /oauth/consent` with everything right but what `but` says; no redirect is followed. */
+  /** `GET /oauth/consent` with the right parameters, except those in `but`; no redirect is followed. */
   authorize(browser: Browser | undefined, but?: Fields, more?: string): Promise<Response>;
 
   /** Presses a button of a consent page. */
   decide(browser: Browser, page: string, decision: 'allow' | 'deny'): Promise<Response>;
 
-  /** Asks, allows, and takes the code. */
+  /** Asks for authorization, allows it, and returns the code. */
   code(browser: Browser, but?: Fields): Promise<{ code: string; verifier: string }>;
 
   post(path: string, fields: Fields, headers?: RequestHeaders): Promise<Answer>;
 
-  /** Redeems a code with everything right but what `but` says. */
+  /** Redeems a code with the right fields, except those in `but`. */
   redeem(issued: { code: string; verifier: string }, but?: Fields): Promise<Answer>;
 
-  /** A code, allowed and redeemed. */
+  /** Gets a code and redeems it. */
   signIn(browser: Browser, but?: Fields): Promise<{ accessToken: string; refreshToken: string }>;
 
   refresh(refreshToken: string, but?: Fields): Promise<Answer>;
@@ -81,14 +81,14 @@ export interface GrantingServer extends AsyncDisposable {
   /** The status of `tools/list` with this token. */
   call(accessToken: string): Promise<number>;
 
-  /** Its process is gone at once, as if the power had failed. */
+  /** Kills its process immediately, as if the power had failed. */
   killed(): Promise<void>;
 
-  /** Starts it again after that, at the same address. */
+  /** Starts the server again after `killed`, at the same address. */
   again(): Promise<void>;
 }
 
-/** What `node` runs to be `latchkey-server`. */
+/** The script that `node` runs as `latchkey-server`. */
 export const launcher = serverLauncher;
 
 export async function grantingServer(options: GrantingServerOptions = {}): Promise<GrantingServer> {
@@ -304,7 +304,7 @@ export function hiddenFields(page: string, action: string): Record<string, strin
   return Object.fromEntries([...inputs].map(([, name = '', value = '']) => [name, value]));
 }
 
-/** The id under which a session's cookie is kept. */
+/** The hash under which the server stores the session of a cookie. */
 export const cookieHash = ({ cookie }: Browser) => hashSecret(cookie.split('=')[1] ?? '');
 
 function entries(fields: Fields): [string, string][] {

@@ -13,7 +13,7 @@ export interface HttpFront extends AsyncDisposable {
   readonly port: number;
   /** `http://127.0.0.1:PORT` */
   readonly origin: string;
-  /** The front's own words, for a failing test. */
+  /** The log of the front, for a failing test. */
   readonly log: () => string;
 }
 

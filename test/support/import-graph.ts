@@ -3,7 +3,7 @@ import { join, posix } from 'node:path';
 
 const root = join(import.meta.dirname, '../..');
 
-/** The programs by the names under which tests import their files, and what else tests import by a name. */
+/** The folders by the names with which tests import their files: the programs, the scripts and the test support. */
 const named: Readonly<Record<string, string>> = {
   mcp: 'mcp',
   proxy: 'proxy',
@@ -15,7 +15,7 @@ const named: Readonly<Record<string, string>> = {
 const programs = ['mcp', 'proxy', 'server', 'tray-app'];
 const folders = [...programs, 'scripts', 'test'];
 
-/** What programs import of each other, apart from `latchkey-mcp/FILE`. */
+/** The files that programs import from each other, apart from `latchkey-mcp/FILE`. */
 const exported: Readonly<Record<string, string>> = {
   'latchkey/agent': 'proxy/agent/local-servers.ts',
   'latchkey/accounts': 'proxy/app/accounts.ts',
@@ -70,7 +70,7 @@ export function circlesIn(graph: ReadonlyMap<string, readonly string[]>): string
   return circles;
 }
 
-/** What a source text imports and exports again, types and lazy imports included. */
+/** The specifiers that a source text imports or re-exports, types and lazy imports included. */
 export function specifiersIn(source: string): string[] {
   const found = source.matchAll(
     /^\s*(?:import|export)\s[^'";]*?from\s*'([^']+)'|^\s*import\s*'([^']+)'|\bimport\(\s*'([^']+)'/gm,

@@ -18,7 +18,7 @@ import { temporaryFolder, type TemporaryFolder } from './temporary-folder.ts';
 const root = join(import.meta.dirname, '../..');
 const timeoutMs = 120_000;
 
-/** What a client of the official SDK, which is not ours, gets over a connection. */
+/** The answers that a client of the official SDK, a third-party client, gets over a connection. */
 async function seenThrough(transport: Transport) {
   const client = new Client({ name: 'somebody', version: '1' });
   await client.connect(transport, { timeout: timeoutMs });
@@ -36,7 +36,7 @@ const demo = {
   answer: expect.stringMatching(/\d{3,}/),
 };
 
-/** The same through a proxy, and what that printed on stderr. */
+/** The same answers through a proxy, and the stderr output of that proxy. */
 async function seenThroughProxy(command: string, args: string[], env: Record<string, string>) {
   const transport = new StdioClientTransport({ command, args, env, stderr: 'pipe' });
   let stderr = '';
@@ -62,7 +62,7 @@ export function testInstalledPackages(version: string): void {
         version === process.versions.node
           ? process.execPath
           : await nodeRelease(join(place, 'node'), version);
-      // npm and what it installs run on the first Node of PATH.
+      // npm and the programs that it installs run on the first Node of PATH.
       const path = [dirname(node), process.env['PATH']].join(delimiter);
       env = {
         ...inherited,
@@ -156,7 +156,7 @@ export function testInstalledPackages(version: string): void {
 
 type Manifest = Parameters<typeof getMcpConfigForManifest>[0]['manifest'];
 
-/** What the script makes, once for all tests. */
+/** The output of the script that builds the bundle, once for all tests. */
 let built: Promise<string> | undefined;
 
 /** The bundle as an assistant unpacks it, in a folder with a blank in its name. */

@@ -1,4 +1,4 @@
-// What must hold for JSON texts of every kind, against a second reader, written from RFC 8259 for the tests alone.
+// Properties of JSON texts of every kind, checked against a second reader, which is written from RFC 8259 for the tests alone.
 import { isUtf8 } from 'node:buffer';
 import { isDeepStrictEqual } from 'node:util';
 import * as fc from 'fast-check';
@@ -9,14 +9,14 @@ import { MessageError, readMessage } from '#mcp/raw-message';
 import { TopLevelMembers } from '#mcp/top-level-members';
 import { chunked, cuts, ensure, type Property } from './properties.ts';
 
-/** A value in a text: `start` and `end` are characters. */
+/** A value in a text: `start` and `end` are offsets in characters. */
 interface Value {
   readonly start: number;
   readonly end: number;
   readonly depth: number;
   readonly members?: readonly (readonly [name: string, value: Value])[];
   readonly elements?: readonly Value[];
-  /** Whether a string or name in it escapes half a surrogate pair. */
+  /** Whether a string or name in the value has an escape for half a surrogate pair. */
   readonly hasLoneSurrogate: boolean;
 }
 
@@ -191,7 +191,7 @@ const junk = [
 const blank = fc.constantFrom(...blanks);
 const name = fc.constantFrom(...names);
 
-/** JSON texts in many spellings, some with a member named twice, of these words and parts of strings. */
+/** JSON texts in many spellings, made of these words and parts of strings; some have a member named twice. */
 const jsonTexts = (someWords: readonly string[], someTexts: readonly string[]) =>
   fc.letrec<{ value: string; object: string; array: string }>((tie) => ({
     value: fc.oneof(
@@ -248,7 +248,7 @@ const someBytes = fc
     return bytes;
   });
 
-/** What the reference reads; it must agree with `JSON.parse` on what is JSON. */
+/** Reads bytes with the reference, which must agree with `JSON.parse` on what is JSON. */
 function reference(bytes: Buffer): { text: string; tree: Value } | undefined {
   const text = bytes.toString();
   const tree = isUtf8(bytes) ? referenceJson(text) : undefined;
@@ -262,7 +262,7 @@ function reference(bytes: Buffer): { text: string; tree: Value } | undefined {
   return tree && { text, tree };
 }
 
-/** The bytes of a value, from its characters. */
+/** The offsets of a value in bytes, from those in characters. */
 const spanOf = (text: string, { start, end }: Value) => ({
   start: Buffer.byteLength(text.slice(0, start)),
   end: Buffer.byteLength(text.slice(0, end)),

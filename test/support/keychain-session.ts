@@ -18,7 +18,7 @@ const replaceOne = `const { Entry } = require('@napi-rs/keyring');
   process.exit();`;
 const entries = z.array(z.tuple([z.string(), z.string()]));
 
-/** A session bus that knows no program to start for a name. */
+/** The configuration of a session bus that starts no program for a name. */
 const busWithoutServices = `<busconfig>
   <type>session</type>
   <listen>unix:tmpdir=/tmp</listen>
@@ -30,7 +30,7 @@ const busWithoutServices = `<busconfig>
   </policy>
 </busconfig>`;
 
-/** What the bus starts for a keyring that has ended, instead of the machine's own, which would be locked. */
+/** The service that the bus starts after the keyring has ended, instead of the machine's own, which would be locked. */
 const secretService = (folder: string) => `[D-BUS Service]
 Name=org.freedesktop.secrets
 Exec=/bin/sh ${folder}/keyring.sh ${folder}
@@ -42,31 +42,31 @@ else printf test | gnome-keyring-daemon --unlock --foreground --components=secre
 fi
 `;
 
-/** A session bus with an unlocked, empty keyring of its own; nothing of the person's is touched. */
+/** A session bus with an unlocked, empty keyring of its own; the person's keyring stays untouched. */
 export interface KeychainSession extends AsyncDisposable {
-  /** For every program that is to see this keyring. */
+  /** The environment of every program that uses this keyring. */
   readonly env: Readonly<Record<string, string>>;
   /** Ends the keyring but not the bus: from now on the keychain is unavailable. */
   readonly endKeyring: () => Promise<void>;
-  /** Ends it at once, without a last word. */
+  /** Kills the keyring immediately, with SIGKILL. */
   readonly killKeyring: () => Promise<void>;
-  /** Its process id. */
+  /** The process id of the keyring. */
   readonly keyringPid: () => number;
-  /** The keyring again, unlocked, with what was on disk. */
+  /** Starts the keyring again, unlocked, with its data on disk. */
   readonly startKeyring: () => Promise<void>;
-  /** All that is kept in it, by account. */
+  /** All secrets of Latchkey in the keyring, by account. */
   readonly contents: () => Promise<ReadonlyMap<string, string>>;
-  /** Replaces what is kept under an account. */
+  /** Replaces the secret of an account. */
   readonly replace: (account: string, value: string) => Promise<void>;
-  /** Takes one out of it. */
+  /** Removes the secret of an account. */
   readonly forget: (account: string) => Promise<void>;
 }
 
 /**
- * What `suite('keychain', …)` tests against: D-Bus and gnome-keyring, as on a Linux desktop. A `locked`
- * one has no collection yet, as before a person's first sign-in. When a program asks for a keyring that has ended, a new one comes
- * unless it never `startsItself`: a locked one after `endKeyring` and `killKeyring`, and an unlocked one after a crash, which
- * gnome-keyring suffers now and then when programs connect to it and disconnect at the same moment.
+ * The keychain of `suite('keychain', …)`: D-Bus and gnome-keyring, as on a Linux desktop. A `locked` keyring has no collection yet, as
+ * before a person's first sign-in. With `startsItself`, the bus starts a new keyring when a program asks for one that has ended:
+ * locked after `endKeyring` and `killKeyring`, and unlocked after a crash, which gnome-keyring suffers now and then when programs
+ * connect to it and disconnect at the same moment.
  */
 export async function keychainSession({
   locked = false,
@@ -84,11 +84,11 @@ export async function keychainSession({
   for (const path of Object.values(folders)) await mkdir(path, { mode: 0o700 });
 
   const address = `unix:path=${folder}/bus`;
-  /** While it exists, a keyring that the bus starts is locked. */
+  /** While this file exists, a keyring that the bus starts is locked. */
   const locks = join(folder, 'locks');
   if (locked) await writeFile(locks, '');
   await writeFile(join(folder, 'keyring.sh'), newKeyring);
-  // The bus looks there first.
+  // The bus looks in this folder first.
   const services = join(folders.XDG_DATA_HOME, 'dbus-1/services');
   await mkdir(services, { recursive: true });
   await writeFile(join(services, 'org.freedesktop.secrets.service'), secretService(folder));
@@ -140,7 +140,7 @@ export async function keychainSession({
         const read = { args: ['-e', readAll], env, cwd: import.meta.dirname };
         const { stdout, stderr } = await runProgram(process.execPath, read);
         if (stdout !== '') return new Map(entries.parse(JSON.parse(stdout)));
-        // It lists the entries and reads each: one that goes in between fails them all, and so does a crash of the keyring.
+        // The script lists the entries, then reads each. It fails if an entry disappears in between, or if the keyring crashes.
         if (!/UnknownMethod|without replying/.test(stderr) || attempt === 10)
           throw new Error(`the keyring cannot be read: ${stderr}`);
       }
@@ -166,7 +166,7 @@ export async function keychainSession({
   };
 }
 
-/** The daemon takes its name on the bus once the keyring is unlocked. */
+/** Waits until the daemon takes its name on the bus, which it does once the keyring is unlocked. */
 async function named(name: string, env: Record<string, string>): Promise<void> {
   const ask = ['--session', '--print-reply', '--dest=org.freedesktop.DBus', '/'];
   const question = [...ask, 'org.freedesktop.DBus.NameHasOwner', `string:${name}`];

@@ -6,14 +6,14 @@ import { patient } from './patient.ts';
 
 export type KillableServer = AsyncDisposable & {
   url: string;
-  /** All that this run has heard, in order. */
+  /** All that `faultMcp` heard in this run, in order. */
   heard(): string[];
-  /** Resolves when it has heard `pattern` so often. */
+  /** Resolves when it has heard something that matches `pattern`, `times` times. */
   hears(pattern: RegExp, times?: number): Promise<void>;
   signal(signal: NodeJS.Signals): void;
-  /** Gone at once, as if the power had failed. */
+  /** Kills the server immediately, as if the power had failed. */
   killed(): Promise<void>;
-  /** The same server at the same address, with nothing remembered. */
+  /** Starts a new process at the same address, which remembers nothing. */
   again(): Promise<KillableServer>;
 };
 

@@ -14,7 +14,7 @@ import { runCommandInProcess } from './run-command-in-process.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 import { recordingUpstream, sendJson } from './upstreams/recording-upstream.ts';
 
-/** A server that is killed again and again while it is called, and what it has recorded at the end. */
+/** The calls of a server that is killed again and again during calls, and its call records at the end. */
 export interface KilledRecording {
   /** When each call was answered, by the name of its tool, and when the server was killed after that. */
   readonly answered: ReadonlyMap<string, { readonly atMs: number; readonly killedAtMs: number }>;
@@ -24,14 +24,14 @@ export interface KilledRecording {
 }
 
 const callers = 4;
-/** With it, no call waits for a handshake of the gateway. */
+/** With this header, no call waits for a handshake of the gateway. */
 const versions = { 'mcp-protocol-version': '2025-06-18' };
 
 export interface Killing {
   readonly args?: readonly string[];
   readonly signal?: NodeJS.Signals;
   readonly database?: 'SQLite' | 'PostgreSQL';
-  /** What each caller waits between two calls; nothing unless given. */
+  /** The pause of each caller between two calls; none by default. */
   readonly pauseMs?: number;
   /** Whether a life counts from its first answer, which a busy machine delays; else from the start. */
   readonly isFromAnswer?: boolean;
@@ -154,7 +154,7 @@ export function twice({ rows }: KilledRecording): readonly string[] {
   });
 }
 
-/** What docs/activity.md promises: a process that is killed loses at most the rows of the last second. */
+/** The promise of docs/activity.md: a process that is killed loses at most the rows of the last second. */
 export const promisedMs = 1000;
 
 /** How long before the kill the lost calls were answered, in milliseconds, the longest first. */
@@ -168,7 +168,7 @@ export function agesOfLost(recording: KilledRecording): readonly number[] {
     .toSorted((one, other) => other - one);
 }
 
-/** Those of these calls that are not recorded. */
+/** The calls in `of` that are not recorded. */
 export function lost({ rows }: KilledRecording, of: Iterable<string>): readonly string[] {
   const recorded = new Set(rows.map(({ subject }) => subject));
   return [...of].filter((name) => !recorded.has(name));

@@ -5,7 +5,7 @@ import { launcher, proxyProcess, type ProxyProcess } from './proxy-process.ts';
 import { startProgram, type Exit } from './processes.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
-/** A person's home directory in which `latchkey` is used as a person does. */
+/** A person's home directory, in which a test uses `latchkey` as a person does. */
 export interface LatchkeyHome extends AsyncDisposable {
   readonly path: string;
   readonly env: Readonly<Record<string, string>>;
@@ -14,15 +14,15 @@ export interface LatchkeyHome extends AsyncDisposable {
   write(file: string, text: string): Promise<void>;
   /** Runs a command to its end; `input` is what is piped into it. */
   run(args: readonly string[], input?: string): Promise<Exit & { stdout: string; stderr: string }>;
-  /** The same, which must end with 0; its standard output as JSON. */
+  /** Runs a command with `--json`, which must end with 0; its standard output, parsed. */
   json(args: readonly string[], input?: string): Promise<Record<string, unknown>>;
-  /** Starts what an assistant would start for the entry, with what it passes on and no more. */
+  /** Starts the program of an entry as an assistant does, with only the environment that an assistant passes on. */
   start(entry: LaunchEntry): ProxyProcess;
 }
 
 /**
- * `bus` is the environment of a keychain session, of which assistants pass on nothing but the bus;
- * the words after it start the program.
+ * `bus` is the environment of a keychain session; as with assistants, only the variables of the bus are passed on.
+ * `command` and `words` start the program.
  */
 export async function latchkeyHome(
   bus: Readonly<Record<string, string>>,

@@ -4,7 +4,7 @@ import { rawHttp } from './raw-http.ts';
 /** More lines than Node keeps of a header by default. */
 const filler = 'a:\r\n'.repeat(1100);
 
-/** A header line that a check has to read, sent after `filler`, and the status that it must lead to. */
+/** A header line that a check has to read, sent after `filler`, and the status that must answer it. */
 interface LateLine {
   readonly line: string;
   readonly status: number;

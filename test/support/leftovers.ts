@@ -17,7 +17,7 @@ export async function leftovers(folder: string): Promise<string[]> {
   ];
 }
 
-/** With a few of the files that a folder holds, as they tell whose it was. */
+/** Names a few of the files in a folder, too, because they tell which test made it. */
 async function leftFile(folder: string, name: string): Promise<string> {
   const inside = await readdir(join(folder, name), { recursive: true }).catch(() => []);
   const some = inside.length > 0 ? ` (${inside.slice(-5).join(', ')})` : '';
@@ -51,7 +51,7 @@ function end(pid: number): void {
   }
 }
 
-/** Another user's process cannot be read, and is none of ours. */
+/** The files of another user's process cannot be read, and no test started such a process. */
 function text(file: string): Promise<string> {
   return readFile(file, 'utf8').catch(() => '');
 }

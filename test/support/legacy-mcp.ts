@@ -6,7 +6,7 @@ import { z } from 'zod';
 
 export type LegacyMcp = {
   handle: (request: IncomingMessage, response: ServerResponse) => Promise<void>;
-  /** What happened inside, in order: `cancelled`, `closed`. */
+  /** The events inside the server, in order: `cancelled`, `closed`. */
   events: string[];
   /** Sessions that are open now. */
   sessions: Map<string, StreamableHTTPServerTransport>;
@@ -14,7 +14,7 @@ export type LegacyMcp = {
   changed(): void;
 };
 
-/** A server of the session era, built on the SDK of that era, with a tool for every kind of traffic. */
+/** A server of the legacy era, built on the SDK of that era, with a tool for every kind of traffic. */
 export function legacyMcp(): LegacyMcp {
   const sessions = new Map<string, StreamableHTTPServerTransport>();
   const servers = new Map<string, McpServer>();

@@ -13,7 +13,7 @@ import { httpClient } from '#proxy/transport/http-client';
 import { listen } from '#support/loopback';
 import { temporaryFolder } from '#support/temporary-folder';
 
-/** An entry of an assistant's file that is not ours. */
+/** An entry of an assistant's file that Latchkey did not write. */
 export const otherEntry = { command: 'npx', args: ['other'] };
 
 /** A person who is signed in to a list of servers, with the connection `sales` that Cursor and the Gemini CLI start. */
@@ -21,14 +21,14 @@ export interface ListedConnection extends AsyncDisposable {
   readonly home: string;
   readonly origin: string;
   readonly list: string;
-  /** Of the server that `sales` connects to. */
+  /** The URL of the server that `sales` connects to. */
   readonly url: string;
   readonly options: Options;
   readonly host: ConnectionsHost;
   readonly connections: Connections;
   /** The token and path of each request. */
   readonly asked: readonly string[];
-  /** What the list answers. */
+  /** The answer of the list. */
   answer: { status: number; body: unknown };
   /** Writes a file of the person. */
   write(file: string, text: string): Promise<void>;

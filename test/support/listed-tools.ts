@@ -3,7 +3,7 @@ import { noteDefinitions, type RecordDefinitions } from '#server/db/note-definit
 import type { Db } from '#server/db/transaction';
 import type { Definition } from '#server/model/definitions';
 
-/** The tools that are known of a server, ordered by name. */
+/** The known tools of a server, ordered by name. */
 export async function listToolDefinitions(db: Db, targetId: string) {
   return (await listDefinitions(db, targetId)).filter(({ kind }) => kind === 'tool');
 }

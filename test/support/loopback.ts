@@ -1,6 +1,6 @@
 import { createServer, type Server } from 'node:net';
 
-/** Lets `server`, of `node:net` or `node:http`, listen on a free port of `host`; that port. */
+/** Lets `server`, of `node:net` or `node:http`, listen on a free port of `host`; the port. */
 export function listen(server: Server, host = '127.0.0.1'): Promise<number> {
   return new Promise((resolve, reject) => {
     server.once('error', reject);
@@ -16,7 +16,7 @@ export function listen(server: Server, host = '127.0.0.1'): Promise<number> {
  *
  * It lies below the ports that the system assigns (from 32768 on Linux, 49152 elsewhere), and each worker
  * of a run has a thousand of its own, so that no other test and no connection takes it before the program does. Runs
- * that take place at the same time begin at different thousands, unless their process ids are 20 apart.
+ * that take place at the same time begin at different thousands, unless their process ids differ by a multiple of 20.
  */
 export async function freePort(): Promise<number> {
   const worker = Number(process.env['VITEST_POOL_ID'] ?? 0);
@@ -29,7 +29,7 @@ export async function freePort(): Promise<number> {
   throw new Error(`no port from ${first} to ${first + 999} is free`);
 }
 
-/** How many ports this process has given away. */
+/** How many ports this process has tried. */
 let taken = 0;
 
 function isFree(port: number): Promise<boolean> {

@@ -6,16 +6,16 @@ import { exportJWK, generateKeyPair, SignJWT, UnsecuredJWT, type JWTPayload } fr
 
 import { listen } from './loopback.ts';
 
-/** What an OpenID provider may get wrong about the person who signs in. */
+/** The parts of a sign-in that an OpenID provider may get wrong. */
 export interface Lie {
   readonly claims?: JWTPayload;
-  /** How the ID token is signed; by the published key unless told. */
+  /** How the ID token is signed; with the published key by default. */
   readonly signature?: 'none' | 'hs256' | 'other-key';
   /** A refresh token that comes with the ID token. */
   readonly refreshToken?: string;
 }
 
-/** What it may get wrong about a logout; without `claims`, a person is signed out everywhere. */
+/** The parts of a logout token that the provider may get wrong; without `claims`, the token signs a person out everywhere. */
 export interface LogoutLie {
   readonly claims?: JWTPayload;
   readonly typ?: string;
@@ -27,11 +27,11 @@ export interface LyingProvider extends AsyncDisposable {
   readonly issuer: string;
   /** Signs a logout token. */
   logoutToken(lie?: LogoutLie): Promise<string>;
-  /** What the provider answers to each refresh token: another token, or an error of RFC 6749 §5.2. */
+  /** The provider's answer to each refresh token: another token, or an error of RFC 6749 §5.2. */
   readonly refreshing: Map<string, { readonly next?: string; readonly error?: string }>;
-  /** What the token endpoint answers to requests of a grant type, instead of what is right: a status, and a body if there is one. */
+  /** Wrong answers of the token endpoint, by grant type: a status, and an error if the answer has a body. */
   readonly blunt: Map<string, { readonly status: number; readonly error?: string }>;
-  /** Answers an authorization request: the path of the callback, as the browser would be sent to. */
+  /** Answers an authorization request; the callback URL to which the browser would be redirected. */
   authorize(request: URL, lie?: Lie): URL;
 }
 
@@ -132,7 +132,7 @@ export async function lyingProvider(): Promise<LyingProvider & { readonly client
       const told: JWTPayload = {
         iss: issuer,
         aud: 'latchkey',
-        // Whoever signs in within the same second is signed out, too.
+        // A logout also ends sessions that begin within the second of `iat`.
         iat: now - 1,
         exp: now + 120,
         jti: randomUUID(),

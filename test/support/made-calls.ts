@@ -5,7 +5,7 @@ import { findCallNames } from '#server/db/subject-names';
 import type { Db } from '#server/db/transaction';
 import type { EndedCall } from '#server/model/calls';
 
-/** A call of `acme/library` through the client `client_claude` that went well, except for what is given. */
+/** A successful call of `acme/library` through the client `client_claude`; `but` changes some members. */
 export function madeCall(but: Partial<EndedCall> = {}): EndedCall {
   return {
     callId: undefined,
@@ -54,7 +54,7 @@ export async function recordCalls(
   await log.close();
 }
 
-/** Indexes calls as the server does, which are over by `nowMs`. */
+/** Indexes the calls that are over by `nowMs`, as the server does. */
 export async function indexCalls(db: Db, nowMs: number): Promise<void> {
   const failed = (error: unknown) => {
     throw error;

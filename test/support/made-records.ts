@@ -58,7 +58,7 @@ export function newKey(but: Partial<NewApiKey> = {}): NewApiKey {
   };
 }
 
-/** Lets people use Latchkey's own proxy at a server, whose client it stores. */
+/** Stores the client of Latchkey's own proxy, and grants of people that let it use a server. */
 export async function connectProxy(
   db: Db,
   { people, serverId, now }: { people: readonly string[]; serverId: string; now: number },

@@ -14,7 +14,7 @@ export const deadMailServer = {
   from: 'latchkey@example.com',
 } as const;
 
-/** Sets mail up under a key that all of a test file shares, through servers on this machine's loopback alone. */
+/** The mail setup with a sealing key that the whole test file shares; it reaches mail servers only on loopback. */
 export function loopbackMail(clock: Clock): MailSetup {
   return mailSetup({
     sealing,

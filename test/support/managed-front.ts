@@ -8,21 +8,21 @@ const idJagProfile = 'urn:ietf:params:oauth:grant-profile:id-jag';
 const jwtBearer = 'urn:ietf:params:oauth:grant-type:jwt-bearer';
 
 export interface ManagedFrontOptions {
-  /** The provider whose assertions it accepts, and where its keys are. */
+  /** The provider whose assertions the front accepts, and the URL of that provider's keys. */
   readonly provider: { readonly issuer: string; readonly jwksUri: string };
-  /** Whether it announces and takes assertions; `false`: no grant at all. */
+  /** Whether the front announces and accepts assertions; `false`: it has no grant at all. */
   readonly accepts?: () => boolean;
-  /** Who gets no access. */
+  /** Whether a person gets no access. */
   readonly refuses?: (login: string) => boolean;
 }
 
-/** Endpoints behind one authorization server that knows people from assertions of a company's provider alone. */
+/** Endpoints behind one authorization server that knows people only from assertions of a company's provider. */
 export interface ManagedFront extends CountedServer {
   url(name: string): string;
   readonly clientId: string;
-  /** Whom it gave a token to, for which endpoint, in order. */
+  /** The people that got a token, each with the endpoint, in order. */
   readonly admitted: readonly { login: string; resource: string }[];
-  /** No token issued so far is accepted any more. */
+  /** Revokes every token issued so far. */
   revokeAll(): void;
 }
 
@@ -35,7 +35,7 @@ export async function managedFront(
   const admitted: { login: string; resource: string }[] = [];
   const used = new Set<string>();
 
-  /** The checks of the profile, or the reason for a refusal. */
+  /** Checks what the profile demands and issues a token; throws the reason for a refusal. */
   const grant = async (form: URLSearchParams) => {
     const resource = form.get('resource') ?? '';
     const { payload } = await jwtVerify(form.get('assertion') ?? '', keys, {

@@ -6,7 +6,7 @@ const walks: readonly { next: () => unknown }[] = [
   Object.getPrototypeOf(new Set().values()),
 ];
 
-/** How many entries of maps and sets were walked past while this was done. */
+/** How many steps `act` makes through the entries of maps and sets. */
 export function mapSteps(act: () => unknown): number {
   const spies = walks.map((walk) => vi.spyOn(walk, 'next'));
   try {

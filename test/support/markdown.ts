@@ -18,7 +18,7 @@ export interface CodeBlock {
   readonly marker: string | undefined;
 }
 
-/** What a clone has not: what git keeps for itself, and what .gitignore names. */
+/** The names that a clone does not contain: git's own folder, and those in .gitignore. */
 const notCloned = new Set(['.git', 'node_modules', 'dist', 'data', 'out']);
 
 /** Every file and folder of a clone, as paths from its root. */
@@ -53,7 +53,7 @@ export function readMarkdown(markdown: string): { prose: ProseLine[]; blocks: Co
       prose.push({ number: index + 1, text });
     } else if (fence?.startsWith(open.fence) && language === '') {
       blocks.push({ ...open.block, text: open.lines.join('\n') });
-      // The line before the next fence is not prose from before this one.
+      // Otherwise a block right after this one would take the marker of this one.
       prose.push({ number: index + 1, text: '' });
       open = undefined;
     } else {
@@ -81,7 +81,7 @@ export function anchorsOf(markdown: string): Set<string> {
   return anchors;
 }
 
-/** GitHub's rule: the text without marks, in small letters, spaces as hyphens, other punctuation left out. */
+/** GitHub's rule: the text without marks, in lower case, spaces as hyphens, other punctuation left out. */
 function slugOf(heading: string): string {
   return heading
     .replaceAll(/!?\[([^\]]*)\]\([^)]*\)/g, '$1')
@@ -114,8 +114,8 @@ export function linksOf(markdown: string): Link[] {
 }
 
 /**
- * What is wrong with the links of the Markdown files below `root`, one line each: files that are not there,
- * anchors that no heading gives, URLs that cannot be read. Nothing is dialled.
+ * The problems of the links in the Markdown files below `root`, one line each: files that do not exist,
+ * anchors that no heading gives, URLs that do not parse. No URL is requested.
  */
 export function brokenLinks(root: string, files: readonly string[]): string[] {
   const text = (file: string) => readFileSync(join(root, file), 'utf8');

@@ -1,4 +1,4 @@
-/** One POST to an MCP endpoint, and what came back. */
+/** The answer of an MCP endpoint to one request. */
 export interface McpAnswer {
   readonly status: number;
   readonly headers: Headers;
@@ -16,7 +16,7 @@ export interface McpCall {
   readonly body?: string | Uint8Array;
 }
 
-/** A session id of ours: on several nodes, it begins with the instance of its node. */
+/** A session id that Latchkey issues: on several nodes, it begins with the instance of its node. */
 export const ownSessionId = /^(?:[0-9A-Za-z]{16}\.)?[\w-]{32}$/;
 
 export const toolsList = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}';

@@ -5,13 +5,13 @@ import { patient } from './patient.ts';
 
 /** An open `subscriptions/listen`; it ends with its `await using` scope. */
 export interface McpListening extends AsyncDisposable {
-  /** All that came by it until now. */
+  /** All that it has received so far. */
   readonly heard: () => string;
 }
 
 /**
- * Listens at an MCP endpoint for the notifications that are named in the protocol's own words. Resolves once the
- * server has acknowledged it.
+ * Subscribes at an MCP endpoint to notifications, which are named as in the protocol. Resolves once the server has
+ * acknowledged the subscription.
  *
  * MCP 2026-07-28 subscriptions
  */

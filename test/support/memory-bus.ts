@@ -6,11 +6,11 @@ type Receive = Parameters<NodeBus['subscribe']>[1];
 /** NATS within a process, whose messages a test can drop, change and repeat. */
 export class MemoryBus {
   readonly published: { readonly subject: string; readonly data: Uint8Array }[] = [];
-  /** What arrives instead of a message; by default the message itself. */
+  /** The messages that arrive for a published one; by default that message itself. */
   onMessage: (subject: string, data: Uint8Array) => readonly Uint8Array[] = (_, data) => [data];
   readonly #receivers = new Map<string, Set<Receive>>();
 
-  /** How many are under way, of all processes. */
+  /** How many subscriptions all processes have. */
   get subscriptions(): number {
     return [...this.#receivers.values()].reduce((sum, { size }) => sum + size, 0);
   }
@@ -40,7 +40,7 @@ export class MemoryBus {
     };
   }
 
-  /** Delivers a message, as anybody who is connected to NATS could send it. */
+  /** Delivers a message, as any client of NATS could send it. */
   publish(subject: string, data: Uint8Array): void {
     this.published.push({ subject, data });
     const arriving = this.onMessage(subject, data);

@@ -9,8 +9,8 @@ const place = '/dev/shm';
 const wantedBytes = 4 * 1024 ** 3;
 
 /**
- * A folder for the temporary files of a run: in memory, where there is one with room in which programs can be started, as
- * each of thousands of commits waits for a disk otherwise. Elsewhere the system's own.
+ * A folder for the temporary files of a run: in memory, if there is room and programs can start there, because each of
+ * thousands of commits would wait for a disk. Otherwise the system's own temporary folder.
  */
 export async function memoryFolder(): Promise<string> {
   const room = await statfs(place).then(

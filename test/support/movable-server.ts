@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 
-/** A server that can be gone and come back at the same address. */
+/** A server that can stop and start again at the same address. */
 export interface MovableServer extends AsyncDisposable {
   readonly origin: string;
   /** Refuses connections from now on; open ones are cut. */

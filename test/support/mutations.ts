@@ -7,7 +7,7 @@ import { readMarkdown } from './markdown.ts';
 export interface Mutation {
   readonly number: number;
   readonly title: string;
-  /** From the root of the repository. */
+  /** Its path from the root of the repository. */
   readonly file: string;
   /** The lines that are replaced, indentation included. They must occur exactly once. */
   readonly before: string;
@@ -82,7 +82,7 @@ export function mutate(source: string, { number, title, file, before, after }: M
   return `${text.slice(0, at)}\n${after}\n${text.slice(at + anchor.length)}`.slice(1, -1);
 }
 
-/** What is read of vitest's JSON report. */
+/** The parts of vitest's JSON report that are read. */
 export const testReportSchema = z.object({
   testResults: z.array(
     z.object({
@@ -125,7 +125,7 @@ export function verdictOf(report: TestReport | undefined, root: string): Verdict
   return { outcome: 'missed', why: whyMissed(report, { tests, failed, root }) };
 }
 
-/** Of Chai, of `toMatchObject` and of `rejects`. */
+/** Whether a failure message is from an assertion: of Chai, of `toMatchObject` or of `rejects`. */
 function isAssertion(message: string): boolean {
   return /^(AssertionError|Error: (expected |promise (resolved|rejected) ))/.test(message);
 }

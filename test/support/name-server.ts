@@ -54,8 +54,8 @@ function nameIn(message: Buffer): { name: string; end: number } {
 }
 
 /**
- * The command that runs another one with these files instead of `/etc/hosts` and `/etc/resolv.conf`, which no other process
- * sees. Needs the requirement `mountNamespaces`.
+ * The words before a command that run it with these files instead of `/etc/hosts` and `/etc/resolv.conf`; no other process
+ * sees them. Needs the requirement `mountNamespaces`.
  */
 export function withNames(
   folder: string,

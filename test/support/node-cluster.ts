@@ -26,22 +26,22 @@ export interface ClusterNode {
 }
 
 /**
- * Nodes that share one PostgreSQL database, behind a balancer that picks one at random for each request. It sends a request again that was
- * answered with 503 and `Retry-After`, as callers do: a node refuses calls that way while the database or another node takes longer than a
- * second to answer, which happens on a busy machine. A request with `X-Test-Once` gets the first answer.
+ * Nodes that share one PostgreSQL database, behind a balancer that picks one at random for each request. After a 503 with `Retry-After` it
+ * sends the request again, as callers do: a node refuses calls that way while the database or another node takes longer than a second to
+ * answer, which happens on a busy machine. A request with `X-Test-Once` gets the first answer.
  */
 export interface NodeCluster extends AsyncDisposable {
-  /** The balancer, by the name that browsers use. */
+  /** The URL of the balancer, with the host name that browsers use. */
   readonly base: string;
   /** Where the balancer listens. */
   readonly port: number;
   readonly nodes: readonly ClusterNode[];
-  /** The names of the nodes that open WebSockets lead to through the balancer, one for each. */
+  /** For each WebSocket that is open through the balancer, the name of its node. */
   readonly upgraded: () => string[];
   /** The database, as a connection string. */
   readonly databaseUrl: string;
   readonly masterKeyFile: string;
-  /** Where one server would have its data. Nodes have none in common: nothing is there, and reading it fails. */
+  /** Stands for the data folder of a single server. Nodes share no folder: it does not exist, and reading it fails. */
   readonly dataDir: string;
   /** Runs an administrative command on the shared database. */
   readonly command: (words: readonly string[], input?: string) => Promise<string>;
@@ -53,13 +53,13 @@ export interface NodeCluster extends AsyncDisposable {
   readonly restart: () => Promise<void>;
 }
 
-/** What tests do with the program of a server, done with all nodes; `pid` is the first one's. */
+/** The members of a server's program that tests use, for all nodes together; `pid` is that of the first node. */
 export type NodePrograms = Pick<
   Program,
   'pid' | 'stdout' | 'stderr' | 'line' | 'kill' | 'end' | 'exited'
 >;
 
-/** In a `suite('postgres', …)`. The database is one of its own, so that a node may be stopped while it holds locks. */
+/** For a `suite('postgres', …)`. The cluster has a database of its own, so that a node may be stopped while it holds locks. */
 export async function nodeCluster({
   size,
   args = [],
@@ -74,9 +74,9 @@ export async function nodeCluster({
   /** Added to the environment of the nodes. */
   readonly env?: Readonly<Record<string, string>>;
   readonly host?: string;
-  /** The port of something in front of the balancer, which is what people call. */
+  /** The port of a front before the balancer, which people call instead. */
   readonly frontPort?: number | undefined;
-  /** What the nodes are told, when something stands between them and the database. */
+  /** The URL that the nodes get when something stands between them and the database. */
   readonly databaseUrl?: (own: string) => string;
   /** The name of the node that a request is to reach, if it matters which. */
   readonly lead?: (request: IncomingMessage) => string | undefined;
@@ -90,7 +90,7 @@ export async function nodeCluster({
   const url = await createDatabase(owned);
 
   const nodes: ClusterNode[] = [];
-  /** Those that have exited, which a balancer notices. */
+  /** The nodes that have exited, which a balancer notices. */
   const gone = new Set<ClusterNode>();
   const nodeFor = (request: IncomingMessage): ClusterNode => {
     const named = request.headers['x-test-node'] ?? lead(request);
@@ -103,7 +103,7 @@ export async function nodeCluster({
   const balancer = createServer((request, response) => {
     void balance(request, response, (of) => nodeFor(of).port);
   });
-  // Longer than the nodes announce to callers in `Keep-Alive`, who would otherwise use a connection that is just being closed.
+  // Longer than the nodes announce in `Keep-Alive`; otherwise callers would use a connection that is just being closed.
   balancer.keepAliveTimeout = 120_000;
   const upgraded = new Map<Duplex, string>();
   balancer.on('upgrade', (request, socket: Duplex, head) => {
@@ -187,7 +187,7 @@ export async function nodeCluster({
   };
 }
 
-/** How often a node is started whose connection to the database breaks off meanwhile. */
+/** How often a node is started if its connection to the database breaks off during the start. */
 const mostStarts = 3;
 
 /** Starts a node, and starts it again as a service manager does if a busy PostgreSQL did not let it connect in time. */
@@ -252,7 +252,7 @@ export function clusterStores({ databaseUrl }: Pick<NodeCluster, 'databaseUrl'>)
 
 const roomWithinMs = 60_000;
 
-/** The result of `act`, which is tried again for a minute while other tests have all connections of the PostgreSQL. */
+/** The result of `act`, which is tried again for a minute while other tests hold all connections of PostgreSQL. */
 async function onceThereIsRoom<Result>(act: () => Promise<Result>): Promise<Result> {
   const until = performance.now() + roomWithinMs;
   for (;;) {
@@ -265,7 +265,7 @@ async function onceThereIsRoom<Result>(act: () => Promise<Result>): Promise<Resu
   }
 }
 
-/** An empty database with the newest schema that is dropped with `stack`, as a connection string. */
+/** Creates an empty database, which `stack` drops; its connection string. It has the newest schema if `TEST_POSTGRES_TEMPLATE` is set. */
 export async function createDatabase(stack: AsyncDisposableStack): Promise<string> {
   const url = new URL(postgresUrl());
   const pool = new Pool({ connectionString: url.href, max: 1 });
@@ -285,7 +285,7 @@ export async function createDatabase(stack: AsyncDisposableStack): Promise<strin
 const templateLock = 20_270_114;
 let template: Promise<string> | undefined;
 
-/** The database of this run that others are copies of. The first worker that needs it migrates it, and the global setup drops it. */
+/** The database of this run from which the others are copied. The first worker that needs it migrates it, and the global setup drops it. */
 function migratedTemplate(): Promise<string> {
   return (template ??= withOneConnection(async (one) => {
     const name = process.env['TEST_POSTGRES_TEMPLATE'];
@@ -293,7 +293,7 @@ function migratedTemplate(): Promise<string> {
     await one.query('select pg_advisory_lock($1)', [templateLock]);
     const found = await one.query('select 1 from pg_database where datname = $1', [name]);
     if (found.rowCount === 0) {
-      // Nobody copies it before it is complete.
+      // No worker copies the template before it is complete.
       const unfinished = `${name}_unfinished`;
       await one.query(`create database ${unfinished} template template0 encoding 'UTF8'`);
       const url = new URL(postgresUrl());
@@ -305,7 +305,7 @@ function migratedTemplate(): Promise<string> {
   }));
 }
 
-/** Its end releases the locks. */
+/** Does `work` on one connection, whose end releases the locks. */
 async function withOneConnection<Result>(work: (one: Client) => Promise<Result>): Promise<Result> {
   const one = await onceThereIsRoom(async () => {
     const client = new Client({ connectionString: postgresUrl() });

@@ -8,13 +8,13 @@ export type OAuthFront = CountedServer & {
   client: { clientId: string; clientSecret: string; scopes: string[] };
   /** The form of every token request, in order. */
   tokenRequests: URLSearchParams[];
-  /** From now on no token handed out so far is accepted. */
+  /** Revokes every token issued so far. */
   revokeAll(): void;
 };
 
 export type OAuthFrontOptions = {
   expiresInSeconds?: number;
-  /** Without metadata there is only the token endpoint at its unpublished place. */
+  /** Whether there is metadata; without it there is only the token endpoint at its unpublished place. */
   published?: boolean;
   authMethods?: string[];
 };

@@ -1,4 +1,4 @@
-/** As much of oidc-provider, which brings no types, as our tests use. */
+/** The part of oidc-provider that the tests use; the package brings no types. */
 declare module 'oidc-provider' {
   import type { RequestListener } from 'node:http';
   import type { JWK } from 'jose';

@@ -20,11 +20,11 @@ async function migrated(): Promise<Uint8Array> {
   return bytes;
 }
 
-/** Every store over a new database in memory, as `openStoresAt` makes them, gone with its `await using` scope. */
+/** Every store over a new database in memory, as `openStoresAt` makes them, closed at the end of its `await using` scope. */
 export async function openDatabase(): Promise<OpenStores & AsyncDisposable> {
   const bytes = await (newest ??= migrated());
   const connection = new DatabaseSync(':memory:', { enableForeignKeyConstraints: true });
-  // Faster than executing the statements. Before anything is prepared, because it finalizes prepared statements.
+  // Faster than executing the statements. It comes before any `prepare`, because it finalizes prepared statements.
   connection.deserialize(bytes);
   const stores = storesOver(sqliteOver(connection));
   return { ...stores, [Symbol.asyncDispose]: () => stores.close() };
@@ -36,7 +36,7 @@ export async function openDatabaseIn(dataDir: string): Promise<OpenStores> {
   return openStores(dataDir);
 }
 
-/** Puts an empty database with the newest schema into `dataDir`, which it makes, where there is none. A server need not migrate it. */
+/** Makes `dataDir` and, if it has no database, puts an empty one with the newest schema there, which a server need not migrate. */
 export async function layOutDatabase(dataDir: string): Promise<void> {
   const file = join(dataDir, databaseName);
   const bytes = await (newest ??= migrated());
@@ -46,7 +46,7 @@ export async function layOutDatabase(dataDir: string): Promise<void> {
 
 type Connection = OpenStores['connection'];
 
-/** For each database, what reads the rows of each table as one text, each row a line. */
+/** For each database, the functions that read the rows of each table as one text, one line a row. */
 const readers = new WeakMap<Connection, ReadonlyMap<string, () => string>>();
 
 function readersOf(connection: Connection) {

@@ -5,7 +5,7 @@
 import { flushCompileCache } from 'node:module';
 import { afterAll, inject } from 'vitest';
 
-/** Runs each server of a test as several processes; `test/README.md`. */
+/** The variables that stay: this one runs each server of a test as several processes; see `test/README.md`. */
 const wanted = new Set(['LATCHKEY_PROCESSES']);
 
 process.chdir(inject('ownFolder'));

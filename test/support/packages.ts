@@ -13,8 +13,8 @@ export interface Packages {
 }
 
 /**
- * The npm packages of both programs, as they are published: the paths of their files, which are those that the run has
- * built, or else are made in `folder`. The bundle in the server's package has the keychain library of this platform only.
+ * The paths of the npm packages of both programs, as they are published. If the run has not built them yet, they are
+ * made in `folder`. The bundle in the server's package has the keychain library of this platform only.
  */
 export async function builtPackages(folder: string): Promise<Packages> {
   const [ownProxy, ownServer] = process.env['TEST_PACKAGES']?.split(delimiter) ?? [];
@@ -33,7 +33,7 @@ export async function install(
 ): Promise<void> {
   await mkdir(folder, { recursive: true });
   const options = ['--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund'];
-  // Without this, npm installs into the nearest folder above that has a package.json.
+  // Without `--prefix`, npm installs into the nearest folder above that has a package.json.
   await run('npm', ['install', ...options, '--prefix', folder, ...packages], folder, env);
 }
 

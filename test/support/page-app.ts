@@ -42,7 +42,7 @@ import { loopbackProviders, type TxtRecords } from './provider-setup.ts';
 import { loopbackMail } from './mail-setup.ts';
 import { loopbackWebhooks } from './webhook-setup.ts';
 
-/** What stands for the proxy's package. */
+/** Stands for the proxy's package. */
 export const handedOut = {
   fileName: 'latchkey-1.2.3.tgz',
   bytes: Buffer.from('the proxy'),
@@ -53,7 +53,7 @@ export const handedOut = {
 
 const template = readBundleTemplate(bundleOfBuild);
 
-/** What stands for the downloads of a server. */
+/** Stands for the downloads of a server. */
 export const proxyDownload: DownloadRoutesOptions['proxyDownload'] = {
   fileName: handedOut.fileName,
   copy: async () => handedOut,
@@ -63,7 +63,7 @@ export const proxyDownload: DownloadRoutesOptions['proxyDownload'] = {
   program: async () => undefined,
 };
 
-/** What stands for the nodes of the installation: one that is live, and one that is gone. */
+/** Stands for the nodes of the installation: one that is live, and one that is gone. */
 function foundNodes(now: number): NodeRecord[] {
   const live = { instance: 'a1', name: 'node-1', version: '1.2.3', startedAt: now - 3600 };
   return [
@@ -79,7 +79,7 @@ function foundNodes(now: number): NodeRecord[] {
   ];
 }
 
-/** A page without what its footer says of the request. */
+/** A page without its footer, which contains details of the request. */
 export function withoutFooter(text: string): string {
   return text.replaceAll(/<footer[\s\S]*<\/footer>/g, '');
 }
@@ -92,19 +92,19 @@ export interface SignedInBrowser {
   readonly csrfToken: string;
 }
 
-/** What stands for the MCP servers behind all servers. */
+/** Stands for the MCP servers behind all servers. */
 export interface FoundUpstreams {
   health: ServerHealth;
-  /** Of any URL, and of any server's upstream. */
+  /** The inspection of any URL, and of any server's upstream. */
   inspection: Inspection;
-  /** The URLs that were asked. */
+  /** The URLs that were inspected. */
   readonly asked: string[];
 }
 
-/** What stands for the OpenID provider of the server. */
+/** Stands for the OpenID provider of the server. */
 export interface FoundProvider {
   check: ProviderCheck;
-  /** Who signs in there, or what goes wrong. */
+  /** The identity of the person who signs in there, or the error of the sign-in. */
   identity: UpstreamIdentity | Error;
 }
 
@@ -113,7 +113,7 @@ export interface Sent {
   readonly cookie: string;
   readonly body: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Where it comes from; 127.0.0.1 unless given. */
+  /** The address of the sender; 127.0.0.1 by default. */
   readonly address?: string;
 }
 
@@ -121,7 +121,7 @@ export interface PageAnswer {
   readonly status: number;
   readonly text: string;
   readonly location: string | undefined;
-  /** What the browser is to keep, each as `name=value`. */
+  /** The cookies for the browser, each as `name=value`. */
   readonly cookies: readonly string[];
 }
 
@@ -131,12 +131,12 @@ export interface ApiAnswer {
   readonly text: string;
 }
 
-/** The server's own routes, every option on, without a socket; and which they are. */
+/** The server's own routes, with every option on and without a socket; and lists of those routes. */
 export interface PageApp extends AsyncDisposable {
   readonly server: AuthorizationServer;
-  /** `POST /sign-in` and the like, of every route that may change something. */
+  /** Every route that may change something, such as `POST /sign-in`. */
   readonly changing: readonly string[];
-  /** `GET /account` and the like, of every route that shows something. */
+  /** Every route that shows something, such as `GET /account`. */
   readonly reading: readonly string[];
   /** What MCP servers answer to inspections; a test may put something else here. */
   readonly upstreams: FoundUpstreams;
@@ -144,7 +144,7 @@ export interface PageApp extends AsyncDisposable {
   readonly nodes: NodeRecord[];
   /** What the OpenID provider answers; a test may put something else here. */
   readonly provider: FoundProvider;
-  /** The DNS records of the world. */
+  /** The DNS TXT records that the server finds. */
   readonly txt: TxtRecords;
   post(sent: Sent): Promise<PageAnswer>;
   get(path: string, cookie: string): Promise<PageAnswer>;
@@ -165,7 +165,7 @@ export interface PageApp extends AsyncDisposable {
   browser(
     userId: string,
     membership?: { readonly organizationId: string; readonly role: Role },
-    /** How many factors the browser proved: one, unless said. */
+    /** How many factors the browser proved; one by default. */
     factors?: 1 | 2,
     /** The provider of an organization that opened the browser's session. */
     through?: Pick<SessionThrough, 'organizationId' | 'providerId'>,
@@ -173,7 +173,7 @@ export interface PageApp extends AsyncDisposable {
 }
 
 export interface PageAppOptions extends Pick<DashboardOptions, 'auditRetentionDays'> {
-  /** What a password costs. */
+  /** The cost of hashing a password, as a power of two. */
   readonly log2Cost?: number;
   /** The folder of its database, which is in memory unless given. */
   readonly dataDir?: string;

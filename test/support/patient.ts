@@ -1,2 +1,2 @@
-/** For `vi.waitFor` and `expect.poll`: an event is waited for until it comes, however slow the machine is. */
+/** For `vi.waitFor` and `expect.poll`: waits up to a minute for an event, because the machine may be slow. */
 export const patient = { timeout: 60_000, interval: 50 };

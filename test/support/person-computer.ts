@@ -33,18 +33,18 @@ export interface PersonComputer extends AsyncDisposable {
   /** How many commands ran, how often Dana clicked, and how many pages were opened and not read. */
   readonly counts: () => { commands: number; clicks: number; pages: number };
   readonly latchkey: (...args: string[]) => Promise<Finished>;
-  /** A command during which Dana acts on the page that it opens. */
+  /** Runs a command, during which Dana acts on the page that the command opens. */
   readonly withPage: (
     act: () => Promise<string>,
     ...args: string[]
   ) => Promise<Finished & { shown: string }>;
-  /** The address that a command opens; nothing shows it yet. */
+  /** The address that a command opens; no page shows it yet. */
   readonly opened: () => Promise<string>;
-  /** Clicks on a button by its name, or on what else is found with a CSS selector. */
+  /** Clicks on a button by its name, or on another element by a CSS selector. */
   readonly click: (button: string | { readonly selector: string }) => Promise<void>;
-  /** What the last page says, at which the redirect of a sign-in arrives. */
+  /** The text of the last page, at which the redirect of a sign-in arrives. */
   readonly outcome: () => Promise<string>;
-  /** Works with a proxy that an assistant starts, and ends it. */
+  /** Starts the proxy of an assistant's entry, works with it, and ends it. */
   through<T>(
     file: string,
     name: string,
@@ -55,7 +55,7 @@ export interface PersonComputer extends AsyncDisposable {
   everything(): string;
 }
 
-/** `environment`: more variables for its programs, which may depend on its home directory. */
+/** `environment` returns more variables for the programs, which may depend on the home directory. */
 export async function personComputer(
   environment: (home: string) => Readonly<Record<string, string>> = () => ({}),
 ): Promise<PersonComputer> {

@@ -13,8 +13,8 @@ declare module 'vitest' {
 }
 
 /**
- * Creates a database for this run where PostgreSQL can be reached, and drops it at the end. It sorts text as people in
- * English do, which no query may depend on.
+ * Creates a database for this run where PostgreSQL can be reached, and drops it at the end. The database sorts text
+ * as English does, on which no query may depend.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   if ((await lack(requirements.postgres)) !== undefined) {

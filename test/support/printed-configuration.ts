@@ -19,7 +19,7 @@ const described = z.object({
 
 const document = z.object({ mcpServers: z.object({ demo: z.union([started, described]) }) });
 
-/** What the demo prints with its credentials, taken apart as a person would copy it. */
+/** The output of the demo with its credentials, in the parts that a person would copy. */
 export interface PrintedConfiguration {
   readonly started: z.infer<typeof started>;
   readonly described: z.infer<typeof described>;

@@ -6,7 +6,7 @@ export interface ProgramOptions {
   /** Added to this process's environment; `undefined` takes a variable away. */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly cwd?: string;
-  /** What `end` waits after SIGTERM before SIGKILL. */
+  /** How long `end` waits after SIGTERM before it sends SIGKILL. */
   readonly endLimitMs?: number;
 }
 
@@ -22,14 +22,14 @@ export interface Exit {
 
 const running = new Set<Program>();
 
-/** A test worker that dies takes its programs along. */
+/** Kills the programs of a test worker that exits. */
 function killAll(): void {
   for (const program of running) program.kill('SIGKILL');
 }
 
 /** A real program started by a test; ended, by its own pid, when its `await using` scope ends. */
 export class Program {
-  /** All that came out so far. */
+  /** All output so far. */
   stdout = '';
   stderr = '';
   readonly exited: Promise<Exit>;
@@ -53,7 +53,7 @@ export class Program {
         this.#tell();
       });
     }
-    // A program that stopped reading is seen by its exit, not by our writing.
+    // A program that stopped reading is noticed by its exit, not by an error of `write`.
     this.#child.stdin.on('error', () => {});
     this.exited = new Promise((resolve) => {
       const exit = (code: number | null, signal: NodeJS.Signals | null) => {
@@ -81,7 +81,7 @@ export class Program {
 
   /** Hands over each whole line of stdout from now on, without its line break. */
   onLine(listener: (line: string) => void): void {
-    // Only what is new is searched: a line may be megabytes long.
+    // Only new text is searched: a line may be megabytes long.
     let parts: string[] = [];
     this.#child.stdout.on('data', (text: string) => {
       const [first = '', ...others] = text.split('\n');
@@ -93,7 +93,7 @@ export class Program {
     });
   }
 
-  /** Closes the program's stdin, as an assistant does that quits. */
+  /** Closes the program's stdin, as an assistant that quits does. */
   endInput(): void {
     this.#child.stdin.end();
   }
@@ -125,7 +125,7 @@ export class Program {
     }
   }
 
-  /** SIGTERM, then SIGKILL when it has not gone within `endLimitMs`. */
+  /** Sends SIGTERM, then SIGKILL if the program has not exited within `endLimitMs`. */
   async end(): Promise<Exit> {
     if (!this.#exit) this.kill('SIGTERM');
     const timer = setTimeout(() => this.kill('SIGKILL'), this.#endLimitMs);

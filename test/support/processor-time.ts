@@ -1,6 +1,6 @@
 /**
  * Runs in each worker with each test file: notes the processor time of the file, with that of the programs that it started and that have
- * ended, in the file that `TEST_PROCESSOR_TIME` names. What PostgreSQL, the browser and the worker before the first test take is not in it.
+ * ended, in the file that `TEST_PROCESSOR_TIME` names. PostgreSQL, the browser and the worker before the first test are not included.
  */
 import { appendFileSync, readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect } from 'vitest';
@@ -9,7 +9,7 @@ const noted = process.env['TEST_PROCESSOR_TIME'];
 /** How many ticks a second has in Linux’s `/proc`. */
 const ticks = 100;
 
-/** Seconds of this process and of those that it has waited for. */
+/** The processor time of this process, in seconds; on Linux with that of the child processes that it has waited for. */
 function seconds(): number {
   if (process.platform !== 'linux') {
     const { user, system } = process.cpuUsage();
@@ -25,7 +25,7 @@ if (noted !== undefined) {
   beforeAll(() => {
     before = seconds();
   });
-  // After the hooks of the file itself, which end its programs.
+  // Runs after the hooks of the test file itself, which end its programs.
   afterAll(() => {
     const file = expect.getState().testPath ?? '';
     appendFileSync(noted, `${JSON.stringify({ file, seconds: seconds() - before })}\n`);

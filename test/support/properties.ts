@@ -3,7 +3,7 @@ import * as fc from 'fast-check';
 
 export type Property = fc.IRawProperty<unknown>;
 
-/** Fails a property. Cheaper than `expect`, which costs more than most of what is checked. */
+/** Fails a property. Cheaper than `expect`, which costs more than most of the checks themselves. */
 export function ensure(holds: boolean, problem: string): void {
   if (!holds) throw new Error(problem);
 }
@@ -17,7 +17,7 @@ export function chunked(bytes: Buffer, at: readonly number[]): Buffer[] {
   return [0, ...places].map((start, index) => bytes.subarray(start, places[index]));
 }
 
-/** Tests each property with so many inputs, the same in every run. */
+/** Tests each property with `runs` inputs, which are the same each time. */
 export function testProperties(
   subject: string,
   properties: Record<string, Property>,

@@ -1,6 +1,6 @@
 /**
- * Signs in as `login` on the pages of oidc-provider that follow `page`, and consents, without a browser. Returns where the
- * provider sends the browser then.
+ * Signs in as `login` on the pages of oidc-provider that follow `page`, and consents, without a browser. Returns the URL to
+ * which the provider then redirects.
  */
 export async function consentAt(
   page: string,

@@ -11,7 +11,7 @@ const sealing = masterKey(new Uint8Array(32));
 /** The DNS records of a test: the values of each name, or the code of an error. */
 export type TxtRecords = Map<string, readonly string[] | string>;
 
-/** Reaches providers on this machine's loopback alone, and finds only these DNS records. */
+/** A provider setup that reaches providers only on loopback, and finds only these DNS records. */
 export function loopbackProviders(clock: Clock, records: TxtRecords = new Map()): ProviderSetup {
   const resolveTxt: ResolveTxt = async (name) => {
     const found = records.get(name) ?? 'ENOTFOUND';

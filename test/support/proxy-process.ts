@@ -30,9 +30,9 @@ export type ProxyProcess = {
   handshake(): Promise<Answer>;
   /** Ends stdin, as an assistant does. */
   hangUp(): void;
-  /** Closes our end of its stdout. */
+  /** Closes the test's end of the proxy's stdout. */
   stopReading(): void;
-  /** Leaves in the pipe what it prints, until told to go on. */
+  /** Leaves the proxy's output in the pipe until `goOnReading`. */
   pauseReading(): void;
   goOnReading(): void;
   kill(signal: NodeJS.Signals): void;
@@ -46,7 +46,7 @@ export type ProxyProcess = {
 
 export type ProxyOptions = {
   args: string[];
-  /** Another program than Node with our launcher, as an assistant's entry names it. */
+  /** The program that an assistant's entry names, instead of Node with `launcher`. */
   command?: string;
   env?: Record<string, string | undefined>;
 };
@@ -66,7 +66,7 @@ export function proxyProcess({ args, command, env = {} }: ProxyOptions): ProxyPr
     env: { ...inherited, HOME: home, ...env },
     stdio: 'pipe',
   });
-  // Removed with the process, which not every test disposes of: some only wait until it has ended.
+  // Removed at the exit of the process, because some tests do not dispose of it, but only wait until it has ended.
   child.once('exit', () => rmSync(home, { recursive: true, force: true }));
   const lines: string[] = [];
   const waiting: ((line: string) => void)[] = [];
@@ -81,7 +81,7 @@ export function proxyProcess({ args, command, env = {} }: ProxyOptions): ProxyPr
   child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
   child.stdin.on('error', () => undefined);
   const exited = once(child, 'exit');
-  // Only then everything it printed has been read.
+  // Only at `close` has all of its output been read.
   const ended = once(child, 'close').then(([code]: (number | null)[]) => code ?? null);
 
   const nextLine = async () => {

@@ -7,11 +7,11 @@ export interface RawAgentOptions {
   readonly key?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly subprotocols?: readonly string[];
-  /** What it says that it could serve; it says nothing at all when this is `undefined`. */
+  /** The servers that its HELLO names; with `undefined` it sends no HELLO. */
   readonly servers?: readonly string[] | undefined;
-  /** Members of HELLO besides. */
+  /** More members of HELLO. */
   readonly hello?: object;
-  /** Told of every frame; by default it answers each request with what `reply` says. */
+  /** Receives every frame; by default it answers each request with the result of `reply`. */
   readonly onFrame?: (frame: WireFrame, agent: RawAgent) => void;
   /** The JSON text that answers a request's body. */
   readonly reply?: (body: string, open: WireFrame) => string;
@@ -29,8 +29,8 @@ export interface RawAgent extends AsyncDisposable {
 }
 
 /**
- * Dials and resolves once BOUND came, or the socket is open when it has nothing to say. That it speaks the
- * modern era it tells by itself; whoever asks for that is in no frame of a test.
+ * Dials, and resolves once BOUND came, or, without a HELLO, once the socket is open. The agent answers
+ * `server/discover` itself, as a server of the modern era; the frames of such a request do not reach the test.
  */
 export async function rawAgent(base: string, options: RawAgentOptions): Promise<RawAgent> {
   const { servers, hello: more, onFrame = answering(options.reply) } = options;
@@ -68,7 +68,7 @@ export async function rawAgent(base: string, options: RawAgentOptions): Promise<
     for (const look of waiting) look();
   });
   await once(socket, 'open');
-  // Resetting a connection is one way to be told no.
+  // A server may also refuse by resetting the connection.
   socket.on('error', () => undefined);
   if (servers) {
     agent.say(hello(servers, more));
@@ -77,7 +77,7 @@ export async function rawAgent(base: string, options: RawAgentOptions): Promise<
   return agent;
 }
 
-/** The status that a dial is refused with; 101 when it is let in. */
+/** The status with which the server refuses a dial; 101 if it accepts. */
 export function refusedDial(base: string, options: RawAgentOptions): Promise<number> {
   const socket = dial(base, options);
   return new Promise((resolve) => {
@@ -101,7 +101,7 @@ function dial(base: string, { key, headers = {}, subprotocols }: RawAgentOptions
   });
 }
 
-/** Answers `server/discover` on its stream; whether a frame was of such a one. */
+/** Answers `server/discover` on its stream; returns whether a frame belongs to such a request. */
 function tellingEra() {
   const asked = new Map<number, string>();
   return ({ type, stream, payload, json }: WireFrame, { say }: RawAgent): boolean => {

@@ -5,23 +5,23 @@ export interface RawHttpOptions {
   readonly host?: string;
   /** How long to listen to a server that keeps the connection open; a minute unless given. */
   readonly timeoutMs?: number;
-  /** Stop listening as soon as this much has come; by default only the server or the time ends it. */
+  /** Stops listening once this returns true for the text so far; by default only the server or the timeout ends it. */
   readonly until?: (text: string) => boolean;
 }
 
 export interface RawAnswer {
-  /** Byte for byte what came back, as Latin-1: one character a byte. */
+  /** The answer byte for byte, as Latin-1: one character a byte. */
   readonly text: string;
-  /** The status of each response on the connection; two after one request is a smuggled one. */
+  /** The status of each response on the connection; two after one request mean that one was smuggled. */
   readonly statuses: readonly number[];
-  /** Whether the server closed the connection, rather than our time running out. */
+  /** Whether the server closed the connection, rather than the time running out. */
   readonly closed: boolean;
 }
 
 /**
  * Sends `bytes` over a fresh TCP connection, as they are, and returns what came back. Strings go out
- * as Latin-1. Of a list each element is its own write, 20 ms apart, so that it arrives separately.
- * Send `Connection: close`, or say with `until` what is enough, to be answered without waiting for the time to run out.
+ * as Latin-1. Each element of a list is a write of its own, 20 ms apart, so that it arrives separately.
+ * Without `Connection: close` or `until`, it waits until the time runs out, if the server keeps the connection open.
  */
 export function rawHttp(
   port: number,

@@ -1,6 +1,6 @@
 /*
- * Answers to `tools/list` as ten public servers write them: their tools, arguments and annotations, with texts of our own, in the style of the
- * JSON writer that each uses (order of members, escapes, blanks). Each names the repository and file that was read, in November 2026.
+ * Answers to `tools/list` as ten public servers write them: their tools, arguments and annotations, with rewritten texts, in the style of the
+ * JSON writer that each uses (order of members, escapes, blanks). Each names the repository and file from which it was read, in November 2026.
  */
 
 export interface RealToolList {

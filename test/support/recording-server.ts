@@ -24,7 +24,7 @@ export interface RecordingServer {
 /** `body` is the request's JSON, read already; `undefined` where there is none or it is broken. */
 export type Handle = (req: IncomingMessage, res: ServerResponse, body: unknown) => Promise<void>;
 
-/** An HTTP server on a free port of 127.0.0.1 that keeps what it was asked. */
+/** An HTTP server on a free port of 127.0.0.1 that records every request. */
 export async function recordingServer(handle: Handle): Promise<RecordingServer> {
   const requests: RecordedRequest[] = [];
   const server = createServer((req, res) => {

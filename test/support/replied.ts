@@ -12,7 +12,7 @@ const options: ReplyOptions = {
   cut: () => undefined,
 };
 
-/** What a caller of either form gets of an upstream's answer, without limits or filters unless `but` has some. */
+/** The answer that a caller who accepts JSON and events gets for an upstream's answer, without limits or filters unless `but` has some. */
 export async function replied(
   answer: ScriptedAnswer,
   but: Partial<ReplyOptions> = {},

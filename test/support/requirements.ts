@@ -6,13 +6,13 @@ import { delimiter, isAbsolute, join } from 'node:path';
 
 /** Something a machine may lack; a suite that needs it is skipped there, and says so. */
 export interface Requirement {
-  /** What cannot be tested without it, as the end of "skipped: …". */
+  /** Why tests need it, as the end of "skipped: …". */
   readonly reason: string;
-  /** One line for a shell that brings it. */
+  /** How to install it, in one line. */
   readonly install: string;
-  /** Commands that must be in PATH, or files that must be there; one of those between bars is enough. */
+  /** Commands that must be in PATH, or files that must exist; of several, separated by bars, one is enough. */
   readonly commands?: readonly string[];
-  /** Where something must listen. */
+  /** The address at which a server must listen. */
   readonly address?: { readonly host: string; readonly port: number };
   /** Whether the tests must run as root. */
   readonly isRoot?: boolean;

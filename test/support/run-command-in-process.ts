@@ -7,18 +7,18 @@ import { CommandError, UsageError } from '#server/config/usage-error';
 import { passwordHashing } from '#server/accounts/passwords';
 import { runCommand } from '#server/app/run-command';
 
-/** As little work as a password can cost: it is verified under the parameters that it was hashed under. */
+/** The least work that a password can cost: it is verified with the parameters of its hash. */
 const hashing = passwordHashing({ log2Cost: 4 });
 
 // One after another: two connections of one process that wait for each other would wait for ever.
 let before: Promise<unknown> = Promise.resolve();
 
 /**
- * Runs an administrative command of `latchkey-server` in the process of the test, which is another one than that of a
- * running server; what it printed to stdout. It takes a tenth of the time of a process of its own.
+ * Runs an administrative command of `latchkey-server` in the process of the test, outside the process of a running server;
+ * its stdout. That takes a tenth of the time of a separate process.
  *
  * @param input what is piped in, such as a password
- * @throws {Error} with what a person reads on stderr, when the command fails
+ * @throws {Error} with the text that a person reads on stderr, when the command fails
  */
 export function runCommandInProcess(words: readonly string[], input = ''): Promise<string> {
   const own = before.then(() => runWithConnection(words, input));
@@ -34,7 +34,7 @@ async function runWithConnection(words: readonly string[], input: string): Promi
     try {
       return await run(words, input);
     } catch (error) {
-      // It was refused before it did anything.
+      // The connection was refused before the command did anything.
       const isFull = error instanceof Error && error.message.includes('too many clients already');
       if (!isFull || Date.now() > until) throw error;
     }

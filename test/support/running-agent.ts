@@ -5,7 +5,7 @@ import { startProgram, type Program } from './processes.ts';
 import { launcher } from './proxy-process.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
-/** A `latchkey agent` process that serves what a test names. */
+/** A `latchkey agent` process that serves the servers of a test. */
 export interface RunningAgent extends AsyncDisposable {
   readonly program: Program;
 }

@@ -9,23 +9,23 @@ import { runCommandInProcess } from './run-command-in-process.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 import { serverLauncher, serverStart } from './programs.ts';
 
-/** What `node` runs to be `latchkey-server`. */
+/** The script that `node` runs as `latchkey-server`. */
 export { serverLauncher as launcher } from './programs.ts';
 
-/** Our secrets by their shape, and JWTs. Client ids are no secrets. */
+/** Latchkey's secrets by their shape, and JWTs. Client ids are no secrets. */
 const secretShape =
   /(?:secret|pk_live|mcp|code|rt|pat|scim)_[0-9A-Za-z]{36}|whsec_[\w+/]{43}=|eyJ[\w-]+\.[\w-]+\.[\w-]+/g;
 
 const jsonObject = z.record(z.string(), z.unknown());
 
 export interface RunningServerOptions {
-  /** What `node` runs: the installed package, unless it is to be the sources. */
+  /** The script that `node` runs; by default `serverLauncher`. */
   readonly launcher?: string;
-  /** Behind `start --port … --data-dir …`. */
+  /** More arguments, behind `start --port … --data-dir …`. */
   readonly args?: readonly string[];
   /** Added to its environment. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Where an earlier server left off; unless given, a fresh folder with an empty, migrated database. */
+  /** The data of an earlier server; by default a fresh folder with an empty, migrated database. */
   readonly dataDir?: string;
 }
 
@@ -54,15 +54,15 @@ export interface RunningServer extends AsyncDisposable {
   readonly issued: ReadonlySet<string>;
 
   /**
-   * Runs an administrative command with `--json`, in the process of the test; what it printed.
+   * Runs an administrative command with `--json`, in the process of the test; the JSON that it printed.
    *
    *     await server.command('key', 'create', 'acme/fixture', '--name', 'laptop');
    *
-   * @throws {Error} with its words, when it fails
+   * @throws {Error} with its message, when it fails
    */
   command(...words: string[]): Promise<unknown>;
 
-  /** The same as a person sees it, without `--json`, as a process of its own. */
+  /** Runs a command as a person does, without `--json` and as a separate process; its stdout. */
   commandText(...words: string[]): Promise<string>;
 
   /** `fetch` at this server: `path` begins with a slash. Redirects are not followed. */
@@ -136,14 +136,14 @@ export async function runningServer({
   };
 }
 
-/** What a server is to a test, however many processes it has. */
+/** A server that was started, as one process or as several nodes. */
 interface StartedServer {
   readonly base: string;
   readonly port: number;
   readonly dataDir: string;
   readonly openStores: () => Promise<Stores>;
   readonly program: NodePrograms;
-  /** Says to an administrative command where the data is. */
+  /** The options that tell an administrative command where the data is. */
   readonly place: readonly string[];
 }
 

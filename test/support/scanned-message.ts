@@ -1,6 +1,6 @@
 import { type Envelope, scanMessage } from '#mcp/message';
 
-/** A message that the gateway has read: its bytes and what it knows of them. */
+/** A message that the gateway has read: its bytes and its envelope. */
 export interface ScannedMessage {
   readonly body: Buffer;
   readonly envelope: Envelope;

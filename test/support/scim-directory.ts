@@ -2,7 +2,7 @@ import { z } from 'zod';
 
 import type { RunningServer } from './running-server.ts';
 
-/** What a directory gets as an answer. */
+/** The answer to a request of a directory. */
 export interface ScimAnswer {
   readonly status: number;
   readonly headers: Headers;
@@ -26,7 +26,7 @@ const created = z.object({ token: z.string() });
 const withId = z.object({ id: z.string() });
 const anything = z.record(z.string(), z.unknown());
 
-/** Creates an organization's token, and uses it. The domain is confirmed first, if one is named. */
+/** Creates a SCIM token of an organization, and uses it. `domain` is confirmed first, if given. */
 export async function scimDirectory(
   server: Pick<RunningServer, 'command' | 'base'>,
   organization: string,
@@ -68,7 +68,7 @@ export async function scimDirectory(
   };
 }
 
-/** One request of a directory. `address` is claimed by `X-Forwarded-For`. */
+/** One request of a directory. `X-Forwarded-For` claims `address`. */
 export async function askScim(
   url: string,
   {

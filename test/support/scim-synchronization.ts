@@ -10,7 +10,7 @@ const page = z.object({
   Resources: z.array(z.looseObject({ id: z.string() })),
 });
 
-/** What a directory finds after it provisioned an organization from nothing. */
+/** The result after a directory has provisioned an organization from nothing. */
 export interface Synchronized {
   readonly users: number;
   readonly groups: number;
@@ -40,7 +40,7 @@ export async function synchronize(counts: {
     body?: unknown,
   ): Promise<Readonly<Record<string, unknown>>> => {
     const answer = await ask(method, path, body);
-    // As a directory does that sends more than it may.
+    // Waits as a directory does that has sent too many requests.
     if (answer.status === 429) {
       await pause(Number(answer.headers.get('retry-after')) * 1000);
       return asked(method, path, body);

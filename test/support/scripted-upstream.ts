@@ -10,8 +10,8 @@ export type Said = {
 };
 
 /**
- * What the server says to `asked`: objects, or JSON texts where the bytes matter. With `say` it speaks
- * before it is done.
+ * The messages with which the server answers `asked`: objects, or JSON texts where the bytes matter.
+ * `say` sends a message before the script is done.
  */
 export type Script = (
   asked: Said,
@@ -25,7 +25,7 @@ export type ScriptedUpstream = Upstream & {
   closed: () => boolean;
 };
 
-/** A server behind the proxy's port, that answers by a script and remembers what it was asked. */
+/** An `Upstream` of the proxy that answers by a script and records what it was asked. */
 export function scriptedUpstream(script: Script): ScriptedUpstream {
   const asked: Said[] = [];
   const texts: string[] = [];
@@ -53,7 +53,7 @@ export function asMessage(said: Said | string): Message {
   return readMessage(Buffer.from(typeof said === 'string' ? said : JSON.stringify(said)));
 }
 
-/** Keeps what is delivered, parsed; `texts` as it came. */
+/** Records the delivered messages: parsed in `said`, as they came in `texts`. */
 export function listener(): { said: Said[]; texts: string[]; deliver: Deliver } {
   const said: Said[] = [];
   const texts: string[] = [];

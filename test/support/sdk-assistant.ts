@@ -6,7 +6,7 @@ import type {
 
 const redirectUri = 'http://127.0.0.1:49152/callback';
 
-/** What an assistant that is built on the MCP SDK v1 keeps of its registration and its tokens, in memory. */
+/** The registration and the tokens of an assistant that is built on the MCP SDK v1, in memory. */
 export class SdkAssistant implements OAuthClientProvider {
   readonly redirectUrl = redirectUri;
   readonly clientMetadata = { redirect_uris: [redirectUri], client_name: 'SDK assistant' };

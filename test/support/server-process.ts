@@ -13,9 +13,9 @@ const launcher = serverLauncher;
 
 /** `latchkey-server start` as a process of its own, with a data directory of its own. */
 export interface ServerProcess extends AsyncDisposable {
-  /** Where it is reached. */
+  /** The URL at which it is reached. */
   readonly base: string;
-  /** Where it listens. */
+  /** The port on which it listens. */
   readonly port: number;
   readonly dataDir: string;
   readonly masterKeyFile: string;
@@ -24,7 +24,7 @@ export interface ServerProcess extends AsyncDisposable {
   restart(): Promise<void>;
   /** Runs an administrative command on the same data, in the process of the test; its stdout, or an error with its stderr. */
   readonly command: (words: readonly string[], input?: string) => Promise<string>;
-  /** The same as a process of its own. */
+  /** Runs a command as a separate process. */
   readonly commandProcess: (words: readonly string[], input?: string) => Promise<string>;
 }
 
@@ -32,13 +32,13 @@ export interface ServerProcessOptions {
   readonly host?: '127.0.0.1' | 'localhost';
   readonly args?: readonly string[];
   readonly frontPort?: number;
-  /** The command that starts it, with its first arguments; Node and ours follow. */
+  /** The command that starts the server, with its first arguments; Node and the server's arguments follow. */
   readonly startedBy?: readonly string[];
 }
 
 /**
- * `host` is what browsers call it: passkeys need a name, secure cookies an address. `frontPort` is the port of something
- * in front of it, which everybody asks instead.
+ * `host` is the host in the URL for browsers: passkeys need a name, secure cookies an address. `frontPort` is the port of a
+ * front before the server, to which all requests go instead.
  */
 export async function serverProcess(options: ServerProcessOptions = {}): Promise<ServerProcess> {
   const { host = '127.0.0.1', args = [], frontPort, startedBy = [] } = options;

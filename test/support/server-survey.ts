@@ -13,7 +13,7 @@ import { patient } from './patient.ts';
 
 export type ToolCall = { name: string; arguments?: Record<string, unknown> };
 
-/** What there is to find out about a server. */
+/** The steps of a survey of a server. */
 export type Itinerary = {
   /** Every tool at least once, in this order; a call may fail, which is a finding too. */
   tools: readonly ToolCall[];
@@ -26,11 +26,11 @@ export type Itinerary = {
     argument: { name: string; value: string };
     others?: Record<string, string>;
   }[];
-  /** A tool that makes the server say something to the log, and stop again. */
+  /** A tool that makes the server send log messages, and that stops them at its next call. */
   logs?: string;
   /** A tool that runs as a task. */
   task?: ToolCall;
-  /** A tool that makes the server say that a resource changed. */
+  /** A tool that makes the server report that a resource changed. */
   updates?: { uri: string; by: string };
 };
 
@@ -51,7 +51,7 @@ const filled = {
   content: { name: 'Ada', check: true, email: 'ada@example.com', integer: 7, number: 1.5 },
 };
 
-/** What an assistant of the older era finds at a server; times and ids, which differ, are levelled. */
+/** The findings of an assistant of the legacy era at a server; times and ids, which differ, are replaced. */
 export async function legacySurvey(
   transport: Transport<LegacyClient>,
   itinerary: Itinerary,
@@ -76,7 +76,7 @@ export async function legacySurvey(
   client.setNotificationHandler(LoggingMessageNotificationSchema, () => {
     logged += 1;
   });
-  // Its own handler is gone by the time of an answer that arrives in the same chunk.
+  // The SDK removes the handler of a call at its answer, and would miss progress that arrives in the same chunk.
   client.setNotificationHandler(ProgressNotificationSchema, ({ params }) => {
     progress.push(params);
   });
@@ -103,13 +103,13 @@ export async function legacySurvey(
   if (client.getServerCapabilities()?.logging) await client.setLoggingLevel('error');
   await client.ping();
   await client.close();
-  // A task is looked at as often as it takes, updates go on as long as it takes, and the SDK, when it resumes
-  // a stream by itself, may be asked one thing twice.
+  // A task is polled, and updates come, a varying number of times; and the SDK, when it resumes a stream by itself, may
+  // be asked one thing twice.
   const once = { asked: unique(asked), updated: unique(updated), task: unique(steps) };
   return level({ ...found, ...once, progress });
 }
 
-/** The same with the second version of the SDK, as an assistant that prefers the modern era, or one that knows only the older. */
+/** The findings with the second version of the SDK, of an assistant that prefers the modern era, or of one that knows only the legacy era. */
 export async function modernSurvey(
   transport: Transport<ModernClient>,
   itinerary: Itinerary,
@@ -169,7 +169,7 @@ async function outcome(work: Promise<unknown>): Promise<unknown> {
   return work.catch((error: unknown) => ({ failed: String(error) }));
 }
 
-/** Times of the day and ids made at random are the only things that two visits may differ in. */
+/** Replaces times of the day and random ids, the only things in which two visits may differ. */
 function level(found: Survey): Survey {
   const levelled = JSON.stringify(found, (name, value: unknown) =>
     name === 'blob' && typeof value === 'string'
@@ -178,16 +178,16 @@ function level(found: Survey): Survey {
   )
     .replaceAll(/\d{1,2}:\d{2}:\d{2} [AP]M/g, 'TIME')
     .replaceAll(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, 'UUID')
-    // A gateway puts a seal in front of it, and a collection another one.
+    // A gateway puts a seal in front of a task id, and a collection puts another one.
     .replaceAll(/(?<![\w-])(?:[\w-]{22}\.){0,2}[0-9a-f]{32}\b/g, 'TASK');
   const parsed: Survey = JSON.parse(levelled);
   return parsed;
 }
 
-/** What the modern era says of every list, and what it has no more: tasks, ids of pages. */
+/** Members of only one era: what the modern era adds to every list, and what it no longer has, such as tasks and ids of elicitations. */
 const ofOneEra = new Set(['ttlMs', 'cacheScope', 'execution', 'elicitationId', 'offered']);
 
-/** What of a survey both eras have words for. */
+/** The parts of a survey that both eras can express. */
 export function common(found: Survey): unknown {
   return JSON.parse(
     JSON.stringify(found, (name, value: unknown) => (ofOneEra.has(name) ? undefined : value)),

@@ -4,7 +4,7 @@ import { bodyOf, countedServer, type CountedServer } from '#support/counted-serv
 
 type Json = Record<string, unknown>;
 
-/** What may be wrong with it, and how it is set up. Everything can change while it runs. */
+/** The setup of the front, and its faults. Every option can change while the front runs. */
 export type SignInFrontOptions = {
   published: boolean;
   expiresInSeconds: number;
@@ -12,18 +12,18 @@ export type SignInFrontOptions = {
   metadata: Json;
   /** Merged over the redirect's query; `undefined` leaves a parameter out. */
   redirect: Record<string, string | undefined>;
-  /** Where the token endpoint sends the asker instead of answering. */
+  /** The URL to which the token endpoint redirects instead of answering. */
   tokenRedirect: string | undefined;
   /** The scope that `tools/call` needs, once it is set. */
   neededScope: string | undefined;
   registration: boolean;
-  /** The issuer that the resource names; itself unless set. */
+  /** The issuer that the resource names; by default the front's own. */
   authorizationServer: string | undefined;
   /** API keys that the endpoint takes besides access tokens. */
   apiKeys: readonly string[];
-  /** Clients that have to prove who they are, each with the secrets that are valid. */
+  /** Clients that have to authenticate, each with its valid secrets. */
   clientSecrets: Readonly<Record<string, readonly string[]>>;
-  /** Whether who brings a refresh token again is given the same answer, as responses get lost. */
+  /** Whether a second use of a refresh token gets the same answer, because responses get lost. */
   refreshesTwice: boolean;
 };
 
@@ -35,11 +35,11 @@ export type SignInFront = CountedServer & {
   tokenRequests: URLSearchParams[];
   revocations: URLSearchParams[];
   registrations: Json[];
-  /** From now on no access token handed out so far is accepted. */
+  /** Invalidates every access token issued so far. */
   expireAll(): void;
-  /** From now on no refresh token is. */
+  /** Invalidates every refresh token issued so far. */
   endSignIns(): void;
-  /** Remembers which tokens are valid; what it returns makes exactly those valid again. */
+  /** Remembers which tokens are valid; the function that it returns makes exactly those valid again. */
   remember(): () => void;
 };
 

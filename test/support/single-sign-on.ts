@@ -13,16 +13,16 @@ import { temporaryFolder } from './temporary-folder.ts';
 const secret = 'the secret of latchkey there';
 
 export interface SingleSignOnOptions {
-  /** What the provider tells about a person in the ID token and in userinfo; by default a verified address, in userinfo. */
+  /** The claims about a person in the ID token and in userinfo; by default a verified address, in userinfo. */
   readonly claims?: (sub: string, use: 'id_token' | 'userinfo') => Record<string, unknown>;
-  /** Whether the provider takes authorization requests only from the server itself. RFC 9126 */
+  /** Whether the provider accepts authorization requests only if the server has pushed them. RFC 9126 */
   readonly requiresPushedRequests?: boolean;
-  /** Adds providers of organizations with the same client; their redirect URIs. */
+  /** Adds providers of organizations with the same client, and returns their redirect URIs. */
   readonly addProvider?: (
     server: ServerProcess,
     at: { readonly issuer: string; readonly secretFile: string },
   ) => Promise<readonly string[]>;
-  /** Where the provider announces logouts, below the server; it announces none without it. */
+  /** The path of the server to which the provider sends logouts; without it, the provider sends none. */
   readonly logoutPath?: () => string;
   /** More options of the server. */
   readonly args?: readonly string[];
@@ -34,7 +34,7 @@ export interface SingleSignOn extends AsyncDisposable {
   readonly issuer: string;
   /** Signs in on the provider's own pages, as `{name}@example.com`. */
   vouch(page: Page, name: string): Promise<void>;
-  /** Does that without a browser, from the page that the server leads to; where the provider leads back to. */
+  /** Signs in without a browser, from the page to which the server redirects; the URL to which the provider redirects back. */
   consent(page: string, name: string): Promise<URL>;
 }
 
@@ -70,7 +70,7 @@ export async function singleSignOn({
     pkce: { required: () => true },
     ...(claims && { conformIdTokenClaims: false }),
     fetch(url, asked) {
-      // It refuses loopback addresses.
+      // The dispatcher refuses loopback addresses.
       delete asked.dispatcher;
       return fetch(url, asked);
     },

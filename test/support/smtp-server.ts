@@ -11,22 +11,22 @@ export interface ReceivedMail {
   readonly headers: ReadonlyMap<string, string>;
   /** The text, decoded. */
   readonly text: string;
-  /** As it came. */
+  /** The message as it came. */
   readonly raw: string;
-  /** Whether the connection was encrypted, and as whom its client signed in. */
+  /** Whether the connection was encrypted, and as which user its client signed in. */
   readonly isEncrypted: boolean;
   readonly user: string | undefined;
 }
 
 interface SmtpServerOptions {
-  /** Offers STARTTLS, and speaks TLS from the start if `isImplicit`. */
+  /** With a certificate, the server offers STARTTLS, or speaks TLS from the start if `isImplicit`. */
   readonly certificate?: { readonly cert: string; readonly key: string };
   readonly isImplicit?: boolean;
-  /** Requires to sign in. */
+  /** The account with which clients must sign in. */
   readonly account?: { readonly user: string; readonly password: string };
 }
 
-/** When a script decides on an answer: for a recipient, for the data before it is accepted, or for the credentials. */
+/** The steps at which a script decides on an answer: a connection, a recipient, the data before it is accepted, or the credentials. */
 type Step = 'connect' | 'rcpt' | 'data' | 'auth';
 
 /** An answer of a script: a line that begins with three digits, `hang` for none, or `cut` to close the connection. */
@@ -120,7 +120,7 @@ class Dialogue {
   #from = '';
   #to = '';
   #rest = '';
-  /** What the next line is, if it is no command. */
+  /** Takes the next line, if it is no command. */
   #expects: ((line: string) => void) | undefined;
   #lines: string[] = [];
 
@@ -147,7 +147,7 @@ class Dialogue {
     this.#socket.write(`${line}\r\n`);
   }
 
-  /** Says what the script wants, or the usual answer. @returns whether it was the usual one */
+  /** Sends the answer of the script, or the usual one. @returns whether it was the usual one */
   #answer(step: Step, about: string, usual: string): boolean {
     const wanted = this.#about.script(step, about);
     if (wanted === 'hang') return false;

@@ -3,7 +3,7 @@ import { createHash, generateKeyPairSync, randomBytes, sign } from 'node:crypto'
 const sha256 = (data: string | Buffer) => createHash('sha256').update(data).digest();
 const base64url = (data: Buffer) => data.toString('base64url');
 
-/** What a test may get wrong about an answer. */
+/** The parts of an answer that a test may get wrong. */
 export interface Deviation {
   readonly origin?: string;
   readonly rpId?: string;

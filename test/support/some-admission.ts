@@ -35,12 +35,12 @@ export function someServer({ target = {}, ...but }: SomeServer = {}): ServerReco
 /** A caller that acts for no person and is limited to no tools. */
 export const ofNoPerson: ToolCaller = { selections: [] };
 
-/** What a caller may use of a target. */
+/** The rights of a caller to a target. */
 export function rightsTo(but: Partial<Target> = {}, caller: ToolCaller = ofNoPerson): ToolRights {
   return new ToolRights(someTarget(but), caller);
 }
 
-/** A caller that was let in with every scope; `but` changes some of it. */
+/** The admission of a caller with every scope; `but` changes some members. */
 export function someAdmission(but: Partial<Admission> = {}): Admission {
   const { endpoint = someServer() } = but;
   return {

@@ -2,10 +2,10 @@ import { insertProvider, type ProviderRecord } from '#server/db/identity-provide
 import type { Db } from '#server/db/transaction';
 import { usualChecking } from '#server/model/provider-checks';
 
-/** All that is stored of a provider when it is added. */
+/** All members of a provider that are stored when it is added. */
 type SomeProvider = Omit<ProviderRecord, 'tested' | 'announcedAt' | 'disabledAt'>;
 
-/** An identity provider of `org_acme` that no test reaches, with what a test needs in particular. */
+/** An identity provider of `org_acme` that no test reaches; `but` changes some members. */
 export function someProvider(but: Partial<SomeProvider> = {}): SomeProvider {
   return {
     id: 'idp_acme',
@@ -32,12 +32,12 @@ export function someProvider(but: Partial<SomeProvider> = {}): SomeProvider {
   };
 }
 
-/** What a provider is once it is stored. */
+/** The record of a provider once it is stored. */
 export function storedProvider(provider: SomeProvider): ProviderRecord {
   return { ...provider, tested: undefined, announcedAt: undefined, disabledAt: undefined };
 }
 
-/** Stores that provider. */
+/** Stores `someProvider`. */
 export async function insertSomeProvider(
   db: Db,
   but: Partial<SomeProvider> = {},

@@ -9,7 +9,7 @@ export function spellings(secret: string | Uint8Array): Buffer[] {
   const texts = [hex, hex.toUpperCase()];
   for (const shift of [0, 1, 2]) {
     const shifted = Buffer.concat([Buffer.alloc(shift), bytes]);
-    // Whole groups of three bytes only: the characters at either end also carry what is beside.
+    // Whole groups of three bytes only: the characters at either end also depend on the bytes beside.
     const from = shift === 0 ? 0 : 4;
     const to = Math.floor(shifted.length / 3) * 4;
     const inner = shifted.toString('base64').slice(from, to);

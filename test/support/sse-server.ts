@@ -6,16 +6,16 @@ export type SseServer = CountedServer & {
   url: URL;
   /** Every message that was posted, in order. */
   posted: Said[];
-  /** Says something on the latest stream. */
+  /** Sends a message on the latest stream. */
   say: (message: Said) => void;
-  /** Breaks off every stream, and forgets the sessions when asked to. */
+  /** Breaks off every stream; with `forgetting`, it also forgets the sessions. */
   breakOff: (forgetting?: boolean) => void;
 };
 
 export type SseServerOptions = {
-  /** What the first event names, for a session; its own address unless given, `''` for no event. */
+  /** The address in the first event of a session; by default that of the session, `''` for no event. */
   endpoint?: (session: number) => string;
-  /** The answer to a request; none unless given. */
+  /** The answer to a request; by default an empty result. */
   answer?: (asked: Said) => Said | undefined;
 };
 

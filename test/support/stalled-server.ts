@@ -6,11 +6,11 @@ import { faultMcp } from './fault-mcp.ts';
 import { proxyProcess, type Answer } from './proxy-process.ts';
 import { patient } from './patient.ts';
 
-/** How a server answers. */
+/** The forms in which a server answers. */
 export const kinds = ['json', 'sse'] as const;
 type Kind = (typeof kinds)[number];
 
-/** A server that takes calls of tools and says nothing about them until told to, and an assistant at it. */
+/** A server that does not answer tool calls until `goOn`, and a proxy in front of it. */
 export async function stalled(kind: Kind, env: Record<string, string> = {}) {
   const waiting: { id: unknown; response: ServerResponse }[] = [];
   const heard: string[] = [];
@@ -35,7 +35,7 @@ export async function stalled(kind: Kind, env: Record<string, string> = {}) {
     proxy,
     heard,
     waiting,
-    /** Sends a call that is not answered now. */
+    /** Sends a call that stays unanswered until `goOn`. */
     call: (id: number, name: string) =>
       proxy.send({ jsonrpc: '2.0', id, method: 'tools/call', params: { name, arguments: {} } }),
     goOn() {
@@ -52,7 +52,7 @@ export async function stalled(kind: Kind, env: Record<string, string> = {}) {
   };
 }
 
-/** Calls at both kinds of server, which say nothing for `silenceMs`: each is waited for, asked once and answered once. */
+/** Calls both kinds of server, which say nothing for `silenceMs`, and expects that each call is waited for, sent once and answered once. */
 export async function expectPatience(silenceMs: number): Promise<void> {
   await using json = await stalled('json');
   await using sse = await stalled('sse');

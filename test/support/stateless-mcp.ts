@@ -8,7 +8,7 @@ export type StatelessMcp = {
   events: string[];
 };
 
-/** A server of both eras without sessions, built on the SDK's v2; of the modern one alone, if told so. */
+/** A server of both eras without sessions, built on the SDK's v2; with `legacy: 'reject'`, of the modern era alone. */
 export function statelessMcp({ legacy }: { legacy?: 'reject' } = {}): StatelessMcp {
   const events: string[] = [];
   const handler = createMcpHandler(({ era }) => {

@@ -11,7 +11,7 @@ declare module 'vitest' {
 }
 
 /**
- * `describe` for what needs more than Node. Where a requirement is missing the suite is skipped, and
+ * `describe` for a suite that needs more than Node. Where a requirement is missing the suite is skipped, and
  * on CI (`CI` is set) it fails.
  *
  *     await suite('keychain', 'a secret in the OS keychain', () => { test(…) });

@@ -3,7 +3,7 @@ import { relative } from 'node:path';
 import { z } from 'zod';
 import { requirements, type Requirement } from './requirements.ts';
 
-/** What we read of vitest's JSON report. */
+/** The parts of vitest's JSON report that are read. */
 export const reportSchema = z.object({
   testResults: z.array(
     z.object({
@@ -24,13 +24,13 @@ export const reportSchema = z.object({
 
 export type Report = z.infer<typeof reportSchema>;
 
-/** What `processor-time.ts` notes of a file; once for each level that the file is part of. */
+/** The note of `processor-time.ts` about a file; one for each level that the file is part of. */
 export const timeSchema = z.object({ file: z.string(), seconds: z.number() });
 
 export type FileTime = z.infer<typeof timeSchema>;
 
 export interface Summary {
-  /** The slowest files, those with the most processor time, one line a missing requirement, what went wrong outside the tests; last the totals. */
+  /** The slowest files, those with the most processor time, one line a missing requirement, failures outside the tests; last the totals. */
   readonly lines: readonly string[];
   readonly exitCode: 0 | 1;
 }

@@ -12,7 +12,7 @@ export interface TalkingGateway {
 }
 
 /**
- * The set-up of a test file about what a server sends unasked: a gateway whose `acme/fixture` is a talking upstream. Both end
+ * The set-up of a test file about unsolicited messages of a server: a gateway whose `acme/fixture` is a talking upstream. Both end
  * after the tests of the file that calls it.
  */
 export async function talkingGateway(): Promise<TalkingGateway> {
@@ -23,7 +23,7 @@ export async function talkingGateway(): Promise<TalkingGateway> {
   return { upstream, gateway };
 }
 
-/** Opens a session of the legacy era by hand; the headers of what belongs to it. */
+/** Opens a session of the legacy era by hand; the headers of its requests. */
 export async function legacySession(
   endpoint: string,
   credential: Credential,
@@ -45,13 +45,13 @@ export async function legacySession(
 export interface EventStream {
   readonly status: number;
   readonly headers: Headers;
-  /** All that has come until now. */
+  /** All text so far. */
   readonly text: () => string;
   /** The ids of its events. */
   readonly ids: () => string[];
   /** Disconnects. */
   readonly leave: () => void;
-  /** Resolves at its end, however it comes. */
+  /** Resolves at the end of the stream, whatever ended it. */
   readonly ended: Promise<unknown>;
 }
 

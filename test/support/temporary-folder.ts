@@ -7,7 +7,7 @@ export interface TemporaryFolder extends AsyncDisposable {
   readonly path: string;
 }
 
-/** An empty folder in `parent`, readable by this user only, that goes with its `await using` scope or the process. */
+/** An empty folder in `parent`, readable by this user only, and removed at the end of its `await using` scope or of the process. */
 export async function temporaryFolder(
   name = 'latchkey',
   parent = tmpdir(),

@@ -8,7 +8,7 @@ export interface TlsServer extends AsyncDisposable {
   readonly requests: string[];
 }
 
-/** An MCP server of the era before, without sessions, behind TLS on a free port of 127.0.0.1. */
+/** An MCP server of the legacy era, without sessions, behind TLS on a free port of 127.0.0.1. */
 export async function tlsServer(
   options: ServerOptions,
   handle: (request: IncomingMessage, response: ServerResponse, body: Buffer) => void = (

@@ -14,19 +14,19 @@ const clientSecret = 'the secret of latchkey at the upstream';
 export interface TokenUpstreamOptions {
   /** How long its access tokens live. */
   readonly tokenSeconds?: number;
-  /** Where our server lets people come back to. */
+  /** The redirect URIs of Latchkey's client. */
   readonly redirectUris?: readonly string[];
-  /** Whether its authorization server takes no `resource`, as one that never heard of RFC 8707's. */
+  /** Whether its authorization server refuses `resource`, as one that does not know RFC 8707 does. */
   readonly refusesResource?: boolean;
   /** Whether its authorization server takes registrations. RFC 7591 */
   readonly registers?: boolean;
-  /** Whether a refresh token counts once, and a second use ends all that came of it. RFC 9700 §4.14.2 */
+  /** Whether a refresh token is valid once, and a second use revokes everything issued from it. RFC 9700 §4.14.2 */
   readonly rotates?: boolean;
-  /** Whether its authorization server takes authorization requests only from clients, not from browsers. RFC 9126 */
+  /** Whether its authorization server accepts authorization requests only if the client has pushed them. RFC 9126 */
   readonly requiresPushedRequests?: boolean;
 }
 
-/** Who asked for what, as the MCP server saw it. */
+/** A call as the MCP server saw it: who called what. */
 export interface SeenCall {
   readonly method: string;
   readonly tool: string | undefined;
@@ -38,8 +38,8 @@ export interface SeenCall {
 }
 
 /**
- * An MCP server that wants a token of its own authorization server, which is not ours: oidc-provider. Its tool
- * `whoami` says whose token came along, `write` needs a scope that no account has; its one resource is that account's.
+ * An MCP server that requires a token of its own, third-party authorization server: oidc-provider. Its tool `whoami`
+ * says whose token the call had, `write` needs a scope that no account has; its one resource belongs to that account.
  */
 export interface TokenUpstream extends AsyncDisposable {
   /** `http://127.0.0.1:PORT/mcp` */
@@ -48,19 +48,19 @@ export interface TokenUpstream extends AsyncDisposable {
   readonly clientId: string;
   readonly clientSecret: string;
   readonly seen: SeenCall[];
-  /** `POST /token` and the like, as they came. */
+  /** The `POST` requests to `/token` and below, as they came. */
   readonly asked: { readonly path: string; readonly body: string; readonly answer: string }[];
-  /** Every token that the authorization server ever gave. */
+  /** Every token that the authorization server has issued. */
   readonly issued: Set<string>;
   /** Registrations that were deleted: path and status. RFC 7592 */
   readonly deleted: string[];
-  /** Runs that once, when the next answer of the token endpoint is made and before it is sent. */
+  /** Runs `act` once, after the next answer of the token endpoint is made and before it is sent. */
   beforeAnswer(act: () => Promise<void>): void;
-  /** Refuses a token from now on, as a server that revokes does. */
+  /** Refuses a token from now on, as a server does after it revoked the token. */
   refuse(accessToken: string): void;
-  /** Answers nothing at the token endpoint. */
+  /** Sets whether the token endpoint answers only 503. */
   breakTokens(isBroken: boolean): void;
-  /** What a person does in a browser at the authorization server; where it sends them back. */
+  /** Signs in and consents at the authorization server as a person in a browser; the URL to which it redirects. */
   consent(page: string, login: string): Promise<URL>;
 }
 

@@ -5,7 +5,7 @@ import { onTestFinished } from 'vitest';
 
 import { temporaryFolder } from './temporary-folder.ts';
 
-/** Two connections to one new database file, as two processes have; both are gone when the test is over. */
+/** Two connections to one new database file, as two processes have; both are closed at the end of the test. */
 export async function twoConnections(): Promise<readonly [DatabaseSync, DatabaseSync]> {
   const folder = await temporaryFolder();
   const open = () => {

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { masterKey } from '#server/secrets/master-key';
 import { upstreamSetup, type UpstreamSetup } from '#server/upstreams/credentials/setup';
 
-/** Sets upstreams up under a key of its own, with servers on this machine's loopback alone. */
+/** The upstream setup with a sealing key of its own; it reaches servers only on loopback. */
 export function loopbackSetup(): UpstreamSetup {
   return upstreamSetup({
     base: 'http://127.0.0.1:8787',

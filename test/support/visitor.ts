@@ -1,4 +1,4 @@
-/** A browser without scripts, as far as our pages need one: cookies, forms and their hidden fields. */
+/** A browser without scripts, as far as Latchkey's pages need one: cookies, forms and their hidden fields. */
 export interface Visitor {
   readonly cookies: Map<string, string>;
   get(path: string, headers?: Record<string, string>): Promise<Response>;
@@ -7,9 +7,9 @@ export interface Visitor {
     fields: Record<string, string>,
     headers?: Record<string, string>,
   ): Promise<Response>;
-  /** The guard of the forms on a page. */
+  /** The CSRF token of the forms on a page. */
   csrfToken(path: string): Promise<string>;
-  /** Opens the page at `path` and sends its form to where it leads, with these fields filled in. */
+  /** Opens the page at `path` and posts its form to the same path, with these fields filled in. */
   submit(path: string, fields: Record<string, string>): Promise<Response>;
   signIn(email: string, password: string, next?: string): Promise<Response>;
 }

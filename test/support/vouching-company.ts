@@ -40,11 +40,11 @@ export interface VouchingCompany extends AsyncDisposable {
   readonly otherProviderId: string;
   readonly client: { readonly id: string; readonly secret: string };
   readonly otherClient: { readonly id: string; readonly secret: string };
-  /** An assertion about Dana with everything right but what `but` says. */
+  /** An assertion about Dana that is right, except for the claims and header members in `but`. */
   assertion(but?: Signed, key?: CryptoKey | Uint8Array): Promise<string>;
-  /** Exchanges it as acme's client, with everything right but what `but` says. */
+  /** Exchanges an assertion as acme's client with the right fields, except those in `but`. */
   exchange(assertion: string, but?: Fields, headers?: Record<string, string>): Promise<TokenAnswer>;
-  /** What Dana's token may do: the status of an MCP call. */
+  /** The status of an MCP call with Dana's token. */
   call(accessToken: string, path?: string): Promise<number>;
 }
 

@@ -17,7 +17,7 @@ export interface Delivery extends z.infer<typeof envelope> {
   readonly headers: Record<string, string>;
 }
 
-/** What a receiver answers; `hold` is no answer until the caller disconnects. */
+/** The answer of a receiver; `hold` is no answer until the caller disconnects. */
 export type ReceiverAnswer =
   | { readonly status: number; readonly headers?: Record<string, string> }
   | 'hold';
@@ -27,7 +27,7 @@ export interface WebhookReceiver extends AsyncDisposable {
   readonly origin: string;
   readonly port: string;
   readonly deliveries: readonly Delivery[];
-  /** The next answers, in order; then 204. */
+  /** Sets the next answers, in order; the answer after them is 204. */
   answer(...answers: ReceiverAnswer[]): void;
   /** Resolves when that many have arrived. */
   has(count: number): Promise<void>;
@@ -69,7 +69,7 @@ export async function webhookReceiver(): Promise<WebhookReceiver> {
   };
 }
 
-/** What a receiver with this secret makes of a delivery. @throws when it does not take it */
+/** Verifies a delivery as a receiver with this secret does, and returns its event. @throws when the receiver refuses it */
 export function verified(secret: string, { body, headers }: Delivery): unknown {
   return new Webhook(secret).verify(body, headers);
 }

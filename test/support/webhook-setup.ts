@@ -9,7 +9,7 @@ const sealing = masterKey(randomBytes(32));
 /** A URL without a listener. */
 export const deadWebhook = 'https://127.0.0.1:1/in';
 
-/** Sets webhooks up under a key that all of a test file shares, to receivers on this machine's loopback alone. */
+/** The webhook setup with a sealing key that the whole test file shares; it reaches receivers only on loopback. */
 export function loopbackWebhooks(clock: Clock): WebhookSetup {
   return webhookSetup({
     sealing,

@@ -1,4 +1,4 @@
-/** Frames of a tunnel as `docs/tunnel.md` has them, written independently so that the server is not compared with itself. */
+/** Frames of a tunnel as `docs/tunnel.md` describes them, written independently so that the server is not compared with itself. */
 export const types = {
   hello: 1,
   bound: 2,

@@ -1,4 +1,4 @@
-// What must hold for event streams, headers, translated messages and frames of the tunnel of every kind.
+// Properties of event streams, headers, translated messages and frames of the tunnel of every kind.
 import { isDeepStrictEqual } from 'node:util';
 import * as fc from 'fast-check';
 import { decodeHeader, encodeHeader, parameterHeaders } from '#mcp/headers';
@@ -38,7 +38,7 @@ type Fields = Pick<SseEvent, 'id' | 'event' | 'retryMs' | 'isComment'> & { data:
 function referenceEvents(stream: string, printableIds: boolean): Fields[] {
   const events: Fields[] = [];
   const lines = stream.replace(/^\ufeff/, '').split(/\r\n|\r|\n/);
-  // What follows the last line end is not a line yet.
+  // The text after the last line end is not a line yet.
   lines.pop();
   let block: string[] = [];
   for (const line of lines) {
@@ -231,7 +231,7 @@ export const wireProperties: Record<string, Property> = {
 
   'any bytes are an event stream, the same however they are cut': fc.property(
     fc.uint8Array({ maxLength: 40 }).map((bytes) =>
-      // Half of the bytes are those that matter.
+      // About half of the bytes are those that matter to the parser.
       Buffer.from(
         bytes.map((byte) =>
           byte % 2 === 0 ? byte : (Buffer.from('\r\n:d\ufeff')[byte % 7] ?? byte),

@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 
 const root = join(import.meta.dirname, '../..');
-/** Warns at the end as Node 22 does when its SQLite is loaded; what Node would print is printed at once. */
+/** Warns at exit, about SQLite as Node 22 does when it loads SQLite, and prints immediately what Node would print. */
 const warns = `
   import { writeSync } from 'node:fs';
   process.emitWarning = (warning, type) => writeSync(2, type + ': ' + warning);

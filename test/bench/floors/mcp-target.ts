@@ -4,9 +4,9 @@
  *
  *     POST /mcp         initialize, tools/list, tools/call; whatever the credential
  *     POST /session     the same, in a session
- *     POST /modern      the same, by the modern era: it answers server/discover
+ *     POST /modern      the same, in the modern era: it answers server/discover
  *     POST /signed-in   the same, but 401 without an Authorization header
- *     POST /api/oauth/token, GET /.well-known/…   just enough OAuth to be signed in to the latter
+ *     POST /api/oauth/token, GET /.well-known/…   just enough OAuth to sign in to /signed-in
  *     GET /count        requests so far, this one not counted
  *
  * The tools `sse` and `large` answer as an event stream, every other one as JSON; `large` and `large-json` with 10 MB.
@@ -21,7 +21,7 @@ interface Message {
   readonly params?: { readonly name?: string; readonly protocolVersion?: string };
 }
 
-/** A collection knows only tools that are listed. */
+/** All tools are listed, because a collection knows no others. */
 const tools = ['echo', 'json', 'sse', 'large', 'large-json'].map((name) => ({
   name,
   inputSchema: { type: 'object' },

@@ -1,6 +1,6 @@
 /**
- * The floor of a bridge from HTTP to stdio: a body is a line for the child, the next line of the child with the same id
- * is its answer. Nothing is checked, and everybody shares the child.
+ * The floor of a bridge from HTTP to stdio: each body becomes a line for the child, and the child's next line with the same
+ * id is the answer. Nothing is checked, and all callers share the child.
  *
  *     node stdio-front.ts SCRIPT
  */

@@ -60,7 +60,7 @@ async function started(name: string, { base }: AgentCloud, value: object): Promi
   });
 }
 
-/** Somebody who speaks to one of the agent's servers through its tunnel. */
+/** A caller of one of the agent's servers, through its tunnel. */
 function callerOf(tunnel: CloudTunnel, server: string) {
   return localCaller({
     async send({ method, headers, body, caller, signal }) {
@@ -273,7 +273,7 @@ test('agent: with its log on a full disk it keeps serving, and logs again once t
   const legacy = { command: process.execPath, args: [script] };
   await writeFile(config, JSON.stringify({ servers: { legacy } }));
   await writeFile(out, 'x'.repeat(8 * 512));
-  // No file may grow over that: what a write to a full disk meets.
+  // No file may grow beyond this limit, so writes fail as on a full disk.
   const start = `trap '' XFSZ; ulimit -S -f 8; exec "$@" >> '${out}' 2>&1`;
   const words = [launcher, 'agent', '--server-url', own.base, '--config', config];
   await using full = startProgram('sh', {

@@ -10,7 +10,7 @@ let assistant: StoryAssistant;
 beforeAll(async () => {
   world = await storyWorld();
   assistant = await storyAssistant(world);
-  // The proxy then knows that the tools only read, and asks for them once more.
+  // From the list, the proxy knows that the tools only read, and so retries a failed call once.
   await assistant.client.listTools();
 });
 afterAll(async () => {

@@ -27,7 +27,7 @@ const slow = (seconds: number, steps = 1) => ({
   arguments: { duration: seconds, steps },
 });
 const sentTo = (part: string) => world.sent().filter(({ text }) => text.includes(part));
-/** What a child of `who` says by itself, unasked, arrives; it speaks four times a second. */
+/** Waits for an unsolicited message of the child of `who`, which sends four a second. */
 async function hearsItsChild(who: StoryAssistant): Promise<void> {
   const before = who.logged;
   await expect.poll(() => who.logged, patient).toBeGreaterThan(before);
@@ -45,7 +45,7 @@ test('agent: tools of a private network are listed and called, without those den
 });
 
 test('agent: an answer of 10 MB arrives unchanged', async () => {
-  // The server says it twice, as text and structured.
+  // The server sends the text twice, as text and as structured content.
   const text = randomBytes(2_500_000).toString('hex');
   const path = join(world.folder, 'big.txt');
   await writeFile(path, text);
@@ -104,10 +104,10 @@ test.each([
     const error = await call;
     await world.startAgent();
 
-    // The tool only reads, so it was asked for once more.
+    // The tool only reads, so the proxy retried the call once.
     expect(error).toContain('the agent that serves this endpoint is offline');
     expect(await assistant.echo('back')).toBe('Echo: back');
-    // The first child was asked to, and ended with its agent.
+    // The first child was asked for messages, and ended with its agent.
     await assistant.startLog();
     await hearsItsChild(assistant);
     expect(assistant.surprises).toEqual([]);
@@ -138,7 +138,7 @@ test('agent: its key is rotated in four steps during continuous calls, and none 
   /** How many calls of each caller were answered. */
   const answered = new Map<string, number>();
   const over = new AbortController();
-  // Also when something below fails: calls of a closed client fail at once, and a loop of them lets nothing else run.
+  // Ends the loops even if something below fails: calls of a closed client fail at once, and a loop of them would block all else.
   using ending = new DisposableStack();
   ending.defer(() => over.abort());
   const keepCalling = async (who: StoryAssistant, name: string) => {

@@ -63,8 +63,8 @@ test('tunnel: an answer of 64 MB waits for a slow caller, without filling the se
   const response = await new Promise<IncomingMessage>((resolve) => {
     call.once('response', resolve);
   });
-  // Stands still once the buffers of both sockets are full: the server then takes what was sent and grants no more, as a
-  // hundred answers in turn to pings show that are sent behind it.
+  // Nothing more is sent once the buffers of both sockets are full: the server then takes what was sent but grants no more
+  // credit. A hundred pings in a row, each sent after the data and answered, show this.
   let last = -1;
   for (let quiet = 0; quiet < 100; quiet += 1) {
     if (answer.sent() !== last) quiet = 0;

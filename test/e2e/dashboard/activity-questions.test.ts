@@ -15,7 +15,7 @@ import { mcpCall, rpc } from '#support/mcp-call';
 import { patient } from '#support/patient';
 import { suite } from '#support/suite';
 
-/** How an administrator finds an answer: `click` counts. Returns what the page must say. */
+/** How an administrator finds an answer, where `click` counts the clicks, and what the page must then say. */
 interface Answer {
   readonly question: string;
   readonly find: (page: Page, click: (what: Locator) => Promise<void>) => Promise<void>;
@@ -26,7 +26,7 @@ const link = (page: Page, name: string | RegExp) => page.getByRole('link', { nam
 const inMenu = (page: Page, name: string) =>
   page.locator('nav.side').getByRole('link', { name, exact: true });
 
-/** Those of docs/activity.md, in its order. */
+/** The answers to the questions of docs/activity.md, in its order. */
 const answers: readonly Answer[] = [
   {
     question: 'Who used the refund tool last week?',

@@ -9,7 +9,7 @@ import { mcpCall } from '#support/mcp-call';
 import { serverProcess, type ServerProcess } from '#support/server-process';
 import { spellings } from '#support/spellings';
 
-/** Every secret that an answer of the API, or a command, held. */
+/** Every secret that an answer of the API, or the output of a command, contained. */
 const issued = new Set<string>();
 const secretShape = /(?:secret|pk_live|mcp|pat)_[0-9A-Za-z]{36}/g;
 const document = z.record(z.string(), z.unknown());

@@ -8,7 +8,7 @@ import { suite } from '#support/suite';
 
 const password = 'correct horse battery';
 
-/** Several pages a test, each looked at twice by axe, on a machine that is busy. */
+/** Each test opens several pages, which axe checks twice, on a machine that may be busy. */
 const timeout = 120_000;
 
 await suite('browser', 'people, groups and audit log in a browser', () => {

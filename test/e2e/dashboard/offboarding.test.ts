@@ -91,7 +91,7 @@ await suite('browser', 'a person who leaves', () => {
         [200, 200, 200],
         [200, 200, 401],
       ]);
-      // Her page is live, and shows by itself that she is signed out.
+      // Her page is live, and shows without a reload that she is signed out.
       await dana.waitForURL('**/sign-in?next=**');
       const next = await dana.goto(dashboard('/servers'));
       expect(new URL(next?.url() ?? '').pathname).toBe('/sign-in');
@@ -102,7 +102,7 @@ await suite('browser', 'a person who leaves', () => {
         const events: { action: string }[] = JSON.parse(await server.command(words));
         return events.map(({ action }) => action).toSorted();
       };
-      // The refusal is answered before it is written.
+      // The server answers the refusal before it writes it to the audit log.
       await expect
         .poll(actions, patient)
         .toEqual([

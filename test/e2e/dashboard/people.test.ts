@@ -38,7 +38,7 @@ await suite('browser', 'the first owner in a browser', () => {
     await fill(page, { 'E-mail': email, Password: typed });
     await page.getByRole('button', { name: 'Sign in', exact: true }).click();
   };
-  /** What axe says in both schemes, and whether the page fits a phone. */
+  /** Checks a page with axe in both colour schemes, and that it fits a phone. */
   const inspect = async (page: Page) => {
     expect(await pageProblems(page)).toEqual([]);
   };
@@ -98,7 +98,7 @@ await suite('browser', 'the first owner in a browser', () => {
   test('everything works with the keyboard alone', async () => {
     const page = await newPage();
     await page.goto(`${server.base}/sign-in?next=/account`);
-    // The page gives its first field the focus, which may come after it has loaded.
+    // The page focuses its first field, possibly after it has loaded.
     await page.locator('input:focus').waitFor();
     await page.keyboard.type(email);
     await page.keyboard.press('Tab');

@@ -61,7 +61,7 @@ await suite('browser', 'each person’s own key, in a browser', () => {
     await page.waitForURL('**/upstream?done=saved');
     const saved = await look();
 
-    // Wrong, then right, but not proved: the list of tools needs no key here.
+    // A wrong key, then the right one, which is not proved, because the list of tools needs no key here.
     await owner.follow('Enter your key');
     const first = await look();
     await enter('short');
@@ -70,7 +70,7 @@ await suite('browser', 'each person’s own key, in a browser', () => {
     await page.waitForURL('**/account?done=listed');
     const unproved = await look();
 
-    // With a tool, the key is proved, and a wrong one is not saved.
+    // With a tool to try, the right key is proved, and a wrong one is not saved.
     await owner.open('/servers/crm/upstream');
     await fill({ 'Tool to try a key with (optional)': 'whoami' });
     await press('Save');
@@ -93,7 +93,7 @@ await suite('browser', 'each person’s own key, in a browser', () => {
     await eve.press('Try and save');
     await eve.page.waitForURL('**/account?done=proved');
 
-    // Dana's expires: the page says so, and a new one takes its place. Eve's stays.
+    // Dana's key expires: the page says so, and a new key replaces it. Eve's key stays.
     upstream.keys.delete(danas);
     await owner.open('/servers/crm/try?tool=whoami');
     await press('Call whoami');
@@ -109,7 +109,7 @@ await suite('browser', 'each person’s own key, in a browser', () => {
     await owner.open('/servers/crm/upstream');
     const people = await look();
     await owner.open('/activity?account=person_key&outcome=upstream_error');
-    // It appears a moment after the call.
+    // A call appears in Activity a moment after it ends.
     await page.locator('main').getByText('whoami').first().waitFor();
     const recorded = await look();
 

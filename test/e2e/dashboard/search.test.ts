@@ -48,7 +48,7 @@ await suite('browser', 'the search', () => {
     await page.keyboard.press('Control+k');
     const dialog = page.getByRole('dialog', { name: 'Search' });
     await dialog.waitFor();
-    // Before the browser has reported that the first dialog is closed.
+    // Opens the dialog again before the browser has reported that it is closed.
     await page.evaluate(`for (const [key, ctrlKey] of [['Escape', false], ['k', true]])
       document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key, ctrlKey, bubbles: true }));`);
     await page.keyboard.type('webho');

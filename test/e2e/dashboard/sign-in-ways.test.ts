@@ -10,7 +10,7 @@ import { suite } from '#support/suite';
 
 const password = 'correct horse battery';
 
-/** Several browsers a test, on a machine that is busy. */
+/** Each test uses several browsers, on a machine that may be busy. */
 const timeout = 120_000;
 
 await suite('browser', 'every way to sign in, in a browser', () => {
@@ -75,7 +75,7 @@ await suite('browser', 'every way to sign in, in a browser', () => {
     await page.waitForURL('**/account');
     return page;
   };
-  /** Sets up an authenticator app: the code that it shows next, and the recovery codes. */
+  /** Sets up an authenticator app. Returns its next code, and the recovery codes. */
   const setUpApp = async (page: Page) => {
     await page.goto(`${sso.server.base}/account`);
     await press(page, 'Set up an authenticator app');
@@ -160,7 +160,7 @@ await suite('browser', 'every way to sign in, in a browser', () => {
       await page.getByRole('link', { name: 'Sign-in' }).click();
       await page.getByRole('link', { name: 'The provider of this whole server' }).click();
       const before = await pageProblems(page);
-      // The provider asks again who signs in there.
+      // Without its cookies, the provider asks again who signs in.
       await page.context().clearCookies({ domain: '127.0.0.1' });
       await press(page, 'Test sign-in');
       await sso.vouch(page, 'somebody');

@@ -17,7 +17,7 @@ import { suite } from '#support/suite';
 import { temporaryFolder } from '#support/temporary-folder';
 import { patient } from '#support/patient';
 
-// Six pictures and two looks of axe a page take their time on a machine that does other things too.
+// Six pictures and two runs of axe for each page take long on a machine that is also busy otherwise.
 vi.setConfig({ testTimeout: 180_000 });
 
 const memory = { LATCHKEY_SECRET_STORE: 'memory' };

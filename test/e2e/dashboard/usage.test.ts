@@ -51,7 +51,7 @@ await suite('browser', 'usage and tool page in a browser', () => {
     await page.waitForURL('**/dashboard/acme');
     return page;
   };
-  /** What axe says in both schemes, and whether the page fits a phone. */
+  /** Checks a page with axe in both colour schemes, and that it fits a phone. */
   const inspect = async (page: Page) => {
     expect(await pageProblems(page)).toEqual([]);
   };
@@ -165,7 +165,7 @@ await suite('browser', 'usage and tool page in a browser', () => {
     expect(await page.locator('.result pre').first().innerText()).toContain('<b>42');
 
     const usage = `${server.base}/dashboard/acme/usage?by=person`;
-    // What the page read to show the tools is no call of theirs.
+    // The list that the page read to show the tools does not count as a call of the person.
     expect(await row(page, usage, email, '1')).toHaveLength(6);
 
     const seen = await signedIn();

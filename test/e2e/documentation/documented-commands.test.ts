@@ -22,7 +22,7 @@ await suite(['terminal', 'keychain'], 'documented commands, with a keychain', ()
       const { DBUS_SESSION_BUS_ADDRESS = '', XDG_RUNTIME_DIR = '' } = session.env;
       const bus = { DBUS_SESSION_BUS_ADDRESS, XDG_RUNTIME_DIR };
 
-      // The commands of README.md, and all in `documented-commands.full.test.ts`, are run by npx.
+      // npx runs the commands of README.md, and in `documented-commands.full.test.ts` those of all documents.
       const isWithoutNpx = name !== 'README.md';
       const commands = await followDocument(name, { repository, earlier, bus, isWithoutNpx });
 

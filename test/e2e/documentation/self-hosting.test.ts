@@ -18,7 +18,7 @@ import { patient } from '#support/patient';
 const root = join(import.meta.dirname, '../../..');
 const { blocks } = readMarkdown(readFileSync(join(root, 'docs/self-hosting.md'), 'utf8'));
 
-/** What docs/self-hosting.md says in one language, with what is different on this machine put in its place. */
+/** The code block of docs/self-hosting.md in one language, with the values of this machine in place of the written ones. */
 function documented(language: string, instead: Readonly<Record<string, string>>): string {
   const text = blocks.find((block) => block.language === language)?.text ?? '';
   return Object.entries(instead).reduce((changed, [written, here]) => {
@@ -48,7 +48,7 @@ const fronts = {
       'latchkey.example.com {': `localhost:${port} {\n\tbind 127.0.0.1\n\ttls internal`,
       '127.0.0.1:8787': `127.0.0.1:${serverPort}`,
     });
-    // Where there is a name on the internet, Caddy asks for a certificate there and listens on port 80 as well.
+    // For a public name, Caddy would get a certificate from the internet, and listen on port 80 as well.
     writeFileSync(
       file,
       `{\n\tadmin off\n\tskip_install_trust\n\tauto_https disable_redirects\n}\n${site}`,
@@ -200,7 +200,7 @@ for (const kind of ['caddy', 'nginx'] as const) {
 
 const anyCertificate = new Agent({ connect: { rejectUnauthorized: false } });
 
-/** Asks through the front. Its certificate comes from no authority that this machine knows. */
+/** Sends a request through the front. This machine knows no authority that issued the front's certificate. */
 function through(port: number, path: string, init: object = {}): Promise<Response> {
   return fetch(`https://localhost:${port}${path}`, { ...init, dispatcher: anyCertificate });
 }

@@ -38,10 +38,10 @@ let server: ServerProcess;
 let upstream: RecordingUpstream;
 let accounts: TokenUpstream;
 let person: CallingPerson;
-/** Another owner, who reads of the calls of others. */
+/** Another owner, who reads the recorded calls of other people. */
 let reader: CallingPerson;
 
-/** The cells of the table of the documentation below a heading, without code marks, by the first of each line. */
+/** The cells of the documentation's table below a heading, without code marks, by the first cell of each line. */
 function tableBelow(heading: string): ReadonlyMap<string, readonly string[]> {
   const [, section = ''] = documentation.split(`\n## ${heading}\n`);
   const lines = (section.split('\n## ')[0] ?? '')
@@ -100,7 +100,7 @@ async function useWhileOff(
   await command('organization', 'update', 'acme', setting, 'yes');
 }
 
-/** The same with a new key. */
+/** Calls a tool of a server of acme with a new key. */
 async function useWithKey(name: string, tool = 'echo'): Promise<McpAnswer> {
   return use(name, { key: await keyOf(name) }, tool);
 }
@@ -130,7 +130,7 @@ const answer: Answer = (request, response) => {
   }
 };
 
-/** Sends a call that the upstream holds, and waits until it has arrived there; what becomes of it. */
+/** Sends a call that the upstream holds, and waits until it has arrived there. Returns its pending outcome. */
 async function held(
   name: string,
   signal?: AbortSignal,
@@ -208,7 +208,7 @@ const outcomes: Readonly<Record<string, (name: string) => Promise<unknown>>> = {
     expect(await over).toBe('gone');
   },
   async unknown(name) {
-    // Rows are written in order, and the end of the last one comes after those of all others.
+    // Rows are written in order, and the end of the last call comes after the ends of all others.
     await vi.waitFor(async () => {
       const calls = listed.parse(await command('call', 'list', 'acme/cancelled'));
       expect(calls).toMatchObject([{ outcome: 'cancelled' }]);
@@ -223,7 +223,7 @@ const serverOf = (outcome: string) => outcome.replaceAll('_', '-');
 /** A server behind which rules restrict some of what is offered, and a key for it. */
 const ruled = { name: 'ruled', key: '' };
 
-/** Answers what restricted things are; its list of prompts is readable if `prompts` is an array. */
+/** Answers lists of prompts and resources; the list of prompts is readable if `prompts` is an array. */
 const offering =
   (prompts: unknown): Answer =>
   (request, response) => {
@@ -486,9 +486,9 @@ async function refusedRepeatedly(): Promise<void> {
   for (let times = 0; times < 5; times += 1) await use('flooded', { key: flooded });
 }
 
-/** What the calls of `unrecorded` were answered with. */
+/** The statuses with which the calls of `unrecorded` were answered. */
 const statuses = new Map<string, number>();
-/** Calls of credentials that nothing is recorded of, by the server that is called. */
+/** Calls with credentials whose calls are not recorded, by the server that is called. */
 const unrecorded: Readonly<Record<string, (name: string) => Promise<McpAnswer>>> = {
   async 'left-group'(name) {
     await create(name);
@@ -551,7 +551,7 @@ beforeAll(async () => {
 }, 300_000);
 afterAll(() => stack.disposeAsync());
 
-/** The only recorded call of a server that the filter selects, as `call show` tells of it, and its page to another person and to Dana. */
+/** The only recorded call of a server that the filter selects, as `call show` prints it, and its page as another owner and Dana see it. */
 async function recorded(name: string, ...filter: string[]) {
   const { id } = await vi.waitFor(async () => {
     const calls = listed.parse(await command('call', 'list', `acme/${name}`, ...filter));

@@ -8,14 +8,14 @@ import {
   twice,
 } from '#support/killed-recording';
 
-/** What other tests on this machine add; `activity-kept.full.test.ts` runs alone and adds nothing. */
+/** The delay that other tests on this machine add; `activity-kept.full.test.ts` runs alone, so it allows none. */
 const busyMs = 2000;
 
 /** How long the server lives each time, in milliseconds. */
 const lives = [1000, 600, 300];
-/** Long enough for calls that may not be lost. */
+/** Long enough that some calls are too old to be lost. */
 const longLives = [4000, 1500, 300];
-/** Between the calls of each caller: a busy server shows no more here than one that is called now and then. */
+/** The pause between two calls of a caller: a busy server would show no more here than one with occasional calls. */
 const pauseMs = 10;
 
 test('activity: a server that is stopped has recorded every call that it answered, once', async () => {

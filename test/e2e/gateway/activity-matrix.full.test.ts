@@ -18,7 +18,7 @@ const recordsTenCalls = (chosen: readonly (typeof installations)[number][]) =>
 
       const expected = tenRows(way);
       await vi.waitFor(async () => expect(await rowsOf(place.stores)).toEqual(expected), patient);
-      // Whatever was still to be written is written when it ends.
+      // The server writes all pending rows when it ends.
       await place.server.program.end();
       expect(await rowsOf(place.stores)).toEqual(expected);
     },

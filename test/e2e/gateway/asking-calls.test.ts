@@ -70,7 +70,7 @@ const textOf = ({ content }: Record<string, unknown>) =>
   Array.isArray(content) ? String(Object(content[0]).text) : '';
 const ask = { name: 'ask', arguments: { question: 'why?' } };
 const slow = { name: 'slow', arguments: { ms: 60_000 } };
-/** What became of calls in the children that the test started. */
+/** The events of the calls, as recorded by the children that the test started. */
 const events = () => readFile(eventsFile, 'utf8');
 
 describe.each([

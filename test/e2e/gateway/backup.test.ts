@@ -29,7 +29,7 @@ afterAll(async () => {
   await folder[Symbol.asyncDispose]();
 });
 
-/** Runs `restore` with `typed` on its stdin; its exit code and words. */
+/** Runs `restore` with `typed` on its stdin. Returns its exit code and its output. */
 async function restore(dataDir: string, args: readonly string[] = [], typed = '') {
   const words = [launcher, 'restore', ...args, '--data-dir', dataDir];
   const program = startProgram(process.execPath, { args: words });

@@ -1,6 +1,6 @@
 /**
- * What Activity says of calls through a collection: the caller made one call, so it is one row, at the collection and with the member's own name
- * of the tool. What a member refuses before it is sent is recorded at the member, too.
+ * Calls through a collection in Activity: the caller made one call, so there is one row, at the collection and with the member's own name
+ * of the tool. A call that a member refuses before it is sent has a row at the member, too.
  */
 import { expect, test } from 'vitest';
 import { z } from 'zod';
@@ -79,7 +79,7 @@ async function desk(...start: readonly string[]) {
   await (await send('tools/list')).text();
   const words = ['acme/desk', 'wiki', 'ask', '--rename', 'look_up'];
   await server.command('collection', 'choose', ...words);
-  // The collection has noted it, so its member refuses it.
+  // The collection has already noted this tool, so its member refuses the call.
   await server.command('server', 'hide-tools', 'acme/sales', '--tool', 'hidden');
   const running = stack.move();
   return {

@@ -1,5 +1,5 @@
 /**
- * What connects to a collection besides the SDKs: the Inspector's command line, `latchkey setup`, and the
+ * The clients of a collection besides the SDKs: the Inspector's command line, `latchkey setup`, and the
  * page on which a person tries a tool. None of them knows that it is a collection.
  */
 import { writeFileSync } from 'node:fs';

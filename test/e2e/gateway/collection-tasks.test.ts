@@ -1,6 +1,6 @@
 /**
- * Tasks of protocol version 2025-11-25 at a member of a collection: the caller who began one hears of its status and progress, under the id
- * and the token that it knows, and nobody else does.
+ * Tasks of protocol version 2025-11-25 at a member of a collection: the caller that began a task is notified of its status and progress,
+ * under the id and the token that the caller knows. No other caller is notified.
  */
 import type { ServerResponse } from 'node:http';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -133,7 +133,7 @@ async function assistant() {
   };
 }
 
-/** Begins a task of the member `sales`; its id as the caller knows it. */
+/** Begins a task of the member `sales`. Returns the id by which the caller knows the task. */
 async function begunBy(caller: Awaited<ReturnType<typeof assistant>>): Promise<string> {
   const params = { name: 'ask_sales', task: {}, _meta: { progressToken: 7 } };
   const answer = z

@@ -14,7 +14,7 @@ import { serverLauncher } from '#support/programs';
 
 const launcher = serverLauncher;
 const run = (...args: string[]) => runProgram(process.execPath, { args: [launcher, ...args] });
-/** The same in `cwd`, whose environment names no data folder unless `env` does. */
+/** Runs a command in `cwd`, with an environment that names no data folder unless `env` does. */
 const runIn = (cwd: string, args: string[], env: Record<string, string> = {}) =>
   runProgram(process.execPath, {
     args: [launcher, ...args],

@@ -60,7 +60,7 @@ async function olderAssistant(name = 'fixture', key = gateway.key) {
   return { client, transport };
 }
 
-/** One of the modern era, at the upstream that knows nothing of it. */
+/** An assistant of the modern era, at the upstream that speaks only the older one. */
 async function modernAssistant(key = legacyKey) {
   const client = new ModernClient(
     { name: 'modern', version: '1' },

@@ -1,6 +1,6 @@
 /**
- * The reference server, which knows nothing of 2026-07-28, as a command of the gateway's machine: an assistant
- * of the modern era finds there what it finds when it falls back to the older era and asks it itself.
+ * The reference server, which knows nothing of 2026-07-28, as a command of the gateway's machine: through the gateway,
+ * an assistant of the modern era finds what it finds when it asks the server directly, in the older era.
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -44,7 +44,7 @@ async function throughGateway() {
   });
 }
 
-/** Each child’s environment is its own affair. */
+/** Each child has its own environment, so the answers of `get-env` differ. */
 const itinerary = {
   ...everything,
   tools: everything.tools.filter(({ name }) => name !== 'get-env'),

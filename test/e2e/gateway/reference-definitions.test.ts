@@ -1,4 +1,4 @@
-/** What the MCP reference servers list, as they write it themselves: nothing of it changes on its way, and nothing about it is suspicious. */
+/** Definitions exactly as the MCP reference servers write them: none changes on its way, and none is found suspicious. */
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 

@@ -19,7 +19,7 @@ function lines(): () => Line[] {
   };
 }
 
-/** One answered request more, so that whatever was logged before it is there. */
+/** Waits for the log line of one more request, and returns the lines that were logged before it. */
 async function settled(logged: () => Line[]): Promise<Line[]> {
   const { headers } = await fetch(`${gateway.base}/healthz`);
   const id = headers.get('x-request-id');

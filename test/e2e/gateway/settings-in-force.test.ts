@@ -1,4 +1,4 @@
-/** What is set for a server, as its callers meet it. */
+/** The settings of a server, as its callers see their effect. */
 import { afterAll, expect, test } from 'vitest';
 
 import { gatewayUnderTest } from '#support/gateway-under-test';
@@ -112,7 +112,7 @@ test('concurrent calls: one over the limit is refused until another has ended', 
   const slow = () => mcpCall(endpoint, { key, body: call('slow', { ms: 1500 }) });
   const running = [slow(), slow()];
   let third = await mcpCall(endpoint, { key });
-  // Until both are under way there is room.
+  // There is room until both slow calls are under way.
   while (third.status === 200) third = await mcpCall(endpoint, { key });
   await Promise.all(running);
 
@@ -133,7 +133,7 @@ test.for([
     const ended = await mcpCall(endpoint, { key, ...sent });
 
     expect(ended.text).toContain(tooSlow);
-    // Where events may follow each other the answer has begun by then.
+    // An answer as an event stream has already begun by then.
     expect([200, 504]).toContain(ended.status);
     expect((await mcpCall(endpoint, { key })).status).toBe(200);
   },
@@ -172,7 +172,7 @@ test('limits: refusals are counted and audited', async () => {
   await using _ = await stateless.withSettings({ limits: { calls_per_minute: 1 } });
   for (let id = 0; id < 4; id++) await mcpCall(endpoint, { key, body: rpc('ping', {}, id) });
 
-  // A refusal is answered before it is written.
+  // The server answers a refusal before it writes it to the audit log.
   await expect
     .poll(async () => Object.values(await gateway.command('audit', 'list', 'acme')), patient)
     .toContainEqual(

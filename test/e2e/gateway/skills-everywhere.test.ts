@@ -123,7 +123,7 @@ test.for(cases)(
   },
 );
 
-/** Changes the skills until `isHeard` has what follows from it. */
+/** Adds a skill and changes another one, waits for `isHeard`, and removes the added skill. */
 async function changed(name: string, isHeard: (path: string) => Promise<void>) {
   const path = `new-${name}`;
   await writeFiles(folder.path, {

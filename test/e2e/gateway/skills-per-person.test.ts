@@ -150,7 +150,7 @@ test('skills: a session and its notifications belong to one person, and end with
   await Promise.all([news.over, modernNews.over]);
 });
 
-/** A stream of notifications: what was heard, and when it is over. */
+/** Opens a stream of notifications. Returns the text that has arrived, and a promise of its end. */
 async function listening(token: string, more: Record<string, string>, body?: string) {
   const response = await fetch(endpoint, {
     method: body === undefined ? 'GET' : 'POST',

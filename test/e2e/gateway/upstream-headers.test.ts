@@ -34,7 +34,7 @@ afterAll(async () => {
   await elsewhere[Symbol.asyncDispose]();
   await upstream[Symbol.asyncDispose]();
 });
-/** All that the server has said to anybody. */
+/** Everything that the server has answered to calls, and its commands have printed. */
 const said: string[] = [];
 let servers = 0;
 let path: string;
@@ -78,7 +78,7 @@ async function adminToken(): Promise<string> {
 }
 const sent = (requests: readonly Recorded[], name = 'x-api-key') =>
   requests.map(({ headers }) => headers[name]);
-/** Takes these values of the header and refuses every other. */
+/** Accepts these values of the header and refuses all others. */
 const taking =
   (...values: readonly string[]): Answer =>
   (request, response) =>

@@ -125,7 +125,7 @@ await suite(['postgres', 'nats'], 'an agent at several nodes', () => {
       ...inSession,
       traceparent,
     });
-    // What it has not sent yet, it sends as it ends.
+    // The agent sends its remaining spans when it ends.
     await agent.program.end();
 
     expect(called.status).toBe(200);
@@ -153,7 +153,7 @@ await suite(['postgres', 'nats'], 'an agent at several nodes', () => {
     const [dying, living] = nodesWithTunnel().map(nodeCalled);
     const third = cluster.nodes.find((node) => node !== dying && node !== living);
     if (!dying || !living || !third) throw new Error('one node has no tunnel');
-    // They began through one of the two at random.
+    // Each session began through a random one of the two nodes with a tunnel.
     const sessions = await Promise.all(Array.from({ length: 12 }, () => session(third)));
     const callAll = (nonce: string) =>
       Promise.all(

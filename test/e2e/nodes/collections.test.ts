@@ -28,7 +28,7 @@ await suite(['postgres', 'nats'], 'a collection with an agent at each node', () 
   const stack = new AsyncDisposableStack();
   let cluster: NodeCluster;
   let key: string;
-  /** Where agents are led to. */
+  /** The node to which the balancer sends agents. */
   let agentsGoTo = 'node-1';
 
   beforeAll(async () => {

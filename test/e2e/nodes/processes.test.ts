@@ -54,7 +54,7 @@ await suite('postgres', 'several processes of one server, without NATS', () => {
     const opened = await call(own, { server, body: initialize(version) });
     return z.string().parse(opened.headers['mcp-session-id']);
   };
-  /** Random for each process. */
+  /** The part of a session's id that is random for each process. */
   const processOf = (session: string) => session.split('.')[0];
   const inSession = (session: string, own = key, server = 'talking') =>
     call(own, {
@@ -181,7 +181,7 @@ await suite('postgres', 'the end of a server with several processes', () => {
     await vi.waitFor(async () => expect(await statuses('/readyz')).toEqual([503]), patient);
 
     expect(await statuses('/healthz')).toEqual([200]);
-    // A second signal ends them without a delay. Output closes with the last one.
+    // A second signal ends the processes without a delay. Output closes with the last process.
     program.kill('SIGTERM');
     expect(await program.exited).toMatchObject({ signal: 'SIGTERM' });
   });

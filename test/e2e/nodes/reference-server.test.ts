@@ -26,7 +26,7 @@ const root = join(import.meta.dirname, '../../..');
 const script = join(root, 'node_modules/@modelcontextprotocol/server-everything/dist/index.js');
 const spy = join(root, 'test/support/agent-story/spied-child.ts');
 const direct = { command: process.execPath, args: [script, 'stdio'] };
-/** Each child’s environment is its own affair. */
+/** Each child has its own environment, so the answers of `get-env` differ. */
 const itinerary = {
   ...everything,
   tools: everything.tools.filter(({ name }) => name !== 'get-env'),
@@ -99,7 +99,7 @@ await suite(['postgres', 'nats'], 'MCP reference server behind an agent of anoth
   test('an assistant of the modern era finds the same through one node', async () => {
     const without = await modernSurvey(new ModernStdio(direct), itinerary);
 
-    // Each node makes a handshake of its own for callers who make none, so what this server remembers is of one node.
+    // Each node makes its own handshake for callers who make none, so the server's memory belongs to one node.
     const args = [...proxy.args, '--header', 'X-Test-Node: node-2'];
     const through = await modernSurvey(new ModernStdio({ ...proxy, args }), itinerary);
 

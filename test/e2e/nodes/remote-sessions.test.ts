@@ -48,7 +48,7 @@ await suite(['postgres', 'nats'], 'sessions of another node', () => {
     return node;
   };
 
-  /** A session that `opener` has; what it asks goes to another node. */
+  /** Opens a session at `opener`. Each of its calls goes to the node that the call names. */
   async function session(opener: ClusterNode, { key: own = key } = {}) {
     const accept = 'application/json, text/event-stream';
     const opened = await mcpCall(endpoint(), {
@@ -138,7 +138,7 @@ await suite(['postgres', 'nats'], 'sessions of another node', () => {
     upstream.end();
     await first.ended;
     const lastEventId = /^id: (.+)$/m.exec(first.text())?.[1] ?? '';
-    // Nobody ends its connection, as when a cable was pulled.
+    // Neither side ends this stream's connection, as when a cable was pulled.
     await listen(nodeAt(1), lastEventId);
     await vi.waitFor(() => expect(upstream.open()).toBe(1), patient);
     const asked = upstream.asked();

@@ -103,7 +103,7 @@ describe('authorization endpoint: same answer as oidc-provider', () => {
 
 describe('authorization endpoint: deliberately different from oidc-provider', () => {
   test.each<[string, Record<string, string | undefined>, string, string, string]>([
-    // They ignore unknown scopes. RFC 6749 §3.3 allows that if it is said; nothing is narrowed silently here.
+    // oidc-provider ignores unknown scopes. RFC 6749 §3.3 allows that if the answer says so; our server narrows nothing silently.
     [
       'an unknown scope',
       { scope: 'mcp:tools:read root' },
@@ -114,9 +114,9 @@ describe('authorization endpoint: deliberately different from oidc-provider', ()
     // They redirect with the error; two states leave open which to repeat, so we redirect nowhere.
     ['state twice', {}, '&state=x', 'page', 'redirect invalid_request'],
     ['scope twice', {}, '&scope=x', 'page', 'redirect invalid_request'],
-    // They take the only registered one instead; a request that two programs read differently is a page.
+    // They take the only registered URI instead; here, a request that two programs may read differently gets a page.
     ['redirect_uri twice', {}, '&redirect_uri=x', 'page', 'redirect invalid_request'],
-    // The code is of an OpenID specification; ours has the words of RFC 6749 §4.1.2.1 only.
+    // Their code is from an OpenID specification; ours uses only the codes of RFC 6749 §4.1.2.1.
     [
       'an unknown response_mode',
       { response_mode: 'pigeon' },
@@ -176,7 +176,7 @@ describe('token endpoint: same answer as oidc-provider', () => {
 
 describe('token endpoint: deliberately different from oidc-provider', () => {
   test.each<[string, Record<string, string | undefined>, string, string]>([
-    // They ignore it; a token that can do less than was asked for would surprise its client.
+    // They ignore the scope; a token that allows less than was requested would surprise its client.
     [
       'an unknown scope',
       { grant_type: 'client_credentials', scope: 'root' },

@@ -35,7 +35,7 @@ await suite('glewlwyd', 'company sign-in with Glewlwyd', () => {
     writeFileSync(file, provider.clientSecret);
     const client = ['--client-id', 'latchkey', '--client-secret-file', file];
     const place = ['--outbound-host', '127.0.0.1', '--master-key-file', server.masterKeyFile];
-    // It sends no email_verified: only its administrators set addresses.
+    // Glewlwyd sends no email_verified: only its administrators set addresses.
     const trust = ['--trust-email', 'yes', '--base-url', server.base, '--json'];
     const asked = ['--name', 'Glewlwyd', '--issuer', provider.issuer, ...client, ...place];
     const created = await server.command(['provider', 'create', 'acme', ...asked, ...trust]);
@@ -97,11 +97,11 @@ await suite('glewlwyd', 'company sign-in with Glewlwyd', () => {
     await provider.removeUser('dana');
     const removed = [await checked(), await checked()];
     await stores.close();
-    // The page also leaves by itself, which ends a reload that is under way.
+    // The page also navigates away on its own, which ends a reload that is under way.
     await page.reload().catch(() => undefined);
     await page.waitForURL(/\/sign-in/);
 
-    // Whatever is wrong with a refresh token or with the client, it answers 400 without a body, not as RFC 6749 §5.2 says.
+    // Whatever is wrong with a refresh token or the client, Glewlwyd answers 400 without a body, unlike RFC 6749 §5.2.
     expect([known, ...misconfigured, corrected]).toEqual([null, 'not-openid', 'not-openid', null]);
     expect(removed).toEqual(['refused', 'removed']);
     expect(new URL(page.url()).pathname).toBe('/sign-in');

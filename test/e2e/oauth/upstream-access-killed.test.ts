@@ -1,4 +1,4 @@
-/** A server that dies between the answer with a rotated refresh token and keeping it. */
+/** A server that dies after it receives a rotated refresh token and before it stores the token. */
 import { sql } from 'kysely';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -67,7 +67,7 @@ test('upstream access: a kill before rotated tokens are stored costs that person
   upstream.beforeAnswer(() => server.killed());
   await expect(whoami(tokens[0])).rejects.toThrow('fetch failed');
   await server.again();
-  // As if the half minute had passed for which it had claimed the renewal.
+  // As if the half minute had passed for which the dead server had claimed the renewal.
   await sql`update upstream_connection set claimed_until = 0`.execute(server.stores.db);
   const before = upstream.asked.length;
   const lost = [await whoami(tokens[0]), await whoami(tokens[0])];

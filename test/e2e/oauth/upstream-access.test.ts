@@ -55,7 +55,7 @@ async function setAccess(...words: string[]) {
   return command('server', 'set-access', 'acme/sales', ...client, ...issuer, ...inside, ...words);
 }
 
-/** The same client with other scopes, and a call that takes them. */
+/** Sets the same client with other scopes, and makes a call that requests them. */
 async function askedAnew() {
   await setAccess('--client-credentials', '--scope', 'write');
   await whoami({ key: await keyOf() });
@@ -91,18 +91,18 @@ const begun = async (browser: Browser) => {
   const html = await (await press(browser, path)).text();
   return (/url=([^"]+)"/.exec(html)?.[1] ?? '').replaceAll('&amp;', '&');
 };
-/** Consents as `login`, and comes back; where that leads. */
+/** Consents as `login`, and comes back. Returns where that leads. */
 const connect = async (browser: Browser, login: string) => {
   const back = await upstream.consent(await begun(browser), login);
   return (await page(browser, back.pathname + back.search)).headers.get('location');
 };
 
-/** The tokens that the authorization server was told are used no longer. */
+/** The tokens whose revocation was requested at the authorization server. */
 const revocations = () =>
   upstream.asked
     .filter((one) => one.path.includes('revocation'))
     .map(({ body }) => new URLSearchParams(body).get('token'));
-/** Waits for the record to say of a target's tokens that its authorization server was told, or not reached. */
+/** Waits until the audit log says that the authorization server was told to revoke a target's tokens, or was not reached. */
 const audited = (target: string, outcome: 'done' | 'refused') =>
   vi.waitFor(async () => {
     const asked = { organization: 'acme', action: 'upstream-token.revoke', target, limit: 100 };
@@ -280,7 +280,7 @@ describe('upstream access with each person’s own account', () => {
       `${path}/callback?error=access_denied&state=${encodeURIComponent(state)}&iss=${iss}`,
     );
 
-    // The third of them spent the state: whoever mixes issuers up has one try, and gets no code sent.
+    // The third callback used up the state: an attacker who mixes up issuers has one try, and gets no code.
     const refused = `${path}?problem=refused`;
     expect(places).toEqual([refused, refused, `${path}?problem=unusable`, refused]);
     expect(nobody.headers.get('location')).toMatch(/^\/sign-in\?next=/);
@@ -527,7 +527,7 @@ test('upstream access: with dynamic registration a person connects, and the regi
     [],
     [expect.stringMatching(`/reg/${String(set['client_id'])} 204`)],
   ]);
-  // By then the tokens were revoked by that client.
+  // By then that client had revoked its tokens.
   expect(
     registering.asked.filter(({ path: at }) => at.includes('revocation')).length,
   ).toBeGreaterThan(0);

@@ -13,7 +13,7 @@ const act = { name: 'act', arguments: { n: 1 } };
 
 type Reply = (request: IncomingMessage, response: ServerResponse, id: unknown) => unknown;
 
-/** A server that begins as any, and answers the calls of tools by `reply`. */
+/** A server with an ordinary handshake, which answers tool calls with `reply`. */
 async function replying(reply: Reply, more: Record<string, string> = {}) {
   const called: string[] = [];
   const { handle } = faultMcp('json', () => undefined);
@@ -47,7 +47,7 @@ const answerTo = (id: unknown, text = 'done') =>
   JSON.stringify({ jsonrpc: '2.0', id, result: { content: [{ type: 'text', text }] } });
 const progress = 'data: {"jsonrpc":"2.0","method":"notifications/progress","params":{}}\n\n';
 
-/** Breaks off behind some of an answer. */
+/** Breaks off in the middle of an answer. */
 const half: Record<'JSON' | 'an event stream', Reply> = {
   JSON(_, response) {
     response.writeHead(200, { ...json, 'content-length': 900 }).write('{"jsonrpc":');
@@ -170,7 +170,7 @@ test('backpressure: an assistant that stops reading stops the server, and then r
   run.proxy.pauseReading();
   run.proxy.send({ jsonrpc: '2.0', id: 'many', method: 'tools/call', params: act });
   await vi.waitFor(() => expect(written).toBeGreaterThan(0), patient);
-  // It is held back when it gets no further while the proxy passes on messages of the assistant, one after another.
+  // The server is held back when it writes nothing more while the proxy passes on messages of the assistant, one after another.
   let held = -1;
   for (let quiet = 0; quiet < 50; quiet += 1) {
     if (written !== held) quiet = 0;

@@ -67,7 +67,7 @@ await suite(
     });
 
     const url = (name: string) => `${server.base}/mcp/acme/${name}`;
-    /** Signs in on the pages of Glewlwyd, which asks itself what Latchkey may know, and allows the servers. */
+    /** Signs in on the pages of Glewlwyd, which also ask what Latchkey may know, and allows the servers. */
     const signIn = async () => {
       const { page, click, opened, outcome } = computer;
       await page.goto(await opened());

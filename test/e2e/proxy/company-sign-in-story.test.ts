@@ -22,7 +22,7 @@ const devices = z.array(z.object({ id: z.string(), system: z.string() }));
 const ended = z.object({ ended: z.int() });
 const seconds = () => Math.floor(Date.now() / 1000);
 
-/** What the administrators of Acme do at our server; the id of their provider there. */
+/** Does what the administrators of Acme do at our server. Returns the id of their provider there. */
 async function setUp(server: ServerProcess, company: AssertionProvider): Promise<string> {
   await using folder = await temporaryFolder('setup');
   const secretFile = join(folder.path, 'secret');

@@ -192,7 +192,7 @@ await suite(['keychain', 'browser'], 'company sign-in on one computer', () => {
     expect(stderr).toContain(
       `support cannot use the company sign-in of ${issuer}: ${front.origin} does not offer it`,
     );
-    // It has no page of its own.
+    // The server has no sign-in page of its own.
     expect(stderr).toContain('announces no authorization endpoint');
   });
 

@@ -46,7 +46,7 @@ async function emptyPlace() {
   const cwd = join(home, 'empty');
   await mkdir(cwd);
   const env = {
-    // How npm reaches its registry from this machine is in it.
+    // These variables include how npm reaches its registry from this machine.
     ...Object.fromEntries(
       Object.entries(process.env).flatMap(([name, value]) =>
         value === undefined ? [] : [[name, value]],
@@ -87,7 +87,7 @@ async function toolsThrough(
 
 await suite('registry', 'proxy download', () => {
   describe('from a server that runs from the sources', () => {
-    // It packs the proxy when it is first asked for it.
+    // The server packs the proxy when it is first requested.
     let server: RunningServer;
     beforeAll(async () => {
       server = await runningServer({ args: ['--demo'], launcher: serverSources });
@@ -245,7 +245,7 @@ await suite('registry', 'proxy download', () => {
         env: { ...place.env, npm_config_fetch_retries: '0' },
         timeoutMs,
       });
-      // An npm that has a file of authorities of its own looks nowhere else.
+      // An npm that is configured with a `cafile` uses no other authorities.
       const npmFile = (await done('npm', ['config', 'get', 'cafile'], place)).trim();
       const env = {
         ...place.env,
@@ -434,7 +434,7 @@ async function bundleOf(url: string, home: string) {
   return { manifest, args: config?.args ?? [], env: config?.env ?? {} };
 }
 
-/** How often the file was sent, of what the log of a server says. */
+/** How often a server sent the file, according to its log. */
 function downloads(log: string): number {
   return log.split('\n').filter((line) => line.includes('"route":"/download/:file"')).length;
 }

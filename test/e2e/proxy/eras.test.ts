@@ -36,7 +36,7 @@ function methods({ requests }: Upstream): string[] {
   });
 }
 
-/** The handshake of an assistant that can think for the server. */
+/** The handshake of an assistant that supports sampling. */
 async function shakeHands(proxy: ProxyProcess) {
   const { result } = await proxy.request('initialize', {
     protocolVersion: '2025-06-18',

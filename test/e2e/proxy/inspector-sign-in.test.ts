@@ -26,7 +26,7 @@ afterAll(async () => {
   await home[Symbol.asyncDispose]();
 });
 
-/** The Inspector's own command line; it is told the URL, what speaks there, and a port that is free here. */
+/** The Inspector's own command line; it gets the URL, the transport, and a port that is free here. */
 const inspect = (...words: string[]) => {
   const url = `${server.base}/mcp/demo/library`;
   const target = ['--cli', url, '--transport', 'http', '--format', 'json'];

@@ -15,7 +15,7 @@ import { remoteEntry } from '#support/tray/taken-entry';
  * keychain, dies by a real SIGKILL once in each of their scenarios, and has to leave exactly what the model of it leaves.
  */
 
-/** Of the accounts service. */
+/** A call of the accounts service. */
 type Call = readonly [name: string, ...input: unknown[]];
 
 /** What is there before, what is done, and the write before which the process dies. */
@@ -149,7 +149,7 @@ await suite('keychain', 'accounts service, killed', () => {
   );
 });
 
-/** The process that dies before that write, or does not. */
+/** Starts a process that dies before the given write, or never without one. */
 function realMachine(home: LatchkeyHome) {
   const browser = new URL('../../support/fake-browser.mjs', import.meta.url).pathname;
   const bare = { XDG_CONFIG_HOME: undefined, XDG_STATE_HOME: undefined, XDG_DATA_HOME: undefined };

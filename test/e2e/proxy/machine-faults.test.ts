@@ -108,7 +108,7 @@ test.each(['json', 'sse'] as const)(
 test('full disk: nothing is stored, and every call is answered', async () => {
   await using server = await countedServer(faultMcp('json', () => undefined).handle);
   await using folder = await temporaryFolder();
-  // No file may grow: what a write to a full disk meets, for every write of the process.
+  // No file may grow, so every write of the process fails as on a full disk.
   await using proxy = proxyProcess({
     command: 'bash',
     args: ['-c', 'ulimit -f 0; exec "$@"', '-', process.execPath, launcher, server.origin],

@@ -150,7 +150,7 @@ await suite(['keychain', 'browser'], 'my servers: one address, one sign-in, one 
         assistant(all[at % 3] ?? { command: '', args: [] }),
       ),
     );
-    // On a busy machine, the list may be that of the run before: nothing ends before the tokens are there.
+    // On a busy machine, the list may come from the previous run, so the test waits for the tokens before it ends the assistants.
     await expect.poll(requests, patient).toHaveLength(7);
     await Promise.all(assistants.map(({ client }) => client.close()));
     const after = await session.contents();
@@ -158,7 +158,7 @@ await suite(['keychain', 'browser'], 'my servers: one address, one sign-in, one 
     expect(assistants.every(({ names }) => names.includes('query'))).toBe(true);
     expect([...after.keys()].toSorted()).toEqual([...before.keys()].toSorted());
     expect([...after.values()].join(' ').match(refreshToken)).toHaveLength(1);
-    // The code, and one for each server then and now. The server writes its log in batches.
+    // One request for the code, and one for each server both then and now. The server writes its log in batches.
     await pause(1000);
     expect(requests()).toHaveLength(7);
   });

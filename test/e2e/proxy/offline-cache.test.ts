@@ -42,7 +42,7 @@ async function machineWith(origin: string) {
   };
 }
 
-/** Ends a proxy as an assistant does, so that what it kept is on disk. */
+/** Ends a proxy as an assistant does, so that its cache is on disk. */
 async function left(proxy: ProxyProcess): Promise<void> {
   proxy.hangUp();
   expect(await proxy.ended).toBe(0);

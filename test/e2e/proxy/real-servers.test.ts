@@ -1,7 +1,4 @@
-/**
- * Servers from npm that none of us wrote: whatever an assistant finds through the proxy is what it finds
- * without.
- */
+/** Servers from npm that others wrote: an assistant finds the same through the proxy as without it. */
 import { join } from 'node:path';
 import { StreamableHTTPClientTransport as ModernHttp } from '@modelcontextprotocol/client';
 import { StdioClientTransport as ModernStdio } from '@modelcontextprotocol/client/stdio';
@@ -34,7 +31,7 @@ const throughProxy = (url: string, home: string) => ({
   },
 });
 
-/** Their types know no absent members, exactly. */
+/** The SDK's types do not fit `exactOptionalPropertyTypes`. */
 // oxlint-disable-next-line typescript/no-unsafe-type-assertion
 const bare = (transport: unknown) => transport as Transport;
 
@@ -88,7 +85,7 @@ test.each(['streamableHttp', 'sse'] as const)(
     const url = `${origin}${transport === 'sse' ? '/sse' : '/mcp'}`;
     const direct =
       transport === 'sse' ? new SSEClientTransport(new URL(url)) : new LegacyHttp(new URL(url));
-    // One behind the other: a resource that a session makes takes that of another session away.
+    // One after the other: a resource that a session makes replaces that of another session.
     const without = await legacySurvey(bare(direct), everything);
     const through = await legacySurvey(new LegacyStdio(throughProxy(url, home.path)), everything);
 

@@ -15,7 +15,7 @@ const cursor = '.cursor/mcp.json';
 const registry = '.config/latchkey/connections.json';
 const otherKey = `mcp_${'k'.repeat(36)}`;
 
-/** Claude Desktop's file leads to the secret of a client that a connection of our own has too. */
+/** Claude Desktop's file refers to a client secret that one of our own connections uses, too. */
 async function sharedClient() {
   await using stack = new AsyncDisposableStack();
   const keyring = stack.use(await keychainSession());
@@ -37,9 +37,9 @@ async function sharedClient() {
       await using proxy = home.start({ command: process.execPath, args: [launcher, 'desk'] });
       return (await proxy.handshake()).result;
     },
-    /** This server has nothing to revoke at, which is told by the exit code. */
+    /** This server has no revocation endpoint, which the exit code reports. */
     remove: async () => home.run(['remove', 'work']),
-    /** Whatever is added sweeps first. */
+    /** Adding any connection first deletes orphaned secrets. */
     addAnother: async (name: string) => home.json(['add', name, url, '--api-key'], otherKey),
     [Symbol.asyncDispose]: () => started.disposeAsync(),
   };

@@ -76,7 +76,7 @@ await suite(['keychain', 'browser'], 'signing in to the demo, without any prepar
     said += run.stdout + run.stderr;
     return run;
   };
-  /** The page that a program opens, up to what the one at its end says. */
+  /** Decides on the page that a program opens. Returns its heading, and the text of the last page. */
   const decide = async (answer: 'Allow' | 'Deny') => {
     await dana.goto(await browser.next());
     if (new URL(dana.url()).pathname === '/sign-in') await signIn(dana);

@@ -74,7 +74,7 @@ test('single executable: NODE_OPTIONS of the environment is ignored', async () =
 test('single executable: an OpenSSL configuration of the environment, which may name a library, is ignored', async () => {
   await using folder = await temporaryFolder('openssl');
   const configuration = join(folder.path, 'openssl.cnf');
-  // Without a default provider no Node that reads it gets far.
+  // A Node that reads this file soon fails, because it has no default provider.
   await writeFile(
     configuration,
     'nodejs_conf = a\n[a]\nproviders = b\n[b]\nc = d\n[d]\nmodule = /nonexistent.so\nactivate = 1\n',

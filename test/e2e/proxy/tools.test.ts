@@ -10,7 +10,7 @@ import { patient } from '#support/patient';
 
 type Message = { id?: number; method?: string; params?: { name?: string } };
 
-/** A server whose tool `send` says what it is told to say, and the machine of somebody who uses it. */
+/** A server whose tool `send` has the description in `say`, and the machine of a person who uses the server. */
 async function story(entry: object = {}) {
   const folder = await temporaryFolder();
   const called: string[] = [];

@@ -104,7 +104,7 @@ const asked = (operation: Operation, things: Readonly<Record<string, string>>) =
 };
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 
-/** All that is kept but the record of what happened, and when a token was used. */
+/** Everything in the database except the audit log and the personal tokens, which note when they were used. */
 const kept = () =>
   everyRow(api.app.server.stores.connection, {
     except: ['audit_event', 'audit_order', 'personal_token'],
@@ -118,7 +118,7 @@ const changed = () => {
   changes += 1;
 };
 
-/** Begins with another server once so much was made that its database is slow. */
+/** Starts another server when so much has been created that the database is slow. */
 async function withFewThings() {
   if (changes < 40) return;
   await api[Symbol.asyncDispose]();
@@ -126,7 +126,7 @@ async function withFewThings() {
   [unchanged, changes] = [undefined, 0];
 }
 
-/** An agent's key is named by the agent's own keys, not by one of a server, and a call is one of the person. */
+/** The things of acme, with a key of the agent where an agent's key is needed, and with a call of the person. */
 async function ownThings(operation: Operation, userId?: string) {
   const things = (unchanged ??= await api.things());
   if (ofAskers.has(operation.name)) {
@@ -162,7 +162,7 @@ async function asking(server: string, userId: string | undefined) {
   await insertAccessRequest(api.app.server.stores.db, request, 1);
 }
 
-/** Makes a grant one that came of an assertion and was withdrawn. */
+/** Changes a grant into one that came from an assertion and was withdrawn. */
 async function withdrawn(grantId = '') {
   await api.app.server.stores.db
     .updateTable('oauth_grant')
@@ -171,7 +171,7 @@ async function withdrawn(grantId = '') {
     .execute();
 }
 
-/** Makes a client that of a workload. */
+/** Changes a client into that of a workload. */
 async function trusting(clientId = '') {
   await insertTrustRule(api.app.server.stores.db, {
     clientId,

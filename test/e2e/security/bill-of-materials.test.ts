@@ -140,7 +140,7 @@ describe.each([
         `pkg:npm/${component.name.replace('@', '%40')}@${component.version}`,
       );
     }
-    // What is not of the registry is ours, and has no name there.
+    // Components that are not from the registry are ours, and have no purl.
     expect(components.filter(({ purl }) => purl === undefined).map(named)).toEqual(
       program === 'server' ? ['latchkey-mcp@0.1.0', 'latchkey@0.1.0'] : ['latchkey-mcp@0.1.0'],
     );

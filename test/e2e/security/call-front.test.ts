@@ -28,7 +28,7 @@ interface Asked {
   readonly isChunked?: boolean;
 }
 
-/** The answer without what is another one each time. */
+/** The answer without the headers that differ each time. */
 async function answered(asked: Asked, more: readonly string[]) {
   const { body = toolsList, headers = {}, isChunked = false } = asked;
   const credential = asked.key ?? key;
@@ -59,7 +59,7 @@ async function answered(asked: Asked, more: readonly string[]) {
   return { status, headers: kept.toSorted(), body: rest.join('\r\n\r\n') };
 }
 
-/** The same request by the call front, and by the framework, which takes whatever a proxy nobody named forwarded. */
+/** Sends the same request to the call front, and to the framework, which handles all that an unlisted proxy forwarded. */
 async function both(asked: Asked) {
   const direct = await answered(asked, []);
   const routed = await answered(asked, ['X-Forwarded-For: 192.0.2.1']);

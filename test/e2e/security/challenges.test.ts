@@ -84,7 +84,7 @@ const joinedBySso = async (userId: string) => {
   });
   return browser;
 };
-/** The same with an authenticator app: its codes, and those for when it is lost. */
+/** Sets up an authenticator app for a person. Returns a function for its codes, and a recovery code. */
 const withApp = async (browser: { cookie: string; csrfToken: string; userId: string }) => {
   const { cookie, csrfToken: csrf_token } = browser;
   const send = (path: string, fields: Record<string, string> = {}) =>
@@ -102,7 +102,7 @@ const withPassword = async (userId: string) => {
   const hash = await passwordHashing({ log2Cost: 8 }).hash(password);
   await replacePasswordHash(app.server.stores.db, userId, hash);
 };
-/** Proves the password in this browser: the challenge that its code page carries. */
+/** Proves the password in this browser. Returns the challenge that the page for the code carries. */
 const proved = async (browser: Anonymous, userId: string) => {
   const page = await form(browser, '/sign-in', { email: `${userId}@example.com`, password });
   return hiddenFields(page.text, '/sign-in/code')['challenge'] ?? '';
@@ -112,13 +112,13 @@ const passkeyOptions = async (browser: Anonymous) => {
   const options: { challenge: string } = JSON.parse(text);
   return options.challenge;
 };
-/** Begins a sign-in at the provider: the state that its answer has to bring back. */
+/** Begins a sign-in at the provider. Returns the state that the provider's answer has to bring back. */
 const providerState = async (browser: Anonymous) => {
   const { text } = await form(browser, '/sign-in/provider', { next: '/' });
   return /content="0; url=[^"]*state=([^"&]+)/.exec(text)?.[1] ?? '';
 };
 
-/** What a client knows, and every way to put it together. */
+/** Every way to put together what a client knows. */
 const forgeries = (browser: Anonymous, userId: string, expiresAt: number) =>
   [browser.token, '', userId].flatMap((key) =>
     [

@@ -13,7 +13,7 @@ let server: GrantingServer;
 let dana: Browser;
 const documents: Record<string, unknown> = {};
 
-/** What a document says when everything in it is right but what `but` says. */
+/** A document in which everything is right, except the members of `but`. */
 const described = (path: string, but: object = {}) => ({
   client_id: origin + path,
   client_name: 'Described',
@@ -33,7 +33,7 @@ beforeAll(async () => {
     return response.writeHead(document === undefined ? 404 : 200, json).end(text);
   });
   clock = fakeClock();
-  // The guard itself, with the site standing in for the one on the web.
+  // The real guard, with the local site in place of one on the web.
   const fetchDocument = (url: string) =>
     fetchText(url.replace(origin, site.origin), {
       timeoutMs: url.includes('/slow') ? 500 : 30_000,

@@ -13,7 +13,7 @@ import { randomBase62 } from '#server/secrets/secrets';
 import { openStores } from '#server/app/stores';
 import { acmeServer, type TestClient } from '#support/acme-server';
 
-// Twenty failures from one address, or for one client, are heard: each try here has its own.
+// The server tolerates twenty failures from one address, or for one client, so each try here has its own.
 const server = await acmeServer({ args: ['--trust-proxy', '127.0.0.1'] });
 afterAll(() => server[Symbol.asyncDispose]());
 /** As well formed as a real one: checksum and all. */

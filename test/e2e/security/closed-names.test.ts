@@ -75,7 +75,7 @@ const parameters: Readonly<Record<string, string>> = {
   clientId,
 };
 
-/** The paths of all operations that only read, below `/organizations`, as far as they name what there is here. */
+/** The paths below `/organizations` of all operations that only read, if everything that they name exists here. */
 const paths = operations.flatMap(({ route }) => {
   const [, below] = route?.path.split(/^\/organizations(?=\/)/) ?? [];
   if (route?.method !== 'GET' || below === undefined) return [];

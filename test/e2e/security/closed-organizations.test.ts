@@ -39,7 +39,7 @@ beforeEach(async () => {
 const allowOpenClients = (openClientsAllowed: boolean) => change({ openClientsAllowed });
 const allowProxy = (latchkeyProxyAllowed: boolean) => change({ latchkeyProxyAllowed });
 
-/** As another process than the server's changes settings. */
+/** Changes settings as a process other than the server does. */
 async function change(settings: Parameters<typeof updateSettings>[2]) {
   const stores = await openStores(server.dataDir);
   await updateSettings(stores.db, 'org_acme', settings);

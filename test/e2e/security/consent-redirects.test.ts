@@ -67,7 +67,7 @@ describe.each([
   const { host, hostname } = new URL(redirectUri);
   const shown = redirectUri === site ? host : hostname;
 
-  /** What the answer is, and where the only link out of it leads, for who wants to go there. */
+  /** The kind of answer, and the target of the only link that leads out of it. */
   async function seen(answer: Response) {
     const page = await answer.text();
     const links = [...page.matchAll(/(?:href|action|content)="(https?:[^"]+)"/g)].map(

@@ -21,7 +21,7 @@ import { insertWebhook } from '#server/db/webhooks';
 import { newestEvents } from '#support/newest-events';
 import { insertSomeProvider } from '#support/some-provider';
 
-/** What a viewer may look at; every other page of an organization takes more. */
+/** The pages that a viewer may read; every other page of an organization requires more. */
 const forViewers = [
   'GET ',
   'GET /live',
@@ -43,10 +43,10 @@ const forViewers = [
   'GET /activity/live',
 ];
 
-/** A tool is named in the query, and there is none without; and this server is no collection, which has members. */
+/** Not found here: the name of the tool is missing from the query, and this server is no collection, so it has no members. */
 const ofNamed = ['GET /servers/:server/tools/one', 'GET /servers/:server/members'];
 
-/** A viewer's own account elsewhere is their own to connect; without one to have, these lead back. */
+/** A viewer may connect their own account at an upstream; where the upstream has no accounts, these routes redirect back. */
 const ownOfViewers = [
   'POST /servers/:server/account',
   'GET /servers/:server/account/callback',
@@ -55,7 +55,7 @@ const ownOfViewers = [
   'POST /servers/:server/account/key/try',
 ];
 
-/** What somebody else did, or may not be asked for: to a viewer, it does not exist. */
+/** Calls, grants and devices of other people, and access that nobody may request: not found for a viewer. */
 const ofOthers = [
   'GET /activity/:callId',
   'POST /activity/:callId',
@@ -159,7 +159,7 @@ async function recordCall(db: Db, now: number): Promise<string> {
   return id;
 }
 
-/** The path of a route with everything in it that is acme's, but what `but` says. */
+/** The path of a route, filled in with things of acme, except those in `but`. */
 function pathOf(route: string, but: Record<string, string> = {}): string {
   const keys = route.includes('/agents/') ? { keyId: agentKeyId } : {};
   const values: Record<string, string> = { ...ids, ...keys, ...but };
@@ -277,7 +277,7 @@ describe('82: dashboard pages of an organization', () => {
     const before = kept();
     const allowed = new Set([...forViewers, ...ownOfViewers, ...ofOthers, ...ofNamed]);
     const refused = routes.filter((route) => !allowed.has(route));
-    // A stream that is open is no answer that ends.
+    // Without the open stream, because its answer does not end.
     const shown = forViewers.filter((route) => !/ $|\/live$/.test(route));
 
     const seen = await statuses(refused, vic);

@@ -15,7 +15,7 @@ const upstream = await recordingUpstream();
 const gateway = await gatewayUnderTest({ upstreamUrl: upstream.url });
 const { port, key } = gateway;
 
-// The gateway's handshake with the upstream is behind us.
+// After this call, the gateway has made its handshake with the upstream.
 beforeAll(() => served());
 
 beforeEach(() => void upstream.requests.splice(0));
@@ -183,7 +183,7 @@ for (const kind of ['nginx', 'caddy'] satisfies FrontKind[]) {
         const text = addressed(bytes, front.port).replaceAll(key, behind.key);
         return rawHttp(front.port, text, { timeoutMs });
       };
-      // A front may repair what it understands; what is then called is also answered.
+      // A front may repair a request that it understands; every call that reaches the upstream must then be answered.
       const areAnswered = async (bytes: string, timeoutMs?: number) => {
         const { statuses } = await send(bytes, timeoutMs);
         const calls = upstream.requests.filter(({ body }) => body.includes('tools/list')).length;
@@ -193,7 +193,7 @@ for (const kind of ['nginx', 'caddy'] satisfies FrontKind[]) {
       const uncounted: string[] = [];
       for (const [name, bytes] of Object.entries(ambiguous)) {
         if (await areAnswered(bytes)) continue;
-        // On a busy machine, an answer may come after a second. What is still on its way is not of the next attempt.
+        // On a busy machine, an answer may come after a second. Late requests must not count for the next attempt.
         await noneComes();
         if (!(await areAnswered(bytes, 15_000))) uncounted.push(name);
       }

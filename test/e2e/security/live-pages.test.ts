@@ -32,7 +32,7 @@ test.each(Object.entries(ends))(
     const browser = await app.browser(`user_${what.replaceAll(' ', '_')}`);
     const stream = await live(browser);
     await end(browser);
-    // Time alone writes nothing, and is looked at with the next change.
+    // The passing of time writes nothing, so the stream checks the time only at the next change.
     await app.browser(`user_other_${what.replaceAll(' ', '_')}`);
 
     expect(stream.status).toBe(200);

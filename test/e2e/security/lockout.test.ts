@@ -63,7 +63,7 @@ const knownBrowser = async (email: string, address = attacker) => {
 };
 const times = <T>(count: number, act: (index: number) => T) =>
   Array.from({ length: count }, (_, index) => act(index));
-/** Eight guessers at once: how many of the guesses were looked at. */
+/** Eight guessers at the same time. Returns how many of the guesses were checked. */
 const looks = async (
   rounds: number,
   guess: (guesser: number, round: number) => Promise<number>,
@@ -77,7 +77,7 @@ const looks = async (
   expect(new Set(answers)).toEqual(new Set([422, 429]));
   return answers.filter((status) => status === 422).length;
 };
-/** Eight guessers at one address for 200 seconds; what `meanwhile` answers at six moments. */
+/** Eight guessers at one address for 200 seconds. Returns the answers of `meanwhile` at six moments. */
 const guessWithoutEnd = async (
   guess: () => Promise<unknown>,
   meanwhile: (turn: number) => Promise<number>,

@@ -408,7 +408,7 @@ function post(lines: readonly string[], path = '/mcp/acme/fixture') {
   return rawHttp(gateway.port, `${head.join('\r\n')}\r\n\r\n${toolsList}`);
 }
 
-/** Turns at the database of the running server what no command turns. */
+/** Changes the database of the running server in ways that no command can. */
 function database(act: (db: DatabaseSync) => void): void {
   const db = new DatabaseSync(join(gateway.dataDir, 'latchkey.db'), { timeout: 5000 });
   try {

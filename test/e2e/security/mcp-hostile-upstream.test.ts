@@ -23,7 +23,7 @@ afterAll(async () => {
   await upstream[Symbol.asyncDispose]();
 });
 
-/** The usual handshake, and this for what comes after it. */
+/** Answers the handshake as usual, and every later request by `act`. */
 function afterHandshake(act: (response: ServerResponse, id: string) => void): Answer {
   return (request, response) => {
     const text = request.body.toString();

@@ -31,7 +31,7 @@ const older = {
   accept: 'application/json, text/event-stream',
 };
 
-/** The same request as the seed's plain one, as one of the legacy era, and of the modern era. */
+/** The same request without the headers of an era, in the legacy era, and in the modern era. */
 function inEveryEra(method: string, params: Record<string, unknown>) {
   const body = rpc(method, params);
   return [
@@ -211,7 +211,7 @@ test('97: notification: a task id never reaches an upstream as its sender wrote 
 
   expect(reached()).toHaveLength(6);
   expect(reached().join('\n')).not.toContain('"raw"');
-  // The same each time, as the upstream is to know which task of the caller's it is.
+  // The id is the same each time, so that the upstream knows which task of the caller is meant.
   expect(
     new Set(
       reached()

@@ -108,7 +108,7 @@ test('§6: progress: it arrives before the answer does', async () => {
   const answer = client.callTool({ name: 'steps' }, undefined, {
     onprogress: ({ progress }) => {
       seen.push(progress);
-      // Only now may the upstream go on: what is buffered whole would wait for ever.
+      // Only now may the upstream go on: a gateway that buffered the whole answer would wait for ever.
       upstream.goOn();
     },
     timeout: 60_000,
@@ -434,7 +434,7 @@ test('upstream connections: open calls of one caller do not block others at the 
     )
     .toBe(400);
 
-  // While the others are open still: they end by `abort` alone.
+  // While the other calls are still open: only `abort` ends them.
   const theirs = await mcpCall(at('bare'), { key: others['bare'] ?? '', body: toolsList });
   controller.abort();
   await settled;

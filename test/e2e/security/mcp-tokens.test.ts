@@ -24,7 +24,7 @@ const gateway = await gatewayUnderTest({ upstreamUrl: upstream.url });
 const { base, endpoint, dataDir } = gateway;
 await gateway.command('server', 'create', 'acme/other', '--http-url', upstream.url);
 
-/** Counts whoever comes to fetch a key. */
+/** Counts the connections that are made to fetch a key. */
 let fetched = 0;
 const listener = createServer((socket) => {
   fetched += 1;

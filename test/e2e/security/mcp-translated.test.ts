@@ -54,7 +54,7 @@ test('71: era translation: another principal’s subscription is not found', asy
   const theirs = await listen(other);
   const [, listening] = older.sessions().slice(before);
 
-  // Both number alike: what one cancels, by the id of both, is nobody's but its own.
+  // Both callers use the same request ids: a cancellation by one of them must end only its own subscription.
   const params = { requestId: 1, _meta: meta };
   const cancel = modern('notifications/cancelled');
   await mcpCall(endpoint, {

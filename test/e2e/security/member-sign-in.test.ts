@@ -130,7 +130,7 @@ test.each<[string, Lie, number]>([
   ['a key that is not published', { ...dana, signature: 'other-key' }, 403],
   ['alg none', { ...dana, signature: 'none' }, 403],
 ])('142, 150: sign-in through an organization: %s opens nothing', async (_, lie, status) => {
-  // Whoever has an account at the provider is linked first.
+  // Dana signs in first, which links her account at the provider.
   await enter(visitor(server.base), dana);
   const visit = visitor(server.base);
   const answer = await enter(visit, lie);

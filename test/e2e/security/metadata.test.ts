@@ -10,7 +10,7 @@ import { acmeServer } from '#support/acme-server';
 import { rawHttp } from '#support/raw-http';
 import { spellings } from '#support/spellings';
 
-// Behind a listed proxy, so that what it forwards is believed as far as it ever is.
+// Behind a listed proxy, so that the server trusts forwarded headers as much as it ever does.
 const server = await acmeServer({ args: ['--trust-proxy', '127.0.0.1'] });
 afterAll(() => server[Symbol.asyncDispose]());
 
@@ -216,7 +216,7 @@ test('52: signing key: its private part is in no file in any spelling, except en
     const bytes = readFileSync(file);
     expect(sought.filter((spelling) => bytes.includes(spelling))).toEqual([]);
     expect(bytes.includes('PRIVATE KEY')).toBe(false);
-    // Only its owner may read what else must not leak: the database, the logs of it, the master key.
+    // Only their owner may read the files with the other secrets: the database, its logs and the master key.
     expect(statSync(file).mode & 0o077).toBe(0);
   }
   // The same search finds what is not encrypted.

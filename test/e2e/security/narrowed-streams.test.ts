@@ -23,7 +23,7 @@ async function client() {
   const token = String(Object(await answer.json())['access_token']);
   return {
     token,
-    /** As another process than the server's takes scopes away. */
+    /** Takes scopes away, as a process other than the server does. */
     narrow: async (scopes: Scope[]) => {
       const stores = await gateway.openStores();
       await updateClient(stores.db, one.client_id, { scopes });
@@ -59,7 +59,7 @@ async function hearsAll({ told }: Stream) {
   await vi.waitFor(() => expect(told()).toEqual(['tools', 'resources']), patient);
 }
 
-/** What the stream tells once it tells of tools, as the upstream says all. */
+/** Announces all changes at the upstream until the stream passes on that of the tools. Returns what the stream has passed on. */
 async function narrowly({ told }: Stream) {
   await vi.waitFor(() => {
     upstream.changed('resources', 'tools');

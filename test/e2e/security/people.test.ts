@@ -179,7 +179,7 @@ test.each(['known@example.com', 'unknown@example.com'])(
 
     const answers = [];
     for (let turn = 0; turn < 9; turn += 1) answers.push(await guess());
-    // At the same moment, as the first wait is shorter than a password may take to be checked here.
+    // Both at the same moment, because the first wait is shorter than the check of a password may take here.
     const both = await Promise.all([guess(), guess()]);
     const late = both.find(({ status }) => status === 429);
 
@@ -192,7 +192,7 @@ test.each(['known@example.com', 'unknown@example.com'])(
 
 test('93: lockout: the right password works from another network and a known browser during an attack', async () => {
   const email = 'slow@example.com';
-  // Of a password that takes as long to check as in use.
+  // A password that takes as long to check as in production.
   await person(email, server.commandProcess);
   const known = visitor(server.base, { address: '192.0.2.20' });
   await known.signIn(email, password);

@@ -20,7 +20,7 @@ interface Lie {
 
 let company: Authority;
 let folder: TemporaryFolder;
-/** What nobody but this machine can ask, over http and over https. */
+/** Servers that only this machine can reach, over http and over https. */
 let inner: CountedServer;
 let innerTls: TlsServer;
 let remote: TlsServer;

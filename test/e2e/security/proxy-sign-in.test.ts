@@ -109,7 +109,7 @@ await import(${JSON.stringify(own)});
     });
     const started = await browser.next();
     const [printed = ''] = await login.line(/^http:\/\/127\.0\.0\.1:\S+$/m, { stream: 'stderr' });
-    // The browser that was started is of no use, so Dana copies the line into another.
+    // Dana cannot use the browser that was started, so she copies the line into another one.
     await cookieBrowser().follow(started);
     const page = await cookieBrowser().open(printed);
 

@@ -75,7 +75,7 @@ async function callAs(email: string, name: string): Promise<void> {
   if (status !== 200) throw new Error(`${name}: ${status}`);
 }
 
-/** What the calls of an organization are to somebody who asks the admin API. */
+/** The calls of an organization, as the admin API shows them to a person. */
 async function callsFor(email: string, path: string) {
   const answer = await person(email).ask(path);
   const text = await answer.text();
@@ -300,7 +300,7 @@ describe('120: own rows: who may not read the calls of others finds none of them
     })().catch(() => undefined);
     await callAs('admin@acme.example', 'hidden_of_live');
     const { id } = await recorded('acme', 'hidden_of_live');
-    // A change that everybody is told of, after which nothing can be on its way.
+    // A change that every stream announces: after it, no earlier event can be on its way.
     await server.command(['server', 'create', 'acme/announced', '--http-url', upstream.url]);
     await vi.waitFor(() => expect(received.join('')).toContain('event: written'), patient);
     reading.abort();

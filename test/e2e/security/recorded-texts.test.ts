@@ -75,7 +75,7 @@ function answerWith(message: string) {
   };
 }
 
-/** A modern call of an application that calls itself so. */
+/** A modern call of an application with this name. */
 function namedCall(key: string, tool: string, clientName: string) {
   const { body, headers } = modern('tools/call', { name: tool });
   const info = JSON.stringify({ name: clientName, version: clientName });

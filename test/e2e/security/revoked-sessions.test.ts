@@ -79,7 +79,7 @@ test('71: upstream sessions: one outlives the token that opened it, and ends wit
   const others = upstream.sessions();
   await session({ token: await other.token() });
   await command('client', 'revoke', other.id);
-  // By then it has been looked after whom nothing lets in any more.
+  // By then the server has looked for all owners that have lost access.
   await expect.poll(beside(others), patient).toBe(0);
 
   expect(await mcpCall(endpoint, { token: first, headers })).toMatchObject({ status: 401 });

@@ -26,7 +26,7 @@ const isSignedIn = async (visit: Visitor) => (await visit.get('/account')).statu
 const fieldOf = (html: string, name: string) =>
   new RegExp(`name="${name}" value="([^"]+)"`).exec(html)?.[1] ?? '';
 
-/** Asks as our script does; what the server answers with is JSON, or a page that says no. */
+/** Sends a request as our script does. The server answers with JSON, or with a page that refuses. */
 const ask = async (visit: Visitor, path: string, body: object, page: string) => {
   const csrfToken = await visit.csrfToken(page);
   const cookie = [...visit.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
@@ -54,7 +54,7 @@ const addPasskey = async (visit: Visitor, wrong: Deviation = {}) => {
   const { status } = await ask(visit, '/account/passkeys', body, '/account');
   return { status, authenticator };
 };
-/** Signs a browser in that nobody has used: how the server answers, and whether it gives a session. */
+/** Signs in by passkey in a new browser. Returns the status, and whether the answer gives a session. */
 const passkeySignIn = async (
   authenticator: ReturnType<typeof softAuthenticator>,
   wrong: Deviation = {},

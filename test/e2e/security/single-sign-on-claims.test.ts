@@ -16,7 +16,7 @@ const told: Record<string, (use: 'id_token' | 'userinfo') => Record<string, unkn
     email: 'split@example.com',
     ...(use === 'userinfo' && { email_verified: true, groups: ['sales'] }),
   }),
-  // Verified is the address in userinfo, and not that in the ID token.
+  // The address in userinfo is verified, and that in the ID token is not.
   other: (use) =>
     use === 'userinfo'
       ? { email: 'other@example.com', email_verified: true }
@@ -36,7 +36,7 @@ async function company(options: SingleSignOnOptions) {
   const owner = visitor(base);
   await owner.signIn('owner@example.com', password);
 
-  /** Presses the button at `action`, signs in at the provider as `name`, and answers what coming back shows. */
+  /** Presses the button at `action`, signs in at the provider as `name`, and returns the page to which this leads. */
   const through = async (visit: Visitor, page: string, action: string, name: string) => {
     const csrf_token = await visit.csrfToken(page);
     const html = await (await visit.post(action, { csrf_token, next: '/account' })).text();

@@ -42,7 +42,7 @@ const pressed = async (visit: Visitor, page: string, action: string) => {
   return new URL(href.replaceAll('&amp;', '&'));
 };
 const pathOf = ({ pathname, search }: URL) => pathname + search;
-/** Dana's browser by password; the first that is asked for links her account, as a password does that once. */
+/** A browser of Dana, signed in by password. The first one links her account, which a password can do only once. */
 const linked = async () => {
   const dana = visitor(server.base);
   await dana.signIn('dana@example.com', password);
@@ -183,7 +183,7 @@ test('88: single sign-on: invalid responses are counted, so that they cannot fil
 
   expect(before).toBeGreaterThan(0);
   expect(answers).toEqual(answers.map(() => 403));
-  // None, unless the minute is over that is counted in: then that number, and the first of the next one.
+  // No rows, unless the minute of the count ends meanwhile: then one row with that count, and the first of the next minute.
   expect(noted() - before).toBeLessThan(3);
 });
 

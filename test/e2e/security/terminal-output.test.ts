@@ -12,7 +12,7 @@ import { runProgram } from '#support/processes';
 /** Clears the screen, names the window, turns a line around and begins another, in every way there is. */
 const evil =
   'x\u001b]0;owned\u0007\u001b[2J\u007f\u009b2J\u202ey\u2066\u2028\u2029\r\nforged: line';
-/** Readers of lines, as the one of these tests is, take two of these characters for an end. */
+/** Line readers, such as that of these tests, take two of these characters for the end of a line. */
 const tool = evil.replaceAll(/[\u2028\u2029]/g, '');
 const acts = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
 
@@ -138,7 +138,7 @@ describe('103: terminal output: control characters of a server, file or variable
     const { result } = await proxy.request('tools/list');
     await proxy.request('tools/call', { name: evil, arguments: {} });
 
-    // What the assistant gets are the server's own bytes.
+    // The assistant gets the server's own bytes.
     expect(result).toMatchObject({ tools: [{ name: tool }] });
     expect(harm({ stdout: '', stderr: proxy.stderr() })).toEqual([]);
   });

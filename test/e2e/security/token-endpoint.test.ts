@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, describe, expect, test } from 'vitest';
 import { acmeServer, basic, bearer, ordinaryScopes } from '#support/acme-server';
 
-// Twenty failures from one address, or for one client, are heard: each try here has its own.
+// The server tolerates twenty failures from one address, or for one client, so each try here has its own.
 const server = await acmeServer({ args: ['--trust-proxy', '127.0.0.1'] });
 afterAll(() => server[Symbol.asyncDispose]());
 const client = await server.client();

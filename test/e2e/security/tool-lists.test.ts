@@ -9,7 +9,7 @@ import {
   type Answer,
 } from '#support/upstreams/recording-upstream';
 
-/** Speak the legacy era, both, and the modern one alone. */
+/** Upstreams that speak the legacy era, both eras, and the modern era alone. */
 const older = await recordingUpstream();
 const both = await recordingUpstream();
 const newer = await recordingUpstream();

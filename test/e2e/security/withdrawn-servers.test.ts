@@ -69,7 +69,7 @@ test('212: withdrawn servers: only what the program names is said to be, and onl
   await setServerAccess(db, 'srv_crm', { access: 'groups', groupIds: ['group_1'] });
   const again = await list(urls);
 
-  // A server that is hidden from the person is not told from one that does not exist.
+  // The answer does not distinguish a server that is hidden from the person from one that does not exist.
   const never = urls.slice(2);
   expect(before).toMatchObject({ withdrawn: never });
   expect(after).toMatchObject({ withdrawn: [client.resource('acme/crm'), ...never] });

@@ -10,7 +10,7 @@ type Way = (typeof ways)[number];
 const victims: Victim[] = ['app', 'keyring', 'proxy'];
 /** An assistant's file that knows the connection before we do. */
 const early = '.early.json';
-/** Where the way of adding passes, whatever else it writes. */
+/** The writes through which each way of adding passes, whatever else it writes. */
 const landmarks: Record<Way, string[]> = {
   api_key: ['write *', 'keep api key', 'rename to connections.json'],
   client: ['write *', 'keep client secret', 'keep access token', 'rename to connections.json'],

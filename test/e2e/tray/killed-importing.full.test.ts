@@ -50,7 +50,7 @@ await suite(['keychain', 'browser'], 'tray app imports a secret', () => {
       const kept = async () => (await bench.kept()).get(place) === secret;
       const clear = async () => {
         await taken.clear();
-        // Nothing of ours forgets what an assistant's own file led to.
+        // Our programs never delete a secret to which an assistant's own file referred.
         if (await kept()) await bench.forget(place);
       };
       const points = await everyPoint(bench, {

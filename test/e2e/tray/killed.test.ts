@@ -48,7 +48,7 @@ await suite(['keychain', 'browser'], 'tray app, killed once', () => {
     await app.trayWhere(() => true);
     return app;
   };
-  /** What a page of the app asks; never answered when the app dies first. */
+  /** Sends a request of a page of the app. There is no answer if the app dies first. */
   const ask = async (app: TrayDesktop, operation: string, input: object) =>
     app.invokeFrom('latchkey://app/connections.html', true, { operation, input });
   const add = async (app: TrayDesktop) => {

@@ -49,7 +49,7 @@ await suite(['keychain', 'browser'], 'tray app, killed at every step', () => {
     await app.trayWhere(() => true);
     return app;
   };
-  /** What a page of the app asks; never answered when the app dies first. */
+  /** Sends a request of a page of the app. There is no answer if the app dies first. */
   const ask = async (app: TrayDesktop, operation: string, input: object) =>
     app.invokeFrom('latchkey://app/connections.html', true, { operation, input });
   const add = async (app: TrayDesktop, name: string, apiKeySecret = keys[0]) =>
@@ -81,7 +81,7 @@ await suite(['keychain', 'browser'], 'tray app, killed at every step', () => {
     await using app = await tray();
     server.program.kill('SIGSTOP');
     void add(app, 'work').catch(() => undefined);
-    // What is asked later is answered later.
+    // The app answers this later request only after it has begun the earlier one.
     await ask(app, 'overview', {});
     await app.kill();
     server.program.kill('SIGCONT');

@@ -26,7 +26,7 @@ async function done(command: string, args: string[], cwd: string): Promise<strin
   return stdout;
 }
 
-/** What runs of all that is in `folder`: licenses and descriptions aside. */
+/** The files in `folder` that run, without licenses and descriptions. */
 async function filesIn(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   return entries
@@ -55,7 +55,7 @@ async function standIn(folder: string): Promise<string> {
   return dist;
 }
 
-/** The same for the app, which its own tests are about. */
+/** A stand-in for the app, which has tests of its own. */
 async function someApp(folder: string): Promise<string> {
   const app = join(folder, 'app');
   await mkdir(app);

@@ -40,7 +40,7 @@ await suite('browser', 'tray app windows', () => {
     const path = join(out, `tray-${name}.png`);
     await of.screenshot({ path, animations: 'disabled', ...options });
   };
-  /** What a program can see of a window, and pictures of it. */
+  /** Checks what a program can check of a window, and takes pictures of the window. */
   const lookAt = async (page: Page, name: string) => {
     for (const [colorScheme, rules] of [
       ['light', 'all'],
@@ -58,7 +58,7 @@ await suite('browser', 'tray app windows', () => {
     await page.setViewportSize(size);
     expect(await scrollsSideways(page)).toBe(false);
   };
-  /** A picture while the server is asked; only then it answers. */
+  /** Takes a picture while a request to the server is open, and only then lets the server answer. */
   const lookWhile = async (page: Page, words: string, name: string) => {
     await page.getByText(words).first().waitFor();
     await picture(page, `${name}-light`);

@@ -6,11 +6,11 @@ const message = z.object({
   params: z.looseObject({ name: z.string().optional() }).optional(),
 });
 
-/** What an MCP server does with a message: it answers with JSON, it waits without end, or it fails as a whole. */
+/** The reaction of an MCP server to a message: it answers with JSON, accepts it without an answer, never answers, or crashes. */
 export type Reaction = { readonly json: string } | 'accepts' | 'waits' | 'fails';
 
 /**
- * An MCP server of the legacy era with twelve tools. Five of them end in different ways: `echo`, `failing`, `missing`, `slow` and
+ * The reaction of a legacy MCP server with twelve tools. Five of them end in different ways: `echo`, `failing`, `missing`, `slow` and
  * `crashing`. The others answer like `echo`.
  */
 export function reactionTo(text: string): Reaction {

@@ -14,7 +14,7 @@ import { temporaryFolder } from '../temporary-folder.ts';
 import { type Answer, recordingUpstream, sendJson } from '../upstreams/recording-upstream.ts';
 import { reactionTo } from './outcomes.ts';
 
-/** What the server of a story consists of. */
+/** The installations of the server on which a story runs. */
 export const installations = ['SQLite', 'two processes', 'PostgreSQL', 'three nodes'] as const;
 export type Installation = (typeof installations)[number];
 /** How the calls of a story reach the MCP server. */
@@ -32,7 +32,7 @@ export interface StoryPlace extends AsyncDisposable {
   readonly token: string;
   /** Keys of the server, by name; `reader` may not call tools. */
   readonly keys: Readonly<Record<'laptop' | 'reader', string>>;
-  /** What the MCP server was sent so far. */
+  /** The messages that the MCP server has received so far. */
   readonly received: () => string;
 }
 
@@ -107,7 +107,7 @@ export async function storyPlace(installation: Installation, way: Way): Promise<
   };
 }
 
-/** The applications of legacy callers are known by their sessions, which only a server with sessions has. */
+/** Latchkey knows the application of a legacy caller by its session, so this MCP server has sessions. */
 const answerInASession: Answer = ({ method, headers, body }, response) => {
   if (method !== 'POST') return void response.writeHead(method === 'DELETE' ? 204 : 405).end();
   const text = body.toString();

@@ -17,7 +17,7 @@ import type { StoryPlace, Way } from './story-place.ts';
 
 const inspector = join(import.meta.dirname, '../../../node_modules/.bin/mcp-inspector');
 
-/** Why the call of `crashing` failed. An MCP server over HTTP answers 500; one over stdio is gone. */
+/** Why the call of `crashing` failed. An MCP server over HTTP answers 500; one over stdio exits. */
 const crashes: Readonly<Record<Way, string>> = {
   http: 'upstream_server_error',
   agent: 'upstream_server_error',
@@ -26,8 +26,8 @@ const crashes: Readonly<Record<Way, string>> = {
 };
 
 /**
- * What is recorded of the ten calls: era, person, credential, application, tool, outcome and error. In the order in which
- * `tenCalls` makes them.
+ * The records of the ten calls, in the order in which `tenCalls` makes them: era, person, credential, application, tool,
+ * outcome and error.
  */
 export const tenRows = (way: Way) => [
   ['legacy', 'dana@example.com', 'Story app', 'Elder 1.0', 'echo', 'ok', null],
@@ -43,8 +43,8 @@ export const tenRows = (way: Way) => [
 ];
 
 /**
- * Ten calls with programs that are not ours: both generations of the SDK, the command line of the Inspector, an assistant
- * over stdio through the proxy, and plain requests. One after the other, so that their rows are in this order.
+ * Makes ten calls with third-party programs: both generations of the SDK, the command line of the Inspector, an assistant
+ * over stdio through the proxy, and plain requests. The calls run one after the other, so that their rows are in this order.
  */
 export async function tenCalls(place: StoryPlace): Promise<void> {
   const { endpoint, token, keys } = place;
@@ -144,7 +144,7 @@ async function slowRows({ db }: StoryPlace['stores']): Promise<number> {
   return rows.length;
 }
 
-/** What is recorded, oldest first, in the form of `tenRows`. */
+/** All call records, oldest first, in the form of `tenRows`. */
 export async function rowsOf({ db }: StoryPlace['stores']) {
   const rows = await db.selectFrom('call_record').selectAll().orderBy('started_at_ms').execute();
   return rows.map((row) => [

@@ -6,13 +6,13 @@ import { patient } from '../patient.ts';
 
 const dial = 'GET /api/agents/connect ';
 
-/** What came of the calls of one network cut. */
+/** The results of the calls of one network cut. */
 export interface NetworkCut {
-  /** The outcome of the call that was open, and of each that was made meanwhile, about two seconds apart. */
+  /** The outcomes of the call that was open at the cut and of the calls made during the cut, about two seconds apart. */
   readonly outcomes: readonly string[];
-  /** How many calls were made meanwhile. */
+  /** How many calls were made during the cut. */
   readonly asked: number;
-  /** When the agent's page said that the agent is offline, since the cut; `undefined` if it never did. */
+  /** The time from the cut until the agent's page said that the agent is offline; `undefined` if the page never did. */
   readonly offlineAfterMs: number | undefined;
 }
 
@@ -26,8 +26,8 @@ export interface CutProgress {
 }
 
 /**
- * Cuts the network between agent and server, with a long call open, although no connection is closed. Joins it again once
- * `isOver` and waits until the agent is online.
+ * Cuts the network between agent and server while a long call is open, without closing a connection. Once `isOver` returns true,
+ * it joins the network again and waits until the agent is online.
  */
 export async function networkCut(
   world: StoryWorld,

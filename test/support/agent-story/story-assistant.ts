@@ -9,14 +9,14 @@ import { inherited } from '../programs.ts';
 import { launcher } from '../proxy-process.ts';
 import type { StoryWorld } from './story-world.ts';
 
-/** An assistant of the older era over the real proxy. */
+/** An assistant of the legacy era over the real proxy. */
 export interface StoryAssistant extends AsyncDisposable {
   readonly client: Client;
   /** Unexpected messages: a second answer would be among them. */
   readonly surprises: readonly string[];
-  /** Progress that the client read in one piece with the answer, and so took the answer first. */
+  /** Steps of progress that the client read together with the answer, and therefore handled after the answer. */
   readonly lateSteps: readonly number[];
-  /** The text that a tool of `everything` answers with. */
+  /** Calls the tool `echo` of `everything`; the text of the answer. */
   echo(message: string): Promise<string>;
   /** Has a child of `everything` write a log message four times a second, from now on. */
   startLog(): Promise<void>;

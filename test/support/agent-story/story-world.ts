@@ -16,15 +16,15 @@ const record = z.record(z.string(), z.unknown());
 const made = z.object({ key: z.string() });
 const password = 'correct horse battery';
 
-/** What a child was sent, and when. */
+/** A line that a child was sent, and when. */
 export interface Sent {
   readonly atMs: number;
   readonly text: string;
 }
 
 /**
- * A server with the organization `acme`, the agent `berlin` and two reference servers from npm behind it: `everything`, with
- * what its children are sent written down, and `files`. Every request to the server passes the network.
+ * A server with the organization `acme`, the agent `berlin` and two reference servers from npm behind the agent: `everything`,
+ * with a log of the lines that its children are sent, and `files`. Every request to the server passes through `network`.
  */
 export interface StoryWorld extends AsyncDisposable {
   readonly server: ServerProcess;
@@ -36,15 +36,15 @@ export interface StoryWorld extends AsyncDisposable {
   /** An MCP key of each server. */
   readonly mcpKeys: Readonly<Record<'everything' | 'files', string>>;
   readonly agent: Program;
-  /** Starts another agent, once it serves, in the place of the one before. */
+  /** Starts another agent, waits until it serves, and makes it `agent`. */
   startAgent(): Promise<void>;
-  /** Replaces the agent's key file as a careful person does: whole or not at all. */
+  /** Replaces the agent's key file in one step, as a careful person does. */
   replaceKey(key: string): Promise<void>;
-  /** What children of `everything` were sent so far. */
+  /** The lines that children of `everything` were sent so far. */
   sent(): Sent[];
   /** The admin API, as an owner. */
   ask(method: string, path: string, body?: object): Promise<Record<string, unknown>>;
-  /** The words of the agent's page on how it is connected. */
+  /** The connection state that the agent's page shows. */
   standing(): Promise<'Connected' | 'Offline' | undefined>;
 }
 

@@ -18,25 +18,25 @@ export type { StartedAccounts } from './person-machine.ts';
 
 export const victims: readonly Victim[] = ['program', 'keychain'];
 
-/** Each case of a table, by its name, with each victim. */
+/** Every case of a table with every victim; `what` is the name of the case. */
 export function withEachVictim<Case>(cases: Readonly<Record<string, Case>>) {
   return Object.entries(cases).flatMap(([what, way]) =>
     victims.map((victim) => ({ what, way, victim })),
   );
 }
 
-/** A computer with one connection, `steady`, to a server at which keys and clients each have two secrets. */
+/** A computer with one connection, `steady`, to a server that accepts two API keys and two secrets of each client. */
 export interface CrashBench extends PersonMachine {
   readonly server: SignInFront;
   readonly url: string;
-  /** As it was added, and the points that were passed then. */
+  /** The input that added `steady`, and the points that were passed then. */
   readonly steady: AddInput;
   readonly began: readonly string[];
   readonly keys: readonly [string, string];
   /** The secrets of a client that acts for itself, and of one with which people sign in. */
   readonly client: ClientSecrets;
   readonly personsClient: ClientSecrets;
-  /** What `add` is given for each kind of credential. */
+  /** The input of `add` for each kind of credential. */
   readonly credentials: {
     readonly apiKey: Credential;
     readonly client: Credential;
@@ -53,7 +53,7 @@ export type ClientSecrets = { readonly id: string; readonly secrets: readonly [s
 
 const pair = (shape: (letter: string) => string) => [shape('x'), shape('z')] as const;
 
-/** `launcher` is what the entries of assistants start. */
+/** The entries of assistants start `launcher`. */
 export async function crashBench(
   launcher: Launcher = { node: '/opt/node', script: '/opt/latchkey.js' },
 ): Promise<CrashBench> {
@@ -95,14 +95,14 @@ export async function crashBench(
 
 /** The bench of a test file, until all its tests have run. */
 export async function benchOfFile(): Promise<CrashBench> {
-  // Each test runs dozens of times, and the computer may be busy.
+  // Each test runs its work dozens of times, and the computer may be busy.
   vi.setConfig({ testTimeout: 120_000 });
   const bench = await crashBench();
   afterAll(() => bench[Symbol.asyncDispose]());
   return bench;
 }
 
-/** Adds the connection `work` to the server of the bench, and signs a person in. */
+/** Adds the connection `work` to the server of the bench, and signs in if the credential is a person. */
 export async function connect(
   { url }: CrashBench,
   { service }: StartedAccounts,
@@ -115,21 +115,21 @@ export async function connect(
 
 export type EveryCrash = {
   victim: Victim;
-  /** What is there before; gone afterwards. */
+  /** Makes the state before the work, which is removed afterwards. */
   prepare?: () => Promise<unknown>;
   /** Writes that the work makes, in this order; it may make others. */
   landmarks: readonly string[];
   work: (accounts: StartedAccounts) => Promise<unknown>;
-  /** Looks at what is left, with a new accounts service. */
+  /** Checks what the crash left, with a new accounts service. */
   after: (found: { accounts: StartedAccounts; told: Told; point: string }) => Promise<void>;
 };
 
 /**
  * Does `work` once to learn the points that it passes, then once for each of them from the same beginning,
- * with the victim crashing there. How many points those were.
+ * with the victim crashing there. Returns the number of those points.
  *
- * A program that crashes after a write leaves what one leaves that crashes before the next write, unless it sends a request in between.
- * Such a point is counted, and the work is done only for the later one.
+ * A crash after a write leaves the same state as a crash before the next write, unless the program sends a request in between.
+ * Such a point is counted, but the work is done only for the later of the two.
  */
 export async function everyCrash(
   bench: CrashBench,
@@ -167,19 +167,19 @@ export async function everyCrash(
   return crashes;
 }
 
-/** Whether a program that crashes at this point leaves what it leaves when it crashes before the next write. */
+/** Whether a crash of the program at this point leaves the same state as a crash before the next write. */
 function leavesTheSame({ points, requests }: CrashRun, at: number): boolean {
   if (points[at]?.startsWith('after') !== true) return false;
   const next = points.findIndex((point, index) => index > at && !point.startsWith('half'));
   return points[next]?.startsWith('before') === true && requests[at] === requests[next];
 }
 
-/** A new accounts service; `earlier` writes of that name were made before the work. */
+/** A new accounts service; `earlier` is the number of writes of that name before the work. */
 export type CrashedBefore = { accounts: StartedAccounts; earlier: number } & AsyncDisposable;
 
 /**
- * Leaves the machine as a program does that crashes right before its first write of that name, until that
- * is disposed of.
+ * Leaves the machine as a program that crashes right before its first write `what` leaves it, until the
+ * result is disposed of.
  */
 export async function crashBefore(
   bench: CrashBench,
@@ -206,7 +206,7 @@ export async function crashBefore(
   };
 }
 
-/** Remembers all that is there now; what it returns puts it back. */
+/** Remembers the current state; the function that it returns restores it. */
 async function beginning(bench: CrashBench): Promise<() => Promise<void>> {
   const [putBack, forgive] = [await bench.remember(), bench.server.remember()];
   return async () => {
@@ -215,7 +215,7 @@ async function beginning(bench: CrashBench): Promise<() => Promise<void>> {
   };
 }
 
-/** Each write is one before and after which the victim crashes, so that nothing is enumerated by accident. */
+/** Expects a point before and after each landmark, in this order, so that nothing is enumerated by accident. */
 function expectPassed(points: readonly string[], landmarks: readonly string[]): void {
   const around = landmarks.flatMap((what) => [`before ${what}`, `after ${what}`]);
   const passed = points.filter((point) => around.includes(point));

@@ -2,19 +2,19 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import type { MemoryKeychain } from './memory-keychain.ts';
 import { gateFiles, type Gate } from './writes.ts';
 
-/** Who ends: the program that works, or the keychain that it works with. */
+/** The part that crashes: the program that does the work, or the keychain that the program uses. */
 export type Victim = 'program' | 'keychain';
 
-/** At which of the points that a run passes; the first is 1. */
+/** The crash at one of the points that a run passes; `at` is its number, from 1. */
 export type Crash = { victim: Victim; at: number };
 
 /** The reported result of the work; a program that crashed reports none. */
 export type Told = { ok: true } | { ok: false; problem: string } | undefined;
 
-/** A program's run: the points that it passed, and what became of it. */
+/** A program's run: the points that it passed, and its result. */
 export interface CrashRun {
   readonly points: readonly string[];
-  /** How many requests it had sent when it passed each of them. */
+  /** How many requests the program had sent when it passed each point. */
   readonly requests: readonly number[];
   readonly told: Told;
 }
@@ -43,7 +43,7 @@ class Recorder {
     await this.#pass(`before ${what}`);
     const result = await write();
     await this.#pass(`after ${what}`);
-    // It was done, and the answer never came.
+    // The write was done, but the answer never came.
     if (inKeychain && this.#keychain.isGone) throw new Error('the keychain daemon has died');
     return result;
   };
@@ -74,7 +74,7 @@ class Recorder {
 
 const running = new AsyncLocalStorage<Recorder>();
 
-/** Writes of whatever does not run in {@link crashRun} just happen. */
+/** Outside a run such as {@link crashRun}, writes just happen. */
 export const gate: Gate = async (write) => {
   const recorder = running.getStore();
   return recorder ? recorder.gate(write) : write.write();
@@ -86,7 +86,7 @@ export function aboutToSend(): void {
   running.getStore()?.request();
 }
 
-/** Runs `work` as programs that do not crash. */
+/** Runs `work` as a program that does not crash. */
 export async function withoutCrash<T>(
   keychain: MemoryKeychain,
   work: () => Promise<T>,
@@ -94,7 +94,7 @@ export async function withoutCrash<T>(
   return running.run(new Recorder(keychain, undefined), work);
 }
 
-/** Runs `work` as a program that crashes, or whose keychain does, at a point on the way. */
+/** Runs `work` as a program that crashes at one of its points, or whose keychain crashes there. */
 export async function crashRun(
   keychain: MemoryKeychain,
   crash: Crash | undefined,

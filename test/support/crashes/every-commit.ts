@@ -6,17 +6,17 @@ import { openDatabaseIn } from '../open-database.ts';
 import { temporaryFolder } from '../temporary-folder.ts';
 
 export type EveryCommit = {
-  /** What is in the database before. */
+  /** Fills the database before the work. */
   prepare: (stores: OpenStores) => Promise<unknown>;
-  /** Done by a process that crashes; it begins with nothing but the database. */
+  /** Runs as a process that crashes; the process begins with nothing but the database. */
   work: (stores: OpenStores) => Promise<unknown>;
-  /** Done by the process after it, on what the crash left. */
+  /** Runs as the next process, on the database that the crash left. */
   after: (found: { stores: OpenStores; point: string }) => Promise<void>;
 };
 
 /**
- * Does `work` on a database file once to learn what it commits, then once for each point before and after a
- * commit, at which the connection is dropped and everything fails that would use it. Those points, in order.
+ * Does `work` on a database file once to learn what it commits, then once for each point before and after a commit.
+ * At that point the connection closes, and everything that would use it fails. Returns those points, in order.
  */
 export async function everyCommit({ prepare, work, after }: EveryCommit): Promise<string[]> {
   using _ = watchedStatements();
@@ -28,7 +28,7 @@ export async function everyCommit({ prepare, work, after }: EveryCommit): Promis
   await prepared.close();
   let copies = 0;
 
-  /** The points that were passed, in a copy that is left as it was then. */
+  /** Does the work in a copy of the database, which it leaves as it is then; the points that were passed. */
   const run = async (crashAt?: number) => {
     const copy = join(folder.path, String((copies += 1)));
     await cp(template, copy, { recursive: true });
@@ -38,7 +38,7 @@ export async function everyCommit({ prepare, work, after }: EveryCommit): Promis
       () => undefined,
       (error: unknown) => error,
     );
-    // Kysely ends nothing but what is open.
+    // Kysely closes only an open connection.
     if (stores.connection.isOpen) await stores.close();
     return { copy, points, failed };
   };
@@ -66,7 +66,7 @@ type Pass = (point: string) => void;
 /** Receives the points that a connection passes. */
 const watching = new WeakMap<DatabaseSync, Pass>();
 
-/** Drops the connection at that point, if it comes; the points until then, before and after what is committed. */
+/** Closes the connection at point number `crashAt`, if there is one. The result collects the points before and after each commit. */
 function droppedAt(connection: DatabaseSync, crashAt: number | undefined): string[] {
   const points: string[] = [];
   watching.set(connection, (point) => {
@@ -79,7 +79,7 @@ function droppedAt(connection: DatabaseSync, crashAt: number | undefined): strin
   return points;
 }
 
-/** Has every statement that is prepared until the end of the scope tell what it commits. */
+/** Makes every statement that is prepared until the end of the scope report what it commits. */
 function watchedStatements(): Disposable {
   const { prototype } = DatabaseSync;
   // oxlint-disable-next-line typescript/unbound-method -- applied to the connection that it is asked of

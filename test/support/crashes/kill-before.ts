@@ -3,8 +3,8 @@ import { createRequire } from 'node:module';
 import { gatedEntries, gateFiles, type Gate } from './writes.ts';
 
 /*
- * Loaded before a program: right before a write that `KILL_BEFORE` names, the program is killed by its own
- * hand, so that it is always the same moment. `KILL_AFTER` writes of that name come to be.
+ * Loaded before a program: it kills its own process right before the write that `KILL_BEFORE` names, so that it is
+ * always the same moment. The first `KILL_AFTER` writes of that name go through.
  */
 const fatal = process.env['KILL_BEFORE'];
 let spared = Number(process.env['KILL_AFTER'] ?? 0);
@@ -12,7 +12,7 @@ let spared = Number(process.env['KILL_AFTER'] ?? 0);
 const gate: Gate = async ({ what, write }) => {
   if (what !== fatal || spared-- > 0) return write();
   process.kill(process.pid, 'SIGKILL');
-  // Nothing more of this process may come to be before its end.
+  // The process must do nothing more before it ends.
   return new Promise<never>(() => {});
 };
 

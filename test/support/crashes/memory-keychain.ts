@@ -1,9 +1,9 @@
 import type { AsyncEntry } from '@napi-rs/keyring';
 
-/** A keychain that outlives every program; while it `isGone`, all that it is asked fails. */
+/** A keychain that outlives every program; while it `isGone`, every operation fails. */
 export type MemoryKeychain = { readonly kept: Map<string, string>; isGone: boolean };
 
-/** Entries of that keychain, as the keychain's library has them. */
+/** The entry class of that keychain, with the interface of the real keychain library. */
 export function memoryEntries(keychain: MemoryKeychain): typeof AsyncEntry {
   const { kept } = keychain;
   const present = () => {

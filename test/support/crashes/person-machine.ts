@@ -20,33 +20,33 @@ import { gatedEntries } from './writes.ts';
 
 const registry = '.config/latchkey/connections.json';
 const startOfTime = 1_800_000_000;
-/** One for each issuer, which every connection to it shares. */
+/** Begins the account of an OAuth client: one for each issuer, which all connections to that issuer share. */
 const shared = 'oauth client ';
 
 /** The accounts service, just started: all that it knows is on disk and in the keychain. */
 export type StartedAccounts = {
   readonly service: Omit<AccountsService, 'doctor'>;
   rename(from: string, to: string): Promise<unknown>;
-  /** The same by a name and what JSON can say, as another process calls it. */
+  /** Calls a method by its name with JSON values, as another process does. */
   call(name: string, ...input: readonly unknown[]): Promise<unknown>;
-  /** The first look at everything, as the tray takes it at its start. */
+  /** The first views of all connections, as the tray reads them at its start. */
   look(): Promise<ConnectionView[]>;
-  /** Whether a call through the connection is answered, after which its proxy settles a rotation. */
+  /** Whether a call through the connection is answered; a rotation is then settled, as its proxy does. */
   works(name: string): Promise<boolean>;
 };
 
-/** A person's machine: a home directory and a keychain, which programs come to and crash on. */
+/** A person's machine: a home directory and a keychain, on which programs start and crash. */
 export interface PersonMachine extends AsyncDisposable {
   readonly home: string;
   readonly keychain: MemoryKeychain;
   start(): StartedAccounts;
   read(file: string): Promise<string | undefined>;
   write(file: string, text: string): Promise<void>;
-  /** The names in our configuration file, which is read as a whole. */
+  /** The connection names in Latchkey's configuration file; rejects if the file is not whole. */
   names(): Promise<string[]>;
-  /** Accounts of the keychain that no connection leads to, neither ours nor one of these files. */
+  /** Accounts of the keychain that no connection refers to, neither in Latchkey's file nor in these files. */
   orphans(files?: readonly string[]): Promise<string[]>;
-  /** Remembers all that is there; what it returns puts exactly that back. */
+  /** Remembers the home and the keychain; the function that it returns restores exactly those. */
   remember(): Promise<() => Promise<void>>;
 }
 
@@ -59,7 +59,7 @@ export async function personMachine(launcher: Launcher): Promise<PersonMachine> 
   const options = readOptions({}, {});
   const network = httpClient(() => ({ ...options, env: {}, clientKeyPassphraseSecret: '' }));
   const stop = new AbortController().signal;
-  /** A person at a browser who allows what they are asked. */
+  /** A person at a browser who allows every request. */
   const openBrowser = async (url: URL) => {
     await cookieBrowser().open(url);
     return true;

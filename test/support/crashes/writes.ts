@@ -5,23 +5,23 @@ import { basename } from 'node:path';
 
 /** Something that is about to be written to disk or keychain. */
 export type Write<T> = {
-  /** `write connections.json`, `keep api key`; random parts of names and times are stars. */
+  /** Its name, such as `write connections.json` or `keep api key`; stars replace random parts and times. */
   what: string;
-  /** Does it. */
+  /** Does the write. */
   write: () => Promise<T>;
-  /** A file that is written in one go can also be left half written. */
+  /** Writes half of the file, for a file that is written in one go. */
   half?: () => Promise<unknown>;
 };
 
-/** Whether, and when, a write happens. */
+/** Decides whether and when a write happens. */
 export type Gate = <T>(write: Write<T>) => Promise<T>;
 
-/** Whether there is a keychain at all is asked with an entry that is no secret. */
+/** The entry that tests whether a keychain exists; it is no secret. */
 const probe = 'probe';
 
 /**
- * Lets every change to the file system by a module that imports `node:fs/promises` go through `gate`. What is
- * not `durable` need not outlive the machine, only the program, and is not waited for until it is on disk.
+ * Lets every change to the file system by a module that imports `node:fs/promises` go through `gate`. Unless `durable`,
+ * files must outlive only the program, not the machine, and nothing waits until they are on disk.
  */
 export function gateFiles(gate: Gate, durable: () => boolean = () => true): void {
   const { writeFile, rename, rm, open } = fs;
@@ -64,7 +64,7 @@ export function gateFiles(gate: Gate, durable: () => boolean = () => true): void
   syncBuiltinESMExports();
 }
 
-/** The entries of the keychain's library, of which every change goes through `gate`. */
+/** The entry class of the keychain library, with every change going through `gate`. */
 export function gatedEntries(Entry: typeof AsyncEntry, gate: Gate): typeof AsyncEntry {
   return class extends Entry {
     readonly #kind: string;

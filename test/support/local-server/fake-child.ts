@@ -3,18 +3,18 @@ import type { Child } from '#proxy/agent/child-process';
 import type { Said } from './local-caller.ts';
 
 export type FakeChild = Child & {
-  /** All that was written to it. */
+  /** All messages that were written to the child. */
   readonly heard: Said[];
-  /** Resolves with the first message of that method, once it was written to it. */
+  /** Resolves with the first message of that method, once it is written to the child. */
   hears(method: string): Promise<Said>;
-  /** Says a line: text as it is, anything else as JSON. */
+  /** Prints a line: text as it is, anything else as a JSON-RPC message. */
   says(line: unknown): void;
   /** Ends unprompted. */
   dies(how?: string): void;
   readonly isEnded: boolean;
 };
 
-/** A child that says what a test tells it to. */
+/** A child whose output a test writes. */
 export function fakeChild(): FakeChild {
   const heard: Said[] = [];
   const queue: Buffer[] = [];

@@ -10,7 +10,7 @@ export type Said = {
 
 const both = 'application/json, text/event-stream';
 
-/** All that an answer said: its one JSON body, or its events. */
+/** All messages of an answer: its one JSON body, or its events. */
 export async function saidIn({ headers, body }: LocalAnswer): Promise<Said[]> {
   const chunks: Buffer[] = [];
   for await (const chunk of chunksOf(body)) chunks.push(chunk);
@@ -68,7 +68,7 @@ export function localCaller(server: LocalServer, caller = 'dana') {
     send,
     open,
     session: () => session,
-    /** The one answer to a request. */
+    /** The response to a request: the last message of its answer. */
     async ask(method: string, params?: unknown): Promise<Said> {
       const said = await saidIn(await open(method, params));
       return said.at(-1) ?? {};
@@ -88,7 +88,7 @@ export function localCaller(server: LocalServer, caller = 'dana') {
   };
 }
 
-/** What `call` answered, as text. */
+/** The first text in the answer of `call`. */
 export function textOf({ result }: Said): string {
   const [first] = Array.isArray(result?.['content']) ? result['content'] : [];
   return String(first?.text);

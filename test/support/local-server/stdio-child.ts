@@ -10,7 +10,7 @@ import { SlowCalls } from '../upstreams/slow-calls.ts';
 import { text } from '../upstreams/tool-schemas.ts';
 
 const file = process.env['CHILD_EVENTS'];
-/** A line for the test that started this child's agent. */
+/** Writes a line for the test that started this child's agent. */
 const tell = (line: string) => {
   if (file !== undefined) appendFileSync(file, `${line}\n`);
 };

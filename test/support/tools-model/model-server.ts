@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { type Answer, sendJson } from '../upstreams/recording-upstream.ts';
 import { type Kind, kinds, type Listed, type State } from './reference.ts';
 
-/** All that is ever listed. */
+/** All names that the server ever lists. */
 export const names = {
   tool: ['search', 'refund', 'Refund', 'report'],
   prompt: ['greet', 'draft'],

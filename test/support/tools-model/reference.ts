@@ -1,8 +1,8 @@
-// What a caller may use of a server, as docs/tools.md says it, written as plainly as possible.
+// The parts of a server that a caller may use, according to docs/tools.md, written as plainly as possible.
 
 export const kinds = ['tool', 'prompt', 'template', 'resource'] as const;
 export type Kind = (typeof kinds)[number];
-/** What lists name. Resources are reviewed by their templates. */
+/** The kinds that are reviewed from their lists. Resources are reviewed by their templates. */
 export const listedKinds = ['tool', 'prompt', 'template'] as const;
 export type ListedKind = (typeof listedKinds)[number];
 export type Audience = 'everyone' | readonly string[];
@@ -20,18 +20,18 @@ export interface Listed {
   readonly readOnly: boolean;
 }
 
-/** What is remembered of a definition. */
+/** The stored facts about a definition. */
 export interface Known {
   readonly accepted: Listed | undefined;
   /** Whether a person accepted it, rather than a policy. */
   readonly isReviewed: boolean;
-  /** What the server lists instead. */
+  /** The definition that the server lists instead. */
   readonly seen: Listed | undefined;
   readonly isRejected: boolean;
   readonly corrected: boolean | undefined;
 }
 
-/** All that decides. */
+/** Everything that decides rights, except the caller. */
 export interface State {
   changedTools: 'flag' | 'withhold';
   newTools: 'offer' | 'review';
@@ -45,7 +45,7 @@ export interface State {
 export interface Caller {
   /** The groups of the person; absent for a credential that acts for no person. */
   readonly groups: ReadonlySet<string> | undefined;
-  /** Those of the credential, and of the client that a person uses. */
+  /** The selections of the credential, and of the client that a person uses. */
   readonly selections: readonly Selection[];
 }
 
@@ -77,7 +77,7 @@ export function mayUse(state: State, caller: Caller, kind: Kind, name: string): 
   return selections.every(covers) && audiences(state, kind, name).every(admits);
 }
 
-/** The audiences that all have to admit a caller. */
+/** The audiences, all of which must admit a caller. */
 function audiences({ rules, others }: State, kind: Kind, name: string): readonly Audience[] {
   const own = rules[kind].get(name);
   if (own) return [own];

@@ -1,4 +1,4 @@
-// What each step changes of all that decides rights.
+// The changes of each step to the state that decides rights.
 
 import { names } from './model-server.ts';
 import {
@@ -31,14 +31,14 @@ export function newState(): State {
   };
 }
 
-/** A known definition after a person accepted or rejected what was last listed. */
+/** A known definition after a person accepted or rejected the version that was last listed. */
 export function decided(known: Known, act: 'accept' | 'reject'): Known {
   if (act === 'reject') return { ...known, isRejected: true };
   const accepted = known.seen ?? known.accepted;
   return { ...known, accepted, seen: undefined, isReviewed: true, isRejected: false };
 }
 
-/** The server has just listed all of a kind. */
+/** Notes that the server has just listed all entries of a kind. */
 export function noteList({ listed, known, newTools }: State, kind: ListedKind): void {
   for (const [name, now] of listed[kind]) {
     const before = known[kind].get(name);
@@ -55,7 +55,7 @@ export function noteList({ listed, known, newTools }: State, kind: ListedKind): 
   }
 }
 
-/** Someone changed the default: what is known and has no rule keeps the previous default as its rule. */
+/** Changes the default: known definitions without a rule keep the previous default as their rule. */
 export function setOthers(state: State, kind: 'tool' | 'prompt' | 'resource', who: Audience): void {
   const was = state.others[kind];
   const ofKind = kind === 'resource' ? 'template' : kind;

@@ -5,11 +5,11 @@ import { kinds, listedKinds, type Selection } from './reference.ts';
 
 export const groupNames = ['sales', 'support'] as const;
 export const people = ['dana', 'omar'] as const;
-/** Two people through the application `app`, a key, and a client of its own. */
+/** Two people who use the application `app`, a key, and a client that acts for itself. */
 export const callers = ['dana', 'omar', 'desk', 'job'] as const;
 export type CallerName = (typeof callers)[number];
 
-/** What has a selection of tools. */
+/** The callers and the application, each of which has a selection of tools. */
 export const holders = [...callers, 'app'] as const;
 export type Holder = (typeof holders)[number];
 
@@ -40,7 +40,7 @@ const often = <Name extends string, Of extends object>(
   of: fc.Arbitrary<Of>,
 ) => ({ weight, arbitrary: of.map((fields) => ({ act, ...fields })) });
 
-/** What administrators and the server itself do. */
+/** The actions of administrators and of the server itself. */
 export const action = fc.oneof(
   often(5, 'restrict', fc.record({ of: named, who: someGroups })),
   often(1, 'open', fc.record({ of: named })),

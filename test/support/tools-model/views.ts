@@ -1,4 +1,4 @@
-// How each thing is asked of the gateway, and how its answers are read.
+// The requests to the gateway for each kind, and the parsers of its answers.
 
 import { vi } from 'vitest';
 import { z } from 'zod';
@@ -36,7 +36,7 @@ export function use(kind: Kind, name: string): { method: string; params: Record<
   }
 }
 
-/** A caller with a session, and with a stream of each era that hears which lists change. */
+/** A caller with a session, and with a stream of each era that receives the announcements of changed lists. */
 export class McpCaller {
   readonly #endpoint: string;
   readonly #credential: Credential;
@@ -69,7 +69,7 @@ export class McpCaller {
     });
   }
 
-  /** The text of the answer. */
+  /** Sends a request; the text of the answer. */
   async ask(way: Way, method: string, params: Record<string, unknown> = {}): Promise<string> {
     const asked = {
       modern: () => modern(method, params),
@@ -88,7 +88,7 @@ export class McpCaller {
     return entries.map((entry) => String(entry[key])).toSorted();
   }
 
-  /** Whether it is told of changes to a resource: a plain request cannot ask for that. */
+  /** Whether it may subscribe to changes of a resource, which a plain request cannot ask for. */
   async subscribes(way: Way, uri: string): Promise<boolean> {
     if (way === 'session') return isResult(await this.ask(way, 'resources/subscribe', { uri }));
     const notifications = { resourceSubscriptions: [uri] };

@@ -7,19 +7,19 @@ import { openWorld } from './world.ts';
 export interface Walk {
   readonly seed: number;
   readonly steps: number;
-  /** What the MCP server speaks. */
+  /** The era that the MCP server speaks. */
   readonly era: ServerEra;
 }
 
-/** After a failure, how long shorter walks are looked for that fail, too. */
+/** How long, after a failure, to look for shorter walks that fail, too. */
 const shrinkingMs = 10_000;
 
 /**
- * Takes so many random steps with rules, groups, reviews, corrections, selections and the server itself. After each, all that decides or
- * says what a caller may use must agree with the reference: lists and the announcements that they changed, calls, completion,
- * subscriptions, the console, the API, the page and the command. Each caller asks in another era, and they take turns.
+ * Takes `steps` random steps with rules, groups, reviews, corrections, selections and the server itself. After each, everything that
+ * decides or shows the rights of a caller must agree with the reference: lists and the announcements of their changes, calls,
+ * completion, subscriptions, the console, the API, the page and the command. The callers take turns in the ways in which they ask.
  *
- * @returns how many answers were compared, and the fewest steps that were found after which something disagrees
+ * @returns how many answers were compared, and the shortest series of steps found after which something disagrees
  */
 export async function walkThroughRights({
   seed,
@@ -28,7 +28,7 @@ export async function walkThroughRights({
 }: Walk): Promise<{ compared: number; problem: string }> {
   let compared = 0;
   let failedAt = Infinity;
-  // A step that is left out is the least that a step can shrink to.
+  // A step can at most shrink to one that is left out.
   const step = fc.option(action, { freq: 10_000 });
   const walk = fc.asyncProperty(
     fc.array(step, { minLength: steps, maxLength: steps, size: 'max' }),

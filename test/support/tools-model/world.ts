@@ -41,7 +41,7 @@ const toolsView = z.object({ items: z.array(item) });
 const everyScope = 'mcp:tools:read mcp:tools:execute mcp:resources:read';
 const record = z.record(z.string(), z.unknown());
 const peopleView = z.object({ items: z.array(z.object({ id: z.string(), email: z.string() })) });
-/** The kinds of what each list names. */
+/** The kinds that each list names. */
 const listKinds = {
   tools: ['tool'],
   prompts: ['prompt'],
@@ -56,7 +56,7 @@ interface Named {
   readonly name: string;
 }
 
-/** A server with a model of an MCP server, two people, a key, a client, and what the reference knows of them. */
+/** A server with a model of an MCP server, two people, a key, a client, and the state of the reference. */
 export async function openWorld(era: ServerEra) {
   await using stack = new AsyncDisposableStack();
   const upstream = stack.use(await recordingUpstream());
@@ -217,7 +217,7 @@ export async function openWorld(era: ServerEra) {
 
   // All callers' lists depend on rules from the beginning, so that they are told of changes.
   await take({ act: 'restrict', of: { kind: 'tool', name: 'report' }, who: ['sales'] });
-  // Different selections of a client and of a person's access meet rarely by chance.
+  // Different selections of a client and of a person's access rarely come together by chance.
   const chosen = { type: 'chosen', prompts: ['greet'], resources: ['memo://{id}'] } as const;
   await take({ act: 'select', holder: 'app', to: { ...chosen, tools: ['search', 'refund'] } });
   await take({ act: 'select', holder: 'dana', to: { ...chosen, tools: ['refund', 'Refund'] } });
@@ -227,7 +227,7 @@ export async function openWorld(era: ServerEra) {
   const clients: Record<string, McpCaller> = Object.fromEntries(opened);
   const clientOf = (name: CallerName) => clients[name] ?? opened[0]![1];
 
-  /** What each caller's lists are, and how often they were told of changes. */
+  /** The lists of each caller, and how often the caller was told of changes. */
   const heard = () =>
     callers.flatMap((caller) =>
       announced.map((list) => ({
@@ -238,7 +238,7 @@ export async function openWorld(era: ServerEra) {
       })),
     );
 
-  /** Has the server list all that is reviewed, as the calls of any caller do. */
+  /** Makes the server list all that is reviewed, as the calls of any caller do. */
   async function readLists() {
     for (const kind of listedKinds) {
       await clientOf('desk').list('modern', kind);
@@ -250,10 +250,10 @@ export async function openWorld(era: ServerEra) {
   const started = stack.move();
   return {
     /**
-     * Takes a step, waits until all callers whose lists it changed were told, and compares all that is said and decided.
+     * Takes a step, waits until all callers whose lists it changed were told, and compares all answers with the reference.
      *
      * @returns how many answers were compared
-     * @throws {Error} with those that differ from the reference
+     * @throws {Error} with the answers that differ from the reference
      */
     async take(step: Action, turn: number): Promise<number> {
       const before = heard();

@@ -14,7 +14,7 @@ import { patient } from '../patient.ts';
 import { inherited } from '../programs.ts';
 import { launcher } from '../proxy-process.ts';
 
-/** A program of others that uses the server. */
+/** A third-party program that uses the server. */
 interface Assistant extends AsyncDisposable {
   readonly tools: () => Promise<readonly string[]>;
   /** The outcome of a call: `ok`, or the code and message of the error. */
@@ -37,9 +37,9 @@ const others = [
 ];
 
 /**
- * A member of a group, and a key that was given the same tools by name, with three programs of others: both generations of the
- * SDK, and an assistant over stdio through the proxy. They see three of twelve tools, are refused the others as if there were none
- * of that name, get a fourth the moment it is allowed, and lose it on the next call.
+ * A member of a group, and a key that has the same tools by name, with three third-party programs: both generations of the SDK,
+ * and an assistant over stdio through the proxy. The programs see three of twelve tools, are refused the others as if these did
+ * not exist, can call a fourth as soon as it is allowed, and lose it on the next call after it is withdrawn.
  */
 export async function toolsStory(place: StoryPlace) {
   const { server, endpoint } = place;
@@ -94,7 +94,7 @@ const each = (value: unknown) => ({ elder: value, younger: value, desk: value })
 const unknown = (name: string) =>
   expect.stringMatching(new RegExp(`-32602.*unknown tool.*${name}`));
 
-/** What `toolsStory` returns. */
+/** The expected result of `toolsStory`. */
 export const toldStory = {
   seen: each(three.toSorted()),
   own: each('ok'),
@@ -115,7 +115,7 @@ async function ofEach<Result>(
   return { elder: await ask(elder), younger: await ask(younger), desk: await ask(desk) };
 }
 
-/** What both generations of the SDK have in common. */
+/** The methods that both generations of the SDK have in common. */
 interface SdkClient {
   listTools(): Promise<{ tools: { name: string }[] }>;
   callTool(params: { name: string; arguments: Record<string, unknown> }): Promise<unknown>;

@@ -1,6 +1,6 @@
 /*
- * What main.ts needs of Electron, for machines without its binary: windows are pages of a Chromium that
- * the test drives, and tray, menus, notifications and clipboard are told to the test. It runs inside the
+ * The part of Electron that main.ts needs, for machines without its binary: windows are pages of a Chromium
+ * that the test drives, and tray, menus, notifications and clipboard are reported to the test. It runs inside the
  * real program; sandboxing, the real tray and the single instance are not covered.
  */
 import { EventEmitter } from 'node:events';
@@ -249,5 +249,5 @@ process.on('message', (message: ToApp) => {
     case 'killNobody':
   }
 });
-// Electron's own loop would keep the process; here the channel to the test does, and goes with it.
+// Electron's own loop would keep the process alive; here the channel to the test does, so the process exits with it.
 process.on('disconnect', () => process.exit(0));

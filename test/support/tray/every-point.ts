@@ -3,20 +3,20 @@ import type { KillBench, Told, Victim } from './kill-bench.ts';
 
 export type EveryPoint = {
   victim: Victim;
-  /** Starts the proxy that is the victim, where one is. */
+  /** Starts the proxy, if that is the victim. */
   start: () => ProxyProcess;
   work: () => Promise<Told>;
-  /** Looks at what is left, and makes all ready for the next time. `told` is nothing when the app died. */
+  /** Checks what is left, and prepares the next time. `told` is `undefined` when the app died. */
   after: (told: Told | undefined, point: string) => Promise<void>;
 };
 
-/** No work writes as often as that. */
+/** More kills than any work has writes. */
 const most = 60;
 
 /**
  * Does `work` again and again, and kills the victim each time just before the first write at which it has not been killed yet,
- * until the work is through. Writes are told apart by their names and not by their number, which varies: a keychain that was
- * restarted knows no session from before, and then the app writes a secret a second time. Where it killed, in order.
+ * until the work completes. Writes are told apart by name and not by number, which varies: a restarted keychain does not know
+ * earlier sessions, and then the app writes a secret a second time. Returns the writes before which it killed, in order.
  */
 export async function everyPoint(
   bench: KillBench,
@@ -30,7 +30,7 @@ export async function everyPoint(
     const pid = { app: 0, keyring: bench.keyringPid(), proxy: proxy?.pid ?? 0 }[victim];
     app.killAt({ not: points }, pid);
     const working = work();
-    // What the app never answers is nobody's failure.
+    // A request that the app never answers is no failure.
     working.catch(() => undefined);
     const told = await Promise.race([working, app.ended.then(() => undefined)]);
     const { passed, killed } = app.points();

@@ -15,7 +15,7 @@ import { patient } from '../patient.ts';
 
 export type Victim = 'app' | 'proxy' | 'keyring';
 
-/** What a page of the app is told of what it asked for. */
+/** The app's answer to a request of one of its pages. */
 export type Told = z.infer<typeof made.told>;
 
 export type ClientSecrets = { id: string; secrets: [string, string] };
@@ -24,22 +24,22 @@ export type ClientSecrets = { id: string; secrets: [string, string] };
 export interface KillBench extends AsyncDisposable {
   /** The endpoint that connections lead to. */
   readonly url: string;
-  /** Two keys of it that both count. */
+  /** Two valid keys of the endpoint. */
   readonly keys: [string, string];
-  /** A client of it with two secrets that both count. */
+  /** A client of the endpoint with two valid secrets. */
   readonly client: ClientSecrets;
-  /** The same of one that people sign in by. */
+  /** Another client with two valid secrets, through which people sign in. */
   readonly personsClient: ClientSecrets;
   /** The app that runs now. */
   app(): TrayDesktop;
-  /** What a page of the app asks; never answered when the app dies first. */
+  /** Sends a request as a page of the app does; it is never answered when the app dies first. */
   ask(operation: string, input: object): Promise<Told>;
-  /** A person allows what the app opens the browser for while it is `asked`. */
+  /** Calls `asked`, while a person allows what the app shows in the browser. */
   allowed(asked: () => Promise<Told>): Promise<Told>;
-  /** What was killed runs again; the app shows what it found. */
+  /** Starts the killed victim again, and waits until a restarted app shows what it found. */
   recover(victim: Victim): Promise<void>;
   keyringPid(): number;
-  /** The names in our configuration file, which is read as a whole. */
+  /** The connection names in Latchkey's configuration file; rejects if the file is not whole. */
   names(): Promise<string[]>;
   /** The tray's word for a connection; `undefined` when it has no such item. */
   stateOf(name: string): Promise<string | undefined>;
@@ -48,15 +48,15 @@ export interface KillBench extends AsyncDisposable {
   /** A file in it, as {@link LatchkeyHome} reads and writes it. */
   read(file: string): Promise<string | undefined>;
   write(file: string, text: string): Promise<void>;
-  /** What an assistant starts; more words follow the name. */
+  /** Starts the proxy as an assistant does; `words` follow the name. */
   connect(name: string, ...words: readonly string[]): ProxyProcess;
   /** Whether a call through the connection is answered. */
   works(name: string): Promise<boolean>;
   /** The entries of the keychain, by account. */
   kept(): Promise<ReadonlyMap<string, string>>;
-  /** Accounts of the keychain that no connection leads to, neither ours nor one of these files. */
+  /** Accounts of the keychain that no connection refers to, neither in Latchkey's file nor in these files. */
   orphans(files?: readonly string[]): Promise<string[]>;
-  /** Takes an entry out of the keychain, as a person does who looks into it. */
+  /** Removes an entry from the keychain, as a person may do who looks into it. */
   forget(account: string): Promise<void>;
 }
 
@@ -74,7 +74,7 @@ const made = {
   }),
 };
 
-/** One connection, `steady`, already exists: what happens to others is nothing to it. */
+/** One connection, `steady`, already exists; what happens to other connections must not affect it. */
 export async function killBench(): Promise<KillBench> {
   await using stack = new AsyncDisposableStack();
   const [keychain, server, browser] = await Promise.all([
@@ -176,7 +176,7 @@ async function benchOf(
       if (address !== undefined) {
         const cookies = cookieBrowser();
         const back = await allow(await cookies.follow(address), dana);
-        // An app that ends before it has answered leaves the browser with nothing.
+        // An app that ends before it has answered leaves the browser without an answer.
         await cookies.open(back).catch(() => undefined);
       }
       return asking;

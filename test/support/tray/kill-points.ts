@@ -4,9 +4,9 @@ import { gatedEntries, gateFiles, type Gate } from '../crashes/writes.ts';
 import type { FatalWrite, FromApp, ToApp } from './wire.ts';
 
 /*
- * Loaded before the app where a test asks for it: everything that the app writes to disk or keychain
- * becomes a point at which it, or another program, can be killed, just before it happens. A file that is
- * written in one go is also one that is half written.
+ * Loaded before the app where a test asks for it: every write of the app to disk or keychain becomes a point
+ * at which the app, or another program, can be killed, just before the write. A file that is written in one go
+ * has one more point, at which it is half written.
  */
 let armed: { write: FatalWrite; victim: number; spared: string[] } | undefined;
 
@@ -35,7 +35,7 @@ async function passed(what: string, before?: () => Promise<unknown>): Promise<vo
   if (!killed) return;
   if (victim === 0) await before?.();
   process.kill(victim || process.pid, 'SIGKILL');
-  // Nothing more of this process may come to be before its end.
+  // The process must do nothing more before it ends.
   if (victim === 0) await new Promise(() => {});
 }
 

@@ -4,11 +4,11 @@ import { everyPoint } from './every-point.ts';
 import { killBench, type KillBench, type Victim } from './kill-bench.ts';
 import { patient } from '../patient.ts';
 
-/** Whose secret it is: `person`, of the client that somebody signs in by. */
+/** The kind of secret; `person` is the secret of the client through which a person signs in. */
 export type RotatedKind = 'api_key' | 'client' | 'person';
 
 const victims: Victim[] = ['app', 'keyring', 'proxy'];
-/** The stories of a secret that is rotated, with each victim killed at every write on the way. */
+/** Defines the tests of the rotation of a secret, with each victim killed before every write of the rotation. */
 export async function killedRotations(kinds: readonly RotatedKind[]): Promise<void> {
   await suite(['keychain', 'browser'], 'the tray app while it rotates a secret', () => {
     let bench: KillBench;
@@ -39,7 +39,7 @@ export async function killedRotations(kinds: readonly RotatedKind[]): Promise<vo
       const asked = async () => bench.ask('add', { name: kind, url: bench.url, credential });
       return kind === 'person' ? bench.allowed(asked) : asked();
     }
-    /** What stands in the keychain for the connection, and for the one before it. */
+    /** The secret in the keychain for the connection; with the prefix `prior `, the secret before it. */
     const standing = async (kind: RotatedKind, prefix = '') => {
       const account =
         kind === 'api_key'
@@ -81,7 +81,7 @@ export async function killedRotations(kinds: readonly RotatedKind[]): Promise<vo
               where,
               true,
             ]);
-            // A call has worked with the new one, and its proxy forgets the old one.
+            // After a call with the new secret, its proxy forgets the old one.
             await expect.poll(async () => standing(kind, 'prior '), patient).toBeUndefined();
           },
         });

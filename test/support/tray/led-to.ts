@@ -5,7 +5,7 @@ const entries = z.object({
     .record(
       z.string(),
       z.object({
-        // What starts a program leads nowhere by itself.
+        // An entry that starts a program has no URL.
         url: z.string().optional(),
         account: z.string().default(''),
         headers: z.record(z.string(), z.string()).optional(),
@@ -18,11 +18,11 @@ const entries = z.object({
     .default({}),
 });
 
-/** Tells of an account of the keychain whether a connection of the configuration file leads to it. */
+/** Returns a function that tells whether a connection in the configuration file refers to an account of the keychain. */
 export function ledTo(configuration: string): (account: string) => boolean {
   const all = Object.values(entries.parse(JSON.parse(configuration)).mcpServers);
   return (account) => {
-    // Whether there is a keychain is asked with such an entry, which is no secret.
+    // Such an entry tests whether a keychain exists; it is no secret.
     if (account.startsWith('probe ')) return true;
     // The computer has one id at all servers, which no connection owns.
     if (account === 'device id') return true;

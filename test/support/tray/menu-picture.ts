@@ -7,7 +7,7 @@ export type ShownIcon = { path: string; words: string };
 
 /**
  * A page with the tray's icons and its menu, as a desktop without colours of its own draws them; the item
- * at `open` shows what is behind it. What stands there is what the app has given the system.
+ * at `open` shows its submenu. The texts and icons are those that the app has given the system.
  */
 export async function menuPicture(
   browser: Browser,
@@ -37,7 +37,7 @@ function line({ label, type, enabled, checked, items }: RecordedItem, isOpen: bo
   return `<li class="${kind}"><i>${mark}</i><b>${escaped(label)}</b>${arrow}</li>`;
 }
 
-/** The double size, which screens of today show. */
+/** The icon in double size, which today's screens show. */
 function pngOf(path: string): string {
   const bytes = readFileSync(path.replace(/\.png$/, '@2x.png'));
   return `data:image/png;base64,${bytes.toString('base64')}`;

@@ -299,7 +299,7 @@ export function openAccounts(): AccountsService {
   }
 }
 
-/** One server in use, one that also needs a sign-in, one that needs an account, one that may be asked for, and one that was declined. */
+/** Servers: one in use, one that also needs a sign-in, one that needs an account, one not in use, two to ask for (one declined), one withdrawn. */
 function scriptedServers(signedInAs: string): ServerListView {
   const url = 'https://latchkey.example.com';
   const of = { organization: 'acme', organizationTitle: 'Acme', isGranted: true };

@@ -14,17 +14,17 @@ export type TakenFrom = keyof typeof files;
 
 const other = { command: 'other' };
 
-/** An entry `taken` of an assistant's file, beside one that is nothing of ours. */
+/** An entry `taken` of an assistant's file, beside one that Latchkey did not write. */
 export interface TakenEntry {
   readonly file: string;
-  /** The file as the assistant has it. */
+  /** Writes the file as the assistant has it. */
   put(): Promise<void>;
   take(): Promise<Told>;
-  /** What the file says, which is read as a whole; whether the entry is as it was. */
+  /** Reads the file, which must be whole: its text, and whether that is unchanged. */
   read(): Promise<{ text: string; untouched: boolean }>;
-  /** Waits until the tray has one of these words for the connection that it becomes. */
+  /** Waits until the tray shows one of these words for the connection that the entry becomes. */
   shown(words: RegExp): Promise<void>;
-  /** Neither the connection nor the entry, nor the copies of the file, are there any more. */
+  /** Removes the connection, the entry, and the copies of the file. */
   clear(): Promise<void>;
 }
 

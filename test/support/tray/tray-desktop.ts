@@ -11,7 +11,7 @@ import { wirePage, type FatalWrite, type FromApp, type RecordedItem, type ToApp 
 
 const windowSize = z.object({ width: z.number(), height: z.number() });
 
-/** Chromium knows no scheme of ours, so its pages have an origin that nobody else can have. */
+/** Chromium does not know Latchkey's scheme, so its pages have an origin that no other page can have. */
 const shownOrigin = 'https://app.latchkey.invalid';
 const ownOrigin = 'latchkey://app';
 
@@ -23,27 +23,27 @@ export type ShownNotice = Extract<FromApp, { tell: 'notification' }>;
 /** The tray app on a desktop that a test plays: its windows in Chromium, its tray and notices recorded. */
 export interface TrayDesktop extends AsyncDisposable {
   readonly pid: number;
-  /** The newest. */
+  /** The newest state of the tray. */
   readonly tray: () => TrayState;
   readonly notices: ShownNotice[];
   /** Addresses that were handed to the system's browser. */
   readonly opened: string[];
-  /** The names of the variables that the browser was started with, the last time. */
+  /** The names of the environment variables with which the browser was last started. */
   readonly browserEnvironment: () => readonly string[];
-  /** What each window was made with. */
+  /** The options with which each window was made. */
   readonly windowOptions: unknown[];
   readonly permissions: () => boolean[];
-  /** All that it ever told a page. */
+  /** All that the app ever told a page. */
   readonly told: () => string;
   readonly stderr: () => string;
-  /** The window whose page that is, once it shows its heading and what it loads first. */
+  /** The window with the page of this name, once it shows its heading and the content that it loads first. */
   window(name: string): Promise<Page>;
-  /** Waits until the tray looks so. */
+  /** Waits until `looks` accepts the state of the tray. */
   trayWhere(looks: (state: TrayState) => boolean): Promise<TrayState>;
   /** Waits for the next address that is handed to the system's browser. */
   nextOpened(): Promise<string>;
   nextNotice(): Promise<ShownNotice>;
-  /** Clicks the item at the end of these labels, each a beginning of one. */
+  /** Clicks the menu item at the end of `path`, of which each element is the beginning of a label. */
   click(...path: string[]): Promise<void>;
   clickNotice(notice: ShownNotice): void;
   /** Asks the program as a frame of that address would. */
@@ -54,15 +54,15 @@ export interface TrayDesktop extends AsyncDisposable {
   startAgain(): void;
   /** What the scripted accounts service returns from now on. */
   script(connections: ConnectionView[]): void;
-  /** It fails once, with these words. */
+  /** The scripted accounts service fails once, with these words. */
   failScript(words: string): void;
-  /** One call that it holds, or the next one that it would hold, is answered. */
+  /** The scripted accounts service answers one call that it holds, or the next one that it would hold. */
   letScriptGoOn(): void;
   kill(): Promise<void>;
   /** Kills `victim`, a process id, or the app itself, when the app is about to do such a write. */
   killAt(write: FatalWrite, victim?: number): void;
   killNobody(): void;
-  /** What it was about to write since {@link killAt}; `killed` once somebody was. */
+  /** The writes that the app was about to make since {@link killAt}; `killed` once the victim was killed. */
   readonly points: () => { passed: readonly string[]; killed: boolean };
   /** Resolves when the app has ended. */
   readonly ended: Promise<void>;
@@ -81,11 +81,11 @@ export type TrayDesktopOptions = {
 
 const built = new Map<boolean, Promise<string>>();
 
-/** Built once for each kind of accounts service, in each worker. */
+/** Builds the app, once for each kind of accounts service, in each worker. */
 async function builtTray(scripted: boolean): Promise<string> {
   const before = built.get(scripted);
   if (before) return before;
-  // Beside node_modules, where what is not bundled is found; each worker has its own.
+  // Beside node_modules, where Node finds the packages that are not bundled; each worker has its own folder.
   const name = `tray${scripted ? '-scripted' : ''}-${process.env['VITEST_POOL_ID'] ?? '0'}`;
   const folder = join(import.meta.dirname, '../../out', name);
   const building = buildTray(folder, scripted ? ['latchkey/accounts'] : []).then(() => folder);
@@ -216,7 +216,7 @@ function desktopAround(app: ChildProcess, context: BrowserContext, preload: stri
             message.channel,
             message.payload,
           ] as const)
-          .catch(() => undefined); // A page that loads or closes asks by itself.
+          .catch(() => undefined); // It fails while the page loads or closes; a loaded page asks by itself.
         break;
       }
       case 'tray':
@@ -342,11 +342,11 @@ function desktopAround(app: ChildProcess, context: BrowserContext, preload: stri
 }
 
 declare global {
-  /** A page's, as far as the harness puts something there. */
+  /** The `window` of a page, with what the harness adds to it. */
   var window: { hearFromProgram?: (channel: string, payload: unknown) => void };
 }
 
-/** The bundled preload, with what `electron` is to it in a sandboxed page. */
+/** The bundled preload, with a stand-in for `electron` in a sandboxed page. */
 function asInitScript(preload: string): string {
   return `(() => {
     const listeners = new Map();

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { ConnectionView } from '#proxy/connections/accounts-service';
 
-/** What the stand-in for Electron tells the test that plays desktop, over the channel of the process. */
+/** A message of the stand-in for Electron to the test, which plays the desktop, over the channel of the process. */
 export type FromApp =
   | { tell: 'window'; window: number; options: unknown }
   | { tell: 'load'; window: number; url: string }
@@ -11,11 +11,11 @@ export type FromApp =
   | { tell: 'notification'; notification: number; title: string; body: string }
   | { tell: 'external'; url: string; environment: string[] }
   | { tell: 'permissions'; granted: boolean[] }
-  /** It is about to write; `killed`: somebody ends here. */
+  /** The app is about to write; with `killed`, the victim is killed here. */
   | { tell: 'point'; what: string; killed: boolean }
   | { tell: 'answer'; call: number; value?: unknown; error?: string };
 
-/** What the test does as the desktop and the person at it. `call` is answered. */
+/** An action of the test as the desktop and the person at it. One with a `call` is answered. */
 export type ToApp =
   | {
       act: 'invoke';
@@ -42,7 +42,7 @@ export type ToApp =
   | { act: 'killNobody' }
   | { act: 'secondInstance' | 'quit' };
 
-/** The next write of that name, or the next one that is not among these; one that they name twice is spared twice. */
+/** The next write of that name, or the next one that `not` does not name; a write that `not` names twice is spared twice. */
 export type FatalWrite = string | { not: readonly string[] };
 
 /** An item of a native menu, as a person sees it. */

@@ -24,7 +24,7 @@ export type CloudRequest = {
   body?: Buffer;
   caller?: string;
   signal?: AbortSignal;
-  /** Gives no credit, so that at most a window comes. */
+  /** Gives no credit, so that at most one window of bytes arrives. */
   stingy?: boolean;
 };
 
@@ -64,7 +64,7 @@ export class CloudTunnel {
     this.socket.send(writeFrame(frameType.drain, 0));
   }
 
-  /** Resolves with the head, or with why there is none. */
+  /** Resolves with the head; without one, there is no status, and the body throws the reason. */
   async send(request: CloudRequest): Promise<CloudAnswer> {
     const {
       server,
@@ -135,11 +135,11 @@ export class CloudTunnel {
 export interface AgentCloud extends AsyncDisposable {
   readonly base: string;
   readonly keys: (string | undefined)[];
-  /** What the next dials are refused with. */
+  /** The status with which the next dials are refused. */
   refuse: number | undefined;
-  /** The names that BOUND says to a HELLO. */
+  /** The server names in the BOUND that answers a HELLO. */
   bound: string[];
-  /** The tunnel that was opened as the `count`th, once it has said HELLO. */
+  /** The `count`th tunnel that was opened, once its agent has sent HELLO. */
   tunnel(count: number): Promise<CloudTunnel>;
   readonly tunnels: readonly CloudTunnel[];
 }

@@ -1,6 +1,6 @@
 import { legacyAnswer, sendJson, type RecordingUpstream } from './recording-upstream.ts';
 
-/** From now on the upstream says this of its tool `echo`; its other one, `keep`, stays as it is. */
+/** Makes the upstream describe its tool `echo` like this from now on; its other tool, `keep`, does not change. */
 export function describeEcho(upstream: RecordingUpstream, description: string): void {
   upstream.answer = (request, response) => {
     if (!request.body.includes('"tools/list"')) return legacyAnswer(request, response);

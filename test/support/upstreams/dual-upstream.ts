@@ -5,7 +5,7 @@ import { modernServer } from './modern-server.ts';
 import { SlowCalls } from './slow-calls.ts';
 import type { Upstream } from './upstream.ts';
 
-/** MCP 2026-07-28, and older revisions without sessions. */
+/** Speaks MCP 2026-07-28 and, unless `legacy` is `reject`, older revisions without sessions. */
 export async function dualUpstream({
   legacy = 'stateless',
 }: {

@@ -16,7 +16,7 @@ export interface KeyedRequest {
 export interface KeyedUpstream extends AsyncDisposable {
   readonly url: string;
   readonly requests: KeyedRequest[];
-  /** Whose key each is. Removing one revokes it. */
+  /** The owner of each key. Removing a key revokes it. */
   readonly keys: Map<string, string>;
   /** The status for a key that it does not know. */
   refusal: 401 | 403;

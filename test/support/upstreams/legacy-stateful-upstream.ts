@@ -18,7 +18,7 @@ export interface LegacyStatefulUpstream extends Upstream {
 export async function legacyStatefulUpstream({
   resumable = false,
 }: {
-  /** Whether events have ids and streams go on behind `Last-Event-ID`. */
+  /** Whether events have ids and streams resume after `Last-Event-ID`. */
   resumable?: boolean;
 } = {}): Promise<LegacyStatefulUpstream> {
   const slow = new SlowCalls();

@@ -17,7 +17,7 @@ export interface ModernUpstream extends AsyncDisposable {
 }
 
 /**
- * Speaks the modern era only, or both and the legacy one without sessions. Tools: `echo` repeats `text`;
+ * Speaks the modern era only, or both eras, the legacy one without sessions. Tools: `echo` repeats `text`;
  * `wait` waits until it is cancelled.
  */
 export async function modernUpstream(eras: 'modern only' | 'both'): Promise<ModernUpstream> {

@@ -11,15 +11,15 @@ export interface Recorded {
 
 export type Answer = (request: Recorded, response: ServerResponse) => void;
 
-/** A bare `node:http` server that keeps everything it was sent and answers as the test says. */
+/** A bare `node:http` server that records every request and answers as the test says. */
 export interface RecordingUpstream extends AsyncDisposable {
   readonly url: string;
   readonly requests: Recorded[];
-  /** Those of `requests` that somebody's call led to: at any time, the gateway asks by itself whether the server answers. */
+  /** The `requests` for callers, without those of the gateway itself, which may check at any time whether the server answers. */
   readonly calls: () => Recorded[];
   /** How many answers the other side gave up before their end. */
   readonly lost: () => number;
-  /** The next requests are answered by this, or by default as a legacy server without sessions. */
+  /** Answers the next requests; by default as a legacy server without sessions. */
   answer: Answer;
 }
 
@@ -54,7 +54,7 @@ export async function recordingUpstream(): Promise<RecordingUpstream> {
   return upstream;
 }
 
-/** The gateway's handshakes, and the `ping` by which it asks again once it has made one. */
+/** Whether a message belongs to a handshake of the gateway, or is the `ping` of a later health check. */
 function isOfGateway(body: string): boolean {
   return (
     body.includes('"clientInfo":{"name":"latchkey-server"') ||
@@ -65,7 +65,7 @@ function isOfGateway(body: string): boolean {
   );
 }
 
-/** What a legacy server without sessions answers; the id of a request comes back byte for byte. */
+/** The answer of a legacy server without sessions; the id of a request comes back byte for byte. */
 export const legacyAnswer: Answer = ({ method, body }, response) => {
   if (method !== 'POST') return void response.writeHead(405).end();
   const text = body.toString();
@@ -83,7 +83,7 @@ export const legacyAnswer: Answer = ({ method, body }, response) => {
   sendJson(response, `{"jsonrpc":"2.0","id":${id},"result":${result}}`);
 };
 
-/** The sessions of one MCP server: a request without one that it opened gets 404. */
+/** Makes the upstream keep sessions: a call without a session that it opened gets 404. */
 export function answerInSessions(upstream: RecordingUpstream): void {
   const sessions = new Set<string>();
   upstream.answer = (request, response) => {
@@ -99,7 +99,7 @@ export function answerInSessions(upstream: RecordingUpstream): void {
   };
 }
 
-/** The same from a server that speaks the modern era as well. */
+/** The answer of a server that speaks the modern era as well. */
 export const bothErasAnswer: Answer = (request, response) => {
   const text = request.body.toString();
   if (!text.includes('"server/discover"')) return legacyAnswer(request, response);

@@ -13,19 +13,19 @@ import { listen } from '../loopback.ts';
 export interface SessionUpstream extends AsyncDisposable {
   readonly url: string;
   /**
-   * The ids of the sessions that are open, oldest first, without those of health checks: each node has one, which stays, and asks
-   * there for a sign of life only.
+   * The ids of the sessions that are open, oldest first, without those of health checks: each node keeps one such
+   * session open, and only pings in it.
    */
   readonly sessions: () => string[];
   /** Calls of `wait` that are under way. */
   readonly waiting: () => number;
   /** Calls of `wait` that were cancelled. */
   readonly cancelled: () => number;
-  /** Lets the calls of `steps` go on behind their first progress. */
+  /** Lets the calls of `steps` go on after their first progress. */
   readonly goOn: () => void;
   /** Forgets all sessions, as after a restart. */
   readonly forget: () => void;
-  /** Says to every session that the list of tools has changed, unasked. */
+  /** Tells every session, unasked, that the list of tools has changed. */
   readonly announce: () => void;
 }
 
@@ -33,7 +33,7 @@ const ofHealthChecks = new Set<unknown>(['notifications/initialized', 'ping', un
 const methodOf = (message: unknown): unknown => Object(message)['method'];
 
 /**
- * Tools: `echo` repeats `text`; `steps` tells its progress, then waits for `goOn`; `ask` asks the caller's
+ * Tools: `echo` repeats `text`; `steps` reports its progress, then waits for `goOn`; `ask` asks the caller's
  * model; `wait` waits until it is cancelled.
  */
 export async function sessionUpstream(): Promise<SessionUpstream> {

@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 
 type Stage = 'started' | 'cancelled' | 'finished';
 
-/** Counts what becomes of slow calls, so that a test can wait for it instead of sleeping. */
+/** Counts the stages of slow calls, so that a test can wait for a stage instead of sleeping. */
 export class SlowCalls {
   readonly #counts: Record<Stage, number> = { started: 0, cancelled: 0, finished: 0 };
   readonly #changed = new EventEmitter();

@@ -12,7 +12,7 @@ const isThere = (path: string) => existsSync(join(root, path));
 const fromRoot = (path: string) => (folderOfProject.test(path) ? path : `server/${path}`);
 const codeIn = (part: string) => [...part.matchAll(/`([^`]+)`/g)].map(([, code = '']) => code);
 
-/** The folders that a cell names, with those of the files in it. */
+/** The folders that a cell names, and the folders of the files that it names. */
 function foldersOf(cell: string): string[] {
   return codeIn(cell)
     .map(fromRoot)
@@ -20,7 +20,7 @@ function foldersOf(cell: string): string[] {
     .map((path) => (file.test(path) ? dirname(path) : path));
 }
 
-/** The files that a part of the document names, each with the places where it may be. `given` are the folders of bare names. */
+/** The files that a part of the document names, each with its possible paths. `given` are the folders in which bare names are looked up. */
 function named(part: string, given: readonly string[]): { name: string; places: string[] }[] {
   let last = given;
   const found: { name: string; places: string[] }[] = [];

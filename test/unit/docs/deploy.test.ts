@@ -25,7 +25,7 @@ test('deploy: the actions of the chart are written as Helm reads them', () => {
   expect(templates).toHaveLength(2);
   for (const file of templates) {
     const text = readFileSync(file, 'utf8');
-    // A formatter of YAML makes { { } } of them, which is a map whose key is a map.
+    // A YAML formatter turns {{ }} into { { } }, which is a map whose key is a map.
     expect(text).not.toMatch(/\{ +\{/);
     expect(text).toContain('{{ .Release.Name }}');
   }

@@ -10,7 +10,7 @@ const manifest = z.looseObject({
   description: z.string().min(30).max(120),
   keywords: z.array(z.string().regex(/^[a-z0-9-]+$/)).min(3),
   license: z.literal('MIT'),
-  // There is no public place yet.
+  // The project has no public address yet.
   homepage: z.never().optional(),
   repository: z.never().optional(),
 });
@@ -44,7 +44,7 @@ test('README.md stays within 120 lines, CONTRIBUTING.md within one screen', () =
   expect(lines('CONTRIBUTING.md')).toBeLessThanOrEqual(60);
 });
 
-/** https://spdx.org/licenses/MIT.html, its paragraphs parted by two blanks. */
+/** The text of https://spdx.org/licenses/MIT.html, with two spaces between its paragraphs. */
 const mit = [
   'Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated documentation files (the "Software"), to deal in the Software without restriction, including without limitation the rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of the Software, and to permit persons to whom the Software is furnished to do so, subject to the following conditions:',
   'The above copyright notice and this permission notice shall be included in all copies or substantial portions of the Software.',

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 
 const root = join(import.meta.dirname, '../../..');
 
-/** All sources of the three programs, as one text; a message that is longer than a line is whole again. */
+/** All sources of the three programs, as one text, in which messages that are split over several lines are joined again. */
 const sources = ['proxy', 'server', 'tray-app']
   .flatMap((program) =>
     readdirSync(join(root, program), { recursive: true, encoding: 'utf8' })

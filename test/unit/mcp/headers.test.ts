@@ -13,7 +13,7 @@ import {
 import { readMessage, textAt } from '#mcp/raw-message';
 import { scannedRequest } from '#support/scanned-message';
 
-/** What a caller may send, good and bad. */
+/** Headers that a caller may send, good and bad. */
 const everything: IncomingHttpHeaders = {
   authorization: 'Bearer token',
   'x-api-key': 'mcp_key',

@@ -272,7 +272,7 @@ test('107: what is kept of an envelope keeps nothing else of the message', () =>
   expect(envelopes).toHaveLength(mebibytes);
 });
 
-/** In the heap and outside of it, after a garbage collection. */
+/** The bytes in use, in the heap and outside of it, after a garbage collection. */
 function keptBytes(): number {
   collectGarbage();
   const { heapUsed, external } = memoryUsage();

@@ -2,7 +2,7 @@ import { jsonProperties } from '#support/json-properties';
 import { testProperties, type Property } from '#support/properties';
 import { wireProperties } from '#support/wire-properties';
 
-/** For all properties of a subject together: a million for each would take a quarter of an hour. */
+/** The inputs for all properties of a subject together: a million for each would take a quarter of an hour. */
 const inputs = 1_000_000;
 
 const share = (properties: Record<string, Property>) =>

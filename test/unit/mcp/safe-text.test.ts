@@ -155,7 +155,7 @@ test('what was redacted stays as it is', () => {
   expect(redact(once)).toBe(once);
 });
 
-// A pattern that searched every rest of the text again would take minutes, and the test would time out.
+// A pattern that searched the rest of the text again from each position would take minutes, and the test would time out.
 test.each([
   '-----BEGIN PRIVATE KEY-----',
   '://',

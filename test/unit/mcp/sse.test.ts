@@ -152,7 +152,7 @@ test('a byte order mark after the start of the stream is part of a field name', 
     events: [{ data: 'a' }, { data: '' }],
     raw: stream.slice(1),
   });
-  // A stream that gets an id in front of the event must not turn it into data either.
+  // An id that is put in front of the event must not turn this field into data either.
   const [, second] = [...new SseEvents({ maxBytes: 1000 }).push(Buffer.from(stream))];
   if (!second) throw new Error('no second event');
   expect(read([withEventId(second, '1')]).events).toEqual([{ id: '1', data: '' }]);
@@ -165,7 +165,7 @@ test('an event gets another id, and loses every id that it had', () => {
   expect(replaced('\n\r\ndata: x\n\n')).toBe('id: 2\ndata: x\n\n');
   expect(replaced('id: 1\rdata: id: 1\rid\r\r', '')).toBe('id: 2\ndata: id: 1\r\r');
   expect(replaced('id: a\0b\ndata: x\n\n')).toBe('id: 2\ndata: x\n\n');
-  // The line ends around ids must not become one.
+  // The line ends before and after a removed id must not join into one.
   expect(read([replaced('data: x\rid: 1\nid\n\n', '')]).events).toEqual([{ id: '2', data: 'x' }]);
 });
 

@@ -1,4 +1,4 @@
-// Translated messages against the plain way to make them: read, change and write one object after the other, and scan the outcome.
+// Compares translated messages with those made in the plain way: read, change and write one object after the other, then scan the result.
 import { expect, test } from 'vitest';
 
 import { type MemberChanges, withMembers } from '#mcp/json-edit';
@@ -37,7 +37,7 @@ function plainResult(response: Message, method: string, id: string): Buffer {
   return withMembers(body, envelope.root, { id, ...changes });
 }
 
-/** Expects the translations of a message to have the bytes of the plain way, and the envelope that a scan finds. */
+/** Expects each translation of a message to have the bytes that the plain way makes, and the envelope that a scan of these bytes finds. */
 function expectPlain(text: string): Message['envelope']['kind'] | undefined {
   const message = readMessage(Buffer.from(text));
   if (!message) return undefined;

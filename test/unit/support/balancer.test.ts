@@ -15,7 +15,7 @@ async function served(listener: RequestListener): Promise<number> {
   return port;
 }
 
-/** A balancer in front of nodes, which get one request after the other, and what each node received. */
+/** A balancer in front of these nodes, which get its attempts in turn; `received` lists what each node got. */
 async function balanced(...nodes: RequestListener[]) {
   const received: string[] = [];
   const ports = await Promise.all(

@@ -4,7 +4,7 @@ import { openStoresAt } from '#server/app/stores';
 import { everyRow, openDatabase, openDatabaseIn } from '#support/open-database';
 import { temporaryFolder } from '#support/temporary-folder';
 
-/** Everything that a database consists of. Migrations note when they ran. */
+/** Everything that a database consists of, except for the times at which its migrations ran. */
 const contentOf = ({ connection }: Awaited<ReturnType<typeof openStoresAt>>) => ({
   schema: connection.prepare('select type, name, sql from sqlite_schema order by type, name').all(),
   rows: everyRow(connection, { except: ['kysely_migration'] }),

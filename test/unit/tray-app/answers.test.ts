@@ -169,7 +169,7 @@ test('rename: an assistant whose file stays as it is, is a failure that can be r
   });
 });
 
-/** What a page hears when the accounts service signs in, or out, with this result. */
+/** The answer that a page gets when this operation of the accounts service has this result. */
 async function told(
   operation: 'signIn' | 'signOut' | 'setUp' | 'signInCompany' | 'signOutCompany',
   result: object,

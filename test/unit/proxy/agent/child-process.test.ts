@@ -11,8 +11,8 @@ const startChild = pathToFileURL(
 ).href;
 
 /**
- * What a Node that takes itself for one on Windows starts for `command`, and what it starts to end that. Node and the
- * library decide at their own start what they run on, so this needs a process.
+ * The processes that Node starts for `command`, and then to end it, when Node believes that it runs on Windows. Node and the
+ * library determine the platform when they start, so this needs a process of its own.
  */
 async function startedOnWindows(folder: string, command: string, args: readonly string[]) {
   const script = `

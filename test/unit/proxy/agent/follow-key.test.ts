@@ -4,7 +4,7 @@ import { followKey, keyInUse } from '#proxy/agent/keep-tunnel';
 import { TunnelError } from '#proxy/agent/tunnel';
 import { fakeClock } from '#support/fake-clock';
 
-/** A key that a test replaces, and a tunnel that takes what `take` says. */
+/** A key that a test replaces in `place`, and a tunnel that refuses the key with `place.refusal`, if a test sets one. */
 async function followed({ watches = true } = {}) {
   const clock = fakeClock();
   const stop = new AbortController();

@@ -19,7 +19,7 @@ async function* bytes(...chunks: string[]): AsyncGenerator<Buffer> {
   for (const chunk of chunks) yield Buffer.from(chunk);
 }
 
-/** A kept tunnel whose requests are answered with what they carried. */
+/** A kept tunnel that answers each request with the body of the request, unless `respond` is given. */
 function kept(respond?: Responder['respond'], refused: TunnelError[] = []) {
   const clock = fakeClock();
   const { dial, sockets, refusals } = fakeDial();
@@ -307,7 +307,7 @@ test('agent tunnel: drain notifies the server and waits for open calls', async (
   expect(typesOf(socket(0), 1).at(-1)).toBe(frameType.end);
 });
 
-/** Says what is bound, as the server does to every HELLO. */
+/** Sends BOUND with the bound servers, as the server does after every HELLO. */
 function greet({ events }: FakeSocket): void {
   const bound = { organization: 'acme', agent: 'berlin', servers: ['sales'] };
   events.frame(jsonFrame(frameType.bound, 0, bound));

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { readMessage } from '#mcp/raw-message';
 import { answerStream, type LocalServer, narrowedServer } from '#proxy/agent/local-server';
 
-/** A server that answers every request with one event stream, of which a narrowed server offers `echo` only. */
+/** The text of a server's event stream as it leaves a narrowed server, which offers only `echo`. */
 async function narrowedStream(stream: string): Promise<string> {
   const server: LocalServer = {
     send: () =>

@@ -12,7 +12,7 @@ import {
 } from '#support/local-server/local-caller';
 import { fakeClock } from '#support/fake-clock';
 
-/** A server whose children shake hands by themselves. */
+/** A server whose children answer `initialize` and `server/discover` on their own. */
 function serverOfFakes({ maxSessionsPerCaller = 32 } = {}) {
   const clock = fakeClock();
   const children: FakeChild[] = [];
@@ -286,7 +286,7 @@ test('stdio server: after a disconnect, the caller’s children end, with or wit
     await somebody.ask('server/discover', { _meta: modernMeta });
     await somebody.initialize();
   }
-  // Not there yet when she leaves.
+  // The child of `late` has not started yet when this caller leaves.
   const late = localCaller(server, 'late').ask('server/discover', { _meta: modernMeta });
   late.catch(() => undefined);
   await Promise.all([server.leave('dana'), server.leave('late'), server.leave('nobody')]);
@@ -322,7 +322,7 @@ test('stdio server: a legacy child refuses a modern request once, and is not ask
     async start() {
       started += 1;
       const child = fakeChild();
-      // The asker's own question, and the one that makes sure.
+      // Refuses the caller's own request, and the second one, with which the server makes sure.
       const refuse = async (count: number): Promise<void> => {
         await clock.settled();
         const asked = child.heard.filter(({ method }) => method === 'server/discover');

@@ -9,7 +9,7 @@ import { web } from '#support/web';
 const url = 'https://mcp.example.com/mcp/acme/sales';
 const clientSecret = 'secret of the keychain';
 
-/** A server that trusts `one`, then whoever it is told to, and a secret in the keychain. */
+/** A server that trusts the issuer `one`, or the one that a test sets in `trusted`, and a client secret in the keychain. */
 async function company() {
   const trusted = { issuer: 'https://one.example' };
   const pages = (issuer: string) => ({

@@ -64,7 +64,7 @@ type Answers = {
   metadata?: Record<string, unknown>;
 };
 
-/** Dana, who signed in at Acme's provider ten minutes ago; `before` changes what is stored of that. */
+/** Dana, who signed in at Acme's provider ten minutes ago; `before` changes the stored sign-in, and `null` stores none. */
 async function dana(
   { exchange = () => assertion, refresh, token = () => access, metadata = {} }: Answers = {},
   before: Partial<ProviderSignIn> | null = {},
@@ -323,7 +323,7 @@ test('company sign-in: if another process has just renewed it, that sign-in is u
 test('company sign-in: ten processes that find it expired renew it once', async () => {
   await using folder = await temporaryFolder('locks');
   const next = idTokenOf({ exp: now + 7200 });
-  // The lock of the system keeps its holders apart as if each were a process.
+  // The SQLite lock separates its holders as if each were a process.
   const { grant, sent } = await dana(
     { refresh: () => renewed(next, { refresh_token: 'r2' }) },
     { expiresAt: now - 10 },

@@ -18,7 +18,7 @@ const names = ['sales', 'wiki'] as const;
 const urlOf = (name: string) => `${issuer}/mcp/acme/${name}`;
 const wellKnown = `${issuer}/.well-known/oauth-protected-resource/mcp/acme`;
 
-/** A lock that records who holds it, and makes everyone else wait. */
+/** A lock with one holder for each account at a time; `held` records the account of each holder. */
 function recordedLock() {
   const held: string[] = [];
   const waiting = new Map<string, Promise<unknown>>();
@@ -46,7 +46,7 @@ const onPage = {
   signal: new AbortController().signal,
 };
 
-/** What a sign-in needs of this computer. */
+/** The ports of a sign-in that depend on this computer. */
 function browser() {
   const redirectUri = 'http://127.0.0.1:4000/callback';
   const nothing = () => Promise.resolve(undefined);

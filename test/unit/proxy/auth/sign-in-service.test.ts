@@ -8,7 +8,7 @@ import { processRefreshLock } from '#proxy/auth/refresh-lock';
 import { tokenVault } from '#proxy/auth/token-vault';
 import { fakeClock } from '#support/fake-clock';
 
-/** The sign-in service of a server that cannot be reached, so that no page is shown. Another process holds the lock until `held`. */
+/** The sign-in service of a server that cannot be reached, so no page is shown. Another process holds `signInLock` until `held` resolves. */
 function opened({ signedInBefore = true, held = Promise.resolve() } = {}) {
   const clock = fakeClock();
   const store = memorySecretStore();

@@ -9,7 +9,7 @@ import { temporaryFolder } from '#support/temporary-folder';
 
 type Shell = { platform?: NodeJS.Platform; env?: Record<string, string> };
 
-/** What `latchkey agent install --dry-run` prints with these words; `KEY` is a key file. */
+/** The output of `latchkey agent install --dry-run` with these words, in which `KEY` stands for the path of a key file. */
 async function dryRun(words: string[], { platform = 'linux', env = {} }: Shell = {}) {
   await using folder = await temporaryFolder('agent-install');
   const key = join(folder.path, 'agent.key');

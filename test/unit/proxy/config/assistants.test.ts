@@ -40,7 +40,7 @@ async function person(env: NodeJS.ProcessEnv = {}) {
 
 const variables = ['LATCHKEY_SECRET_STORE', 'LATCHKEY_SECRET_STORE_KEY_FILE'];
 
-/** The text of an installed file, whose variables depend on the test. */
+/** The text of an installed file, with `KEY` for the path of the key file, which differs in each test. */
 const shown = (text: string | undefined, home: string) =>
   (text ?? '').replaceAll(join(home, 'key'), 'KEY');
 

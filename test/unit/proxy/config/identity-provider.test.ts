@@ -49,7 +49,7 @@ test('managed file: it is in a folder that only administrators can write to', ()
   ]);
 });
 
-/** What the managed file with this text says about a server. */
+/** The provider that a managed file with this text names for a server. */
 async function managed(text: string | undefined, url: string) {
   await using folder = await temporaryFolder('managed');
   const file = join(folder.path, 'managed.json');
@@ -91,7 +91,7 @@ test('managed file: none is fine, and an invalid one is an error that names it',
 const sales = 'https://mcp.example.com/mcp/acme/sales';
 const acme = ['https://mcp.example.com/mcp/acme'];
 
-/** What we know about `about` after servers told these things to a person who signed in to `sales`. */
+/** The provider that we know for `about` after the server `sales` named these providers, one after the other. */
 async function learned(
   about: string,
   ...told: ({ clientId: string; servers: string[] } | undefined)[]

@@ -5,7 +5,7 @@ import { connectionChanges } from '#proxy/connections/connection-views';
 import { fakeClock } from '#support/fake-clock';
 import { temporaryFolder } from '#support/temporary-folder';
 
-/** Changes of what `state` holds, told by `tell` or by a file. */
+/** The changes of `state.view`, which `tell` or a changed file announces. */
 function changing(paths: string[] = []) {
   const clock = fakeClock();
   const state = { view: 'first', reads: 0 };
@@ -27,7 +27,7 @@ function changing(paths: string[] = []) {
     },
     life.signal,
   );
-  /** The next value, for which time passes until it comes. */
+  /** The next value; advances the clock until it arrives. */
   async function next(): Promise<string> {
     const come: string[] = [];
     void changes.next().then(({ value }) => come.push(value ?? 'ended'));

@@ -90,7 +90,7 @@ test.each([
   },
 );
 
-/** Another connection is not affected, and nothing of this one remains once it is removed. */
+/** Expects that the connection `steady` is not affected, and that nothing of `work` remains once `work` is removed. */
 async function expectSteady(accounts: StartedAccounts): Promise<void> {
   expect(await accounts.works('steady')).toBe(true);
   await accounts.service.remove('work');

@@ -20,7 +20,7 @@ const documentOf = (entry: object) =>
 const take = async ({ service }: StartedAccounts, file: string) =>
   service.import(join(bench.home, file), 'taken');
 
-/** The assistant's file, which must be complete with the entries that are not ours. */
+/** The text of the assistant's file, which must be complete JSON with the entries `other` and `taken`. */
 async function textOf(file: string): Promise<string> {
   const text = (await bench.read(file)) ?? '';
   expect(JSON.parse(text)).toMatchObject({ mcpServers: { other, taken: {} } });

@@ -49,7 +49,7 @@ const kinds = {
 } as const;
 type Kind = (typeof kinds)[keyof typeof kinds];
 
-/** Which of its secrets is in use. */
+/** The secret of this kind that the keychain holds. */
 const inUse = ({ account, secrets }: Kind) => {
   const found = bench.keychain.kept.get(account());
   return secrets().find((secret) => found?.includes(secret));
@@ -141,7 +141,7 @@ async function everyRotation(
       expect(await accounts.works('work')).toBe(true);
       await repeat(accounts, point);
       expect(inUse(kind)).toBe(second);
-      // A call works with the new one, and its proxy forgets the old one.
+      // A call with the new secret works, and then its proxy forgets the old secret.
       expect(await bench.start().works('work')).toBe(true);
       expect(bench.keychain.kept.has(prior)).toBe(false);
       expect(await accounts.works('steady')).toBe(true);

@@ -37,7 +37,7 @@ test('orphaned secrets: a note that was only partly written is ignored', async (
 
 const person = { platform: 'linux' as const, home: '/home/dana', env: {} };
 
-/** Reads nothing but `file`, which fails in this way. */
+/** A host on which reading `file` fails with `code`, and no other file exists. */
 function failing(file: string, code: string): Parameters<typeof accountUse>[2] {
   const readText = (path: string) => {
     if (path === file) throw Object.assign(new Error(code), { code });
@@ -51,7 +51,7 @@ test.each([
   ['EACCES', 'free'],
   ['EISDIR', 'free'],
   ['ELOOP', 'free'],
-  // A lock that passes, and what macOS answers to one program and not to another.
+  // EBUSY is a lock that passes, and macOS returns EPERM to one program and not to another.
   ['EBUSY', 'unknown'],
   ['EPERM', 'unknown'],
 ])(

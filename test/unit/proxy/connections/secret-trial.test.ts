@@ -4,7 +4,7 @@ import { memorySecretStore, type SecretStore } from '#proxy/keychain/secret-stor
 
 const account = 'api key ["https://acme.example/mcp","work"]';
 
-/** A store whose process ends before the change of that number; what it held stays. */
+/** A store whose process ends after this number of changes, before the next one; the contents of the store stay. */
 function dyingStore(store: SecretStore, changes: number): SecretStore {
   let left = changes;
   const alive = () => {

@@ -10,7 +10,7 @@ import { chunkedSecretStore, osSecretStore } from '#proxy/keychain/os-secret-sto
 import { memoryEntries } from '#support/crashes/memory-keychain';
 import { patient } from '#support/patient';
 
-/** A keychain that answers a read when the test says so; `reads` are those that it was asked for. */
+/** A keychain that answers a read when a test settles the promise of the read in `reads`. */
 function slowKeychain() {
   const reads: PromiseWithResolvers<string | null>[] = [];
   const AsyncEntry = class extends memoryEntries({ kept: new Map(), isGone: false }) {
@@ -156,7 +156,7 @@ test('keychain: after a restart, it is used again with a new session', async () 
   expect(await store.get('two')).toBe('c');
 });
 
-/** Long secrets over a store that calls `meanwhile` once, after the first read, as another process would act. */
+/** A writer and a reader of long secrets; the first read of the reader calls `meanwhile`, which acts as another process would. */
 function chunkedBesideWriter(meanwhile: (writer: SecretStore) => Promise<void>) {
   const inner = memorySecretStore();
   const writer = chunkedSecretStore(inner, 4);

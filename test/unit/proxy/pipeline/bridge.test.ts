@@ -161,7 +161,7 @@ test('bridge: requests that are open at the end get an error that says that a ca
 const turns = async (count: number) => {
   for (let turn = 0; turn < count; turn += 1) await new Promise(setImmediate);
 };
-/** Many times what may be open, in lines of 100 bytes. */
+/** Many times more requests than may be open, in lines of more than 100 bytes. */
 const flood = Array.from({ length: 8_000 }, (_, index) => ({
   id: `flood ${index}`,
   method: 'tools/call',

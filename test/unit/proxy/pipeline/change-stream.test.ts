@@ -7,9 +7,9 @@ import { listener, scriptedUpstream, type Said } from '#support/scripted-upstrea
 type Stream = {
   filter: unknown;
   say: (said: Said) => Promise<void>;
-  /** The server ends it. */
+  /** Ends the stream, as the server does. */
   end: (answer?: Said) => void;
-  /** We ended it. */
+  /** Whether we ended the stream. */
   ended: () => boolean;
 };
 

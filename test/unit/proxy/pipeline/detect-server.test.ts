@@ -33,7 +33,7 @@ const modern: Script = ({ id, method }) =>
 
 type Case = { http: Script; sse?: Script; kind?: ServerKind; transport?: TransportChoice };
 
-/** What becomes of a handshake with a server; `sse` where there is none cannot be opened. */
+/** The outcome of a handshake with a server. Without `sse`, an SSE stream cannot be opened. */
 async function shakenHands({ http, sse, kind, transport = 'http-first' }: Case) {
   const streamable = scriptedUpstream(http);
   const stream = scriptedUpstream(sse ?? (() => []));

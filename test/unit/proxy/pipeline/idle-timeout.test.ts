@@ -11,7 +11,7 @@ const call = (method: string, more: object = {}) =>
   message({ jsonrpc: '2.0', id: 7, method, params: { name: 'act', ...more } });
 const meta = { _meta: { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' } };
 
-/** A server that says only what the test says, and whoever waits for it for ten seconds. */
+/** A server that sends only what a test gives to `say`, behind an idle timeout of ten seconds. */
 function silent() {
   const clock = fakeClock();
   const sent: Message[] = [];

@@ -37,7 +37,7 @@ test.each([
   expect(long(head, tail)).toBe(id);
 });
 
-/** A reader that takes what it is handed only when told to. */
+/** A reader that asks for the next chunk only when `read` is called. */
 function slowReader(highWaterMark = 16) {
   const taken: string[] = [];
   let release: (() => void) | undefined;

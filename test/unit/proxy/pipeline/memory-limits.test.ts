@@ -7,7 +7,7 @@ const run = promisify(execFile);
 const sourceOf = (path: string) =>
   JSON.stringify(new URL(`../../../../proxy/${path}`, import.meta.url).href);
 
-/** Megabytes of V8's young generation after 20,000 messages, for each of which `limit` is called, and which outlive several collections. */
+/** Mebibytes of V8's young generation after 20,000 messages that outlive several collections. `limit` is called for each message. */
 async function youngGenerationAfterLoad(limit: string): Promise<number> {
   const script = `
     import { getHeapSpaceStatistics } from 'node:v8';

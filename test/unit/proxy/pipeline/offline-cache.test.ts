@@ -35,7 +35,7 @@ const handshake = {
 };
 const tools = { tools: [{ name: 'echo' }] };
 
-/** A server that works: its handshake, its lists, and whatever else it is asked. */
+/** A server that works: it answers the handshake and `tools/list`, and everything else with an empty result. */
 const works: Script = ({ method }) => {
   if (method === 'initialize') return handshake;
   if (method === 'tools/list') return tools;
@@ -99,10 +99,10 @@ function machine(answers = memoryAnswers(), signInService?: PersonSignIn) {
     said,
     server,
     standings,
-    /** What was said unasked. */
+    /** The methods of the messages that the proxy sent on its own. */
     told: () => said.flatMap(({ method }) => (method === undefined ? [] : [method])),
     tell: async (method: string) => proxy.send(message({ method }), deliver, never),
-    /** The answer, or what it failed with; time may be let pass meanwhile. */
+    /** The answer, with a result or an error; rejects if sending the request fails. */
     async request(method: string, params: object = {}): Promise<Said> {
       ids += 1;
       const id = ids;
@@ -120,7 +120,7 @@ function machine(answers = memoryAnswers(), signInService?: PersonSignIn) {
   };
 }
 
-/** A machine on which the server was once seen. */
+/** The second run on a machine whose first run cached the handshake and the tools. */
 async function seen(signInService?: PersonSignIn) {
   const first = machine(memoryAnswers(), signInService);
   await first.start();

@@ -53,7 +53,7 @@ function filtering(options: Partial<ToolFilterOptions> = {}) {
     deliver,
     upstream,
     unasked: async (answer: Message) => unasked(answer),
-    /** What happens before the server answers. */
+    /** Sets what happens before the server answers. */
     before: (happens: () => Promise<void>) => void (first = happens),
     offer: (text: string) => void (tools = text),
     async ask(request: Message): Promise<string[]> {

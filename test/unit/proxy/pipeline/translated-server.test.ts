@@ -46,7 +46,7 @@ async function met(script: Script = () => []) {
   return { upstream, clock, translated, answer, assistant, ask };
 }
 
-/** Lets what was just sent be carried out. */
+/** Waits until the messages that were just sent have been handled. */
 const settled = async () => fakeClock().settled();
 
 const needing = (inputRequests: object, requestState?: string): Record<string, unknown> => ({

@@ -13,7 +13,7 @@ const initialize = {
   params: { protocolVersion: '2025-11-25', clientInfo: { name: 'Claude', version: '9' } },
 };
 
-/** A status, with an upstream that answers what it is told to. */
+/** A status, and `ask`, which sends a request to an upstream and sets what the upstream answers. */
 function observed() {
   const clock = fakeClock();
   const identity = { pid: 7, name: 'acme', url: 'https://acme.example/mcp' };

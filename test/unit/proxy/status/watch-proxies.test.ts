@@ -42,7 +42,7 @@ function watched(directory: string) {
   const watch = new ProxyWatch({ directory, platform });
   const life = new AbortController();
   const changes = watch.changes(life.signal);
-  /** The next state of all proxies that looks as wanted. */
+  /** The next state of all proxies for which `wanted` holds. */
   async function until(wanted: (proxies: RunningProxy[]) => boolean): Promise<RunningProxy[]> {
     for (;;) {
       const { value } = await changes.next();

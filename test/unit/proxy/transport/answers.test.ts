@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { readMessage } from 'latchkey-mcp/raw-message';
 import { readAnswer, readBody } from '#proxy/transport/answers';
 
-/** A response as far as its body goes. */
+/** A response that has only a body. */
 function response(): PassThrough & IncomingMessage {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion
   return new PassThrough() as unknown as PassThrough & IncomingMessage;

@@ -23,7 +23,7 @@ function broken(code: string, sent: boolean, kind: HttpError['code'] = 'unreacha
   return new UpstreamError('unreachable', code, { cause });
 }
 
-/** Asks a server that answers so, one after the other; the last for good. */
+/** Sends a request to a server that gives these answers in turn, and then repeats the last one. */
 function asking(
   answers: (IncomingMessage | Error)[],
   repeatable = false,

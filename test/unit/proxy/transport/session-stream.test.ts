@@ -16,7 +16,7 @@ const event = (text: string) => `id: ${text}\ndata: ${note(text)}\n\n`;
 
 type Answer = number | string | Error;
 
-/** A stream's answer: a status, the text of a stream that ends, one that `stays` open, or none. */
+/** The answer to a GET: a status, the text of a stream that ends, a stream that `stays` open, or an error, which is thrown. */
 function answered(answer: Answer, signal: AbortSignal): IncomingMessage {
   if (answer instanceof Error) throw answer;
   const response = new IncomingMessage(new Socket());
@@ -29,7 +29,7 @@ function answered(answer: Answer, signal: AbortSignal): IncomingMessage {
   return response;
 }
 
-/** Listens in the session `s1` to a server that answers so, one after the other; the last for good. */
+/** Listens in the session `s1` to a server that gives these answers in turn, and then repeats the last one. */
 function listening(answers: Answer[], revives: () => boolean = () => true) {
   const clock = fakeClock();
   const accepted = recurringEvent();

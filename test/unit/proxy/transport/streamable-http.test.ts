@@ -82,11 +82,11 @@ test.each(['JSON', 'an event stream'] as const)(
   },
 );
 
-/** A server with one session at a time, which it may forget; what was asked in which. */
+/** A server with one session at a time, which it may forget. It records each message with the session of the message. */
 async function forgetful() {
   const asked: string[] = [];
   const refused = new Set<string>();
-  /** Sessions that are forgotten again as soon as they are there. */
+  /** Sessions that the server forgets as soon as it gets a notification in them. */
   const fickle = new Set<string>();
   let made = 0;
   let open = '';
@@ -116,7 +116,7 @@ async function forgetful() {
     return assistant.said[0];
   };
   const begin = () => ask('initialize', { capabilities: {} });
-  /** What is asked from now on, when the session is forgotten and something is asked. */
+  /** Forgets the session and sends a request: its answer, and the messages that the server then gets. */
   const healed = async (method = 'ping') => {
     open = 'nobody knows';
     asked.splice(0);

@@ -206,7 +206,7 @@ test('144: the record of a domain is checked again after a day; gone, the domain
   expect(await checkedAgain()).toBeUndefined();
   const actions = (await newestEvents(stores.db, 9)).map(({ action }) => action);
   expect(actions).toContain('domain.lose');
-  // Those who are linked still enter: the domain only decided whom an address stands for.
+  // Linked people still enter: the domain only decided which person an address stands for.
   expect(await refusal()).toBe('entered as user_dana');
 });
 

@@ -42,7 +42,7 @@ test('letters that look the same make the same password', async () => {
 test('a person without a password fails, after the same work as a wrong password', async () => {
   const hashing = passwordHashing({ log2Cost: 12 });
   const hash = await hashing.hash('correct horse battery');
-  // What this process had of the processor, which others that want it do not change.
+  // The processor time of this process, which does not depend on how busy other processes are.
   const work = async (encoded: string | undefined) => {
     const start = process.cpuUsage();
     for (let turn = 0; turn < 5; turn += 1) await hashing.verify('wrong', encoded, dana);
@@ -57,7 +57,7 @@ test('a person without a password fails, after the same work as a wrong password
   expect(unknown / known).toBeGreaterThan(0.3);
 });
 
-/** Lets each of these have its turn, all asked for at the same moment; in which order they had it, and who was refused. */
+/** Queues work for all of these at the same moment; the order in which they had their turn, and who was refused. */
 async function verified(...asked: readonly HashedFor[]) {
   const queue = new HashingQueue();
   const order: string[] = [];
@@ -143,7 +143,7 @@ test('48: a new password revokes all personal tokens, even those made by a sessi
   const token = { userId: user.id, name: 'made', hint: 'pat_…', factors: 1, createdAt } as const;
   const expiresAt = createdAt + 60;
   await insertPersonalToken(db, { ...token, id: 'long_ago', hash: 'long ago', expiresAt }, 10);
-  // As the password is replaced, notes what is still allowed, and allows more by a session that is about to end.
+  // Just before the password is replaced, notes the active tokens, and inserts one as a session that is about to end could.
   stores.connection.exec(`
     create temp table active (id text);
     create temp trigger by_a_session_that_ends before insert on main.password begin
@@ -156,7 +156,7 @@ test('48: a new password revokes all personal tokens, even those made by a sessi
   const visit = { address: '192.0.2.1', requestId: 'r' };
   await setPassword(user, 'hash', visit, { db, clock });
 
-  // Should we end between the two steps, the password is the old one and nothing is allowed.
+  // If the process ends between the two steps, the old password remains and no token is active.
   expect(stores.connection.prepare('select id from active').all()).toEqual([]);
   const tokens = await listPersonalTokens(db, user.id);
   expect(tokens.map(({ id, revokedAt }) => [id, revokedAt !== undefined])).toEqual([

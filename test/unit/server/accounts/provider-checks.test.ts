@@ -27,7 +27,7 @@ const sealing = masterKey(new Uint8Array(32));
 let clock: ReturnType<typeof turnedClock>;
 let stores: OpenStores & AsyncDisposable;
 let checks: ProviderChecks;
-/** What the provider answers about each refresh token, and those that it was asked with. */
+/** The provider's answer for each refresh token, and the tokens with which the provider was asked. */
 let answers: Map<string, PersonCheck>;
 let asked: string[];
 let failures: unknown[];
@@ -177,7 +177,7 @@ const round = async (seconds = 0) => {
   clock.advance(seconds);
   await checks.run();
 };
-/** Whether assertions about a person that were issued until now count for nothing. */
+/** Whether assertions about a person that were issued until now are no longer accepted. */
 const isOut = (subject: string) =>
   isLoggedOutSince(stores.db, { providerId: 'idp_acme', subject }, clock.now());
 const actions = async () =>
@@ -306,7 +306,7 @@ test('checks: whoever signs in while the provider refuses the token before keeps
   await beginSession('dana');
   await allow('dana');
   answers.set('rt of dana', { outcome: 'removed' });
-  // The answer is on its way.
+  // The person signs in again while the answer is on its way.
   meanwhile = () => signIn('dana', 'rt of a new sign-in');
   await round(hour);
 
@@ -361,7 +361,7 @@ test('173: at the provider of the installation, a person who was removed also lo
   expect(asked).toContain('sso rt of dana');
   expect((await listPersonalTokens(db, 'user_dana'))[0]?.revokedAt).toBe(clock.now());
   expect(await activeGrants()).toEqual([]);
-  // Another provider opened this one.
+  // Another provider opened this session.
   expect(await sessions()).toEqual(['user_dana']);
   expect(await actions()).toContain('identity.lose-person user:user_dana');
 });

@@ -7,7 +7,7 @@ import type { ContentKind } from '#server/model/call-contents';
 
 const limit = 16_384;
 
-/** What is stored of a value. Its JSON text is cut to `kept` bytes first, as that of a long one is. */
+/** The stored contents of a value, whose JSON text is first cut to `kept` bytes, as the text of a long value is. */
 function stored(kind: ContentKind, value: unknown, limitBytes = limit, kept = Infinity) {
   const whole = Buffer.from(typeof value === 'string' ? value : JSON.stringify(value));
   const bytes = whole.subarray(0, kept);

@@ -29,7 +29,7 @@ function forgetfulLog(written: (writes: CallWrites) => void = () => {}) {
   });
 }
 
-/** In the heap and outside of it, after garbage collections: what a buffer holds is freed only in the turn after one. */
+/** The bytes in use, in the heap and outside of it, after garbage collections: a buffer's memory is freed only in the turn after one. */
 async function keptBytes(): Promise<number> {
   for (let round = 0; round < 3; round += 1) {
     collectGarbage();
@@ -39,7 +39,7 @@ async function keptBytes(): Promise<number> {
   return heapUsed + external;
 }
 
-/** Joined anew for each call, as the text of a request is. */
+/** A new string for each call, as the text of a request is. */
 const long = (beginning: string, at: number) =>
   Buffer.from(`${beginning}_${at}${mebibyte}`).toString();
 

@@ -26,7 +26,7 @@ let dana: Actor;
 let sales: string;
 let support: string;
 
-/** The server is for the group Sales, and may be asked for. */
+/** Only the group Sales may use the server, and others may request access. */
 beforeEach(async () => {
   at = await administered();
   [owner, dana] = [await at.person('owner'), await at.person('member')];

@@ -13,7 +13,7 @@ import { recordCalls } from '#support/made-calls';
 
 const acme = { organization: 'acme' };
 
-/** Two calls of which arguments are stored, those of the second under the first one's name. */
+/** Two calls with stored arguments; the arguments that are stored for the second one are sealed for the first one. */
 async function stored() {
   const at = await administered();
   const owner = await at.person('owner');

@@ -252,7 +252,7 @@ test.each([
   await deleteUser(at.stores.db, 'user_3');
   await deleteUser(at.stores.db, 'user_4');
   const { id = '' } = (await findOrganization(at.stores.db, 'acme')) ?? {};
-  // Far later than the calls that have it.
+  // Long after the calls that have the address.
   at.clock.advance(90 * 86_400);
 
   expect(await isKnownAddress(address, id, at.ports)).toBe(isKnown);
@@ -489,7 +489,7 @@ test('call list goes on with a search that takes long, and says how far it is', 
   }
 });
 
-/** Follows until `last` is printed; the tools in the order of printing. `turn` runs after each print. */
+/** Follows until the tool `last` is printed; returns the tools in the order of printing. Calls `printed` after each one. */
 async function followed(
   admin: Administration,
   words: readonly string[],

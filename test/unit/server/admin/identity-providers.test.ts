@@ -47,7 +47,7 @@ const fields = {
 };
 const create = (but: object = {}) => at.perform(providerCreate, { ...fields, ...but });
 const acmeId = async () => (await findOrganization(at.stores.db, organization))?.id ?? '';
-/** What a successful test of an owner leaves behind. */
+/** Stores the result of a successful test by an owner. */
 const tested = async (id: string, by = 'user_x') => {
   const found = (await listProviders(at.stores.db, await acmeId())).find((one) => one.id === id);
   if (found) await noteProviderTest(at.stores.db, found, { at: at.clock.now(), by });
@@ -249,7 +249,7 @@ test('141: single sign-on is required only after a test of an owner, and while a
   expect(untested).toContain('no owner has tested an identity provider');
   expect(noWayIn).toContain('no owner has a passkey or an authenticator app');
   expect(required).toBe('required');
-  // Neither the last way in nor the owner's own entry is lost.
+  // The last provider can be neither disabled nor removed, and the owner keeps access.
   const place = { organization, providerId: id };
   const conflict = { code: 'conflict' };
   await expect(at.perform(providerDisable, place, two)).rejects.toMatchObject(conflict);
@@ -259,7 +259,7 @@ test('141: single sign-on is required only after a test of an owner, and while a
     code: 'forbidden',
     message: expect.stringContaining('requires single sign-on'),
   });
-  // The operator lifts it.
+  // The operator removes the requirement.
   await at.perform(settingsUpdate, { organization, singleSignOnRequired: false });
   expect(await at.perform(settingsRead, { organization }, admin)).toMatchObject({
     singleSignOnRequired: false,

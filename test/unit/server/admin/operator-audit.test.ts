@@ -6,7 +6,7 @@ import { newestEvents } from '#support/newest-events';
 const base = ['--base-url', 'https://latchkey.example.com'];
 const person = (...more: string[]) => ['dana@example.com', ...more];
 
-/** An organization `acme` and one named `other`, of which Dana belongs to both. */
+/** The organizations `acme` and `other`; Dana is a member of both. */
 async function withDana(): Promise<Administration> {
   const admin = await administration();
   for (const name of ['acme', 'other']) {
@@ -17,7 +17,7 @@ async function withDana(): Promise<Administration> {
   return admin;
 }
 
-/** The actions that the audit log of an organization, or of none, has; newest first. */
+/** The actions in the audit log of an organization, or in the log without an organization; newest first. */
 async function actionsIn(admin: Administration, ...organization: string[]) {
   const events = await admin.json('audit', 'list', ...organization);
   if (!Array.isArray(events)) throw new TypeError('no list');

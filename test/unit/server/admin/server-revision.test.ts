@@ -20,7 +20,7 @@ beforeAll(async () => {
 });
 afterAll(() => api[Symbol.asyncDispose]());
 
-/** A new server of acme, and how to ask for it. */
+/** Makes a server in `acme`; returns a function that performs operations on it. */
 async function made() {
   const { server } = await api.things();
   return async (operation: Operation, fields: object = {}) => {

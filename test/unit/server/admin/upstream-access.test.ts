@@ -57,7 +57,7 @@ test('76: an administrator reaches no server inside the network, and no such ser
 test('76: the operator’s permission is for that port of a host, and no other', async () => {
   await point();
 
-  // Its MCP server is at a port that the operator named, and the authorization server at another one.
+  // The MCP server is at the port that the operator named, but its authorization server is at another one.
   await expect(perform(accessSet, wish, operator, guarded())).rejects.toMatchObject({
     code: 'invalid',
     fields: [{ problem: expect.stringContaining(`${new URL(upstream.issuer).host} is not on`) }],

@@ -49,7 +49,7 @@ test('a restore ends everything that is valid once or for one browser, and says 
   const asked = { idHash: 'd', sessionId: session.id, userId, shown, expiresAt };
   await insertPendingRequest(stores.db, { ...asked, request }, now);
   await server.code();
-  // So that no master key is asked for.
+  // Without a signing key, the command asks for no master key.
   await stores.db.deleteFrom('signing_key').execute();
   const file = join(folder.path, 'backup');
   stores.backUp(file);

@@ -24,7 +24,7 @@ const url = `${base}/mcp/acme/sales`;
 const written = (file: AssistantFileName, connection: Connection = 'direct') =>
   assistantFiles[file].write(plan(connection));
 
-/** Forms as their vendors document them, with nothing beyond. */
+/** The forms of the files as the vendors document them, without any other member. */
 const remote = z.strictObject({ type: z.literal('http'), url: z.url() });
 const started = z.strictObject({ command: z.string(), args: z.array(z.string()) });
 const entries = (entry: z.ZodType) => z.record(z.string().regex(/^[\w-]+$/), entry);

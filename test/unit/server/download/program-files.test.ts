@@ -10,7 +10,7 @@ import { temporaryFolder } from '#support/temporary-folder';
 
 const sha256 = (content: string) => createHash('sha256').update(content).digest('hex');
 
-/** Writes a program and what its build says of it. */
+/** Writes a program and the description that its build writes beside it. */
 async function place(file: string, content: string, described: object = {}): Promise<void> {
   await mkdir(join(file, '..'), { recursive: true });
   await writeFile(file, content);

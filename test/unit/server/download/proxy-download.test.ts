@@ -13,7 +13,7 @@ import { bundleOfBuild } from '#support/bundle-of-build';
 import { temporaryFolder } from '#support/temporary-folder';
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
-/** What a source tree has before its first build. */
+/** The path of a bundle that does not exist, as in a source tree before its first build. */
 const bundle = '/nowhere/latchkey-1.2.3.mcpb';
 
 function downloadOf(source: ProxySource, env: Record<string, string> = {}) {
@@ -25,7 +25,7 @@ function downloadOf(source: ProxySource, env: Record<string, string> = {}) {
   return { download: new ProxyDownload('1.2.3', source, ports), clock, failures };
 }
 
-/** A script that leaves a line for each of its runs, and prints what it was started with. */
+/** A script that leaves a line for each of its runs, and prints the names of its `LATCHKEY` variables. */
 async function countingScript(folder: string) {
   const script = join(folder, 'pack.mjs');
   const runs = join(folder, 'runs');

@@ -259,7 +259,7 @@ describe('admit', () => {
       const proved = { type: 'key', keyHash: 'hash' } as const;
       const outer = await admitProved(proved, atDesk, ports(), turn);
       turn?.admitted(outer);
-      // It is the admission's own, so that no other caller has the same object.
+      // The object belongs to the admission, so that no other caller has the same one.
       const own = outer.proved.type === 'member' ? proved : outer.proved;
       const toMember = { type: 'member', collection: 'desk', proved: own } as const;
       return (over: Turn | undefined, name = place.server) =>

@@ -43,7 +43,7 @@ test('application: that of the session is taken before the user agent', () => {
   expect(applications.of({}, undefined, undefined)).toBeUndefined();
 });
 
-/** A request of the legacy era, with this `clientInfo` if it is `initialize`. */
+/** A request of the legacy era, with a `clientInfo` if a name is given. */
 function legacy(method: string, name?: string) {
   const info = name === undefined ? {} : { clientInfo: { name, version: '1' } };
   const received = Buffer.from(

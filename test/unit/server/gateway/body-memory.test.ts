@@ -12,7 +12,7 @@ function unexpected(refusal: GatewayRefusal): void {
   throw refusal;
 }
 
-/** Fills the memory of a caller, and says what was given up for that. */
+/** Opens bodies of a caller until its memory is full or `bytes` are taken; the bodies, and the refusals of those that were given up. */
 function fill(memory: BodyMemory, caller: string, organization: string, bytes = Infinity) {
   const givenUp: GatewayRefusal[] = [];
   const bodies: HeldBody[] = [];

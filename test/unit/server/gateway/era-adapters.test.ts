@@ -33,7 +33,7 @@ describe('detection of the era of an upstream', () => {
     const upstream = fakeUpstream(({ headers, text }) => {
       const asked: SaidMessage = JSON.parse(text);
       const isModern = headers['mcp-protocol-version'] === '2026-07-28';
-      // As servers of the older era do that look at the version.
+      // Legacy servers that look at the version do this.
       if (speaks === 'legacy' && isModern && asked.method !== 'server/discover')
         return { status: 400 };
       return answer(asked);
@@ -182,7 +182,7 @@ describe('detection of the era of an upstream', () => {
 });
 
 describe('limits of one message', () => {
-  /** A server of the older era that takes every subscription, and notes how many. */
+  /** A legacy server that accepts every subscription, and tells `heard` how many there were. */
   function subscribable(heard: (count: number) => void = () => undefined) {
     const subscribed: unknown[] = [];
     const upstream = fakeUpstream(({ text, method, signal }): ScriptedAnswer => {
@@ -260,7 +260,7 @@ describe('limits of one message', () => {
 });
 
 describe('the link that a call uses', () => {
-  /** A server of one era alone, that says which one it is. */
+  /** A server that speaks only one era, and whose answers contain `name`. */
   function server(era: 'legacy' | 'modern', name: string) {
     return fakeUpstream(({ text, method, headers, signal }): ScriptedAnswer => {
       if (method !== 'POST') return { status: 405 };

@@ -43,7 +43,7 @@ const bearer = (token: string) => ({ rawHeaders: ['Authorization', `Bearer ${tok
 const token = tokenFor('acme/sales');
 const ownSeal = principalSeal('key:key_a srv_sales', fakeMac);
 
-/** How a call comes, and how the gateway takes it: with all at hand, or waiting for everything. */
+/** Whether the gateway has everything that a call needs at hand, or must wait for each part. */
 type Way = 'fast' | 'ordinary';
 
 let stores: OpenStores;
@@ -53,13 +53,13 @@ let gateway: Gateway;
 let script: (text: string) => ScriptedAnswer;
 let isSending = false;
 let sentInTurn: boolean[];
-/** How often it was looked whether anything was written. */
+/** How often the gateway read the change token. */
 let looks = 0;
 
 const initialized = '{"jsonrpc":"2.0","id":"initialize","result":{"protocolVersion":"2025-06-18"}}';
 const noMethod = '{"jsonrpc":"2.0","id":"discover","error":{"code":-32601,"message":"no"}}';
 
-/** An upstream of the legacy era. A body is whole on the fast path, and comes byte by byte on the ordinary one. */
+/** An upstream of the legacy era. A JSON body is whole on the fast path, and arrives as a stream on the ordinary one. */
 function upstreamFor(way: Way): Upstream {
   return {
     async send({ method, headers, body }) {
@@ -124,9 +124,9 @@ async function open(way: Way, { scopes = allScopes, hiddenTools, limits }: Setti
   sentInTurn = [];
   script = (text) => ({ text: text.replace(/"method".*/, '"result":{}}') });
   gateway = newGateway(way);
-  // The handshake that plain requests need is made.
+  // Makes the handshake that plain requests need.
   await ask(way, { body: rpc('ping') });
-  // Nor is a token looked at for the first time.
+  // Verifies the token, so that no case does so for the first time.
   await ask(way, { body: rpc('ping'), ...bearer(token) });
   told = [];
   sentInTurn = [];
@@ -173,7 +173,7 @@ async function ask(way: Way, each: Case): Promise<GatewayAnswer> {
   return answer;
 }
 
-/** The answer, and all that was told besides. */
+/** The answer, and everything else that the gateway did, as in `told`. */
 async function outcome(way: Way, each: Case, answers?: typeof script, setting?: Setting) {
   await open(way, setting);
   if (answers) script = answers;
@@ -183,7 +183,7 @@ async function outcome(way: Way, each: Case, answers?: typeof script, setting?: 
   return { status, headers, text, told };
 }
 
-/** What comes of the same call both ways. */
+/** The outcomes of the same call on both paths. */
 async function outcomes(each: Case, answers?: typeof script, setting?: Setting) {
   const fast = await outcome('fast', each, answers, setting);
   return { fast, ordinary: await outcome('ordinary', each, answers, setting) };

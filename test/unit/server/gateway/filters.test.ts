@@ -88,7 +88,7 @@ describe('a response to another request', () => {
     });
   });
 
-  /** An answer of more than a mebibyte, in chunks, whose id comes last; counts what was taken of it. */
+  /** An answer of more than a mebibyte, in chunks, with its id at the end; `taken` counts the chunks that were read. */
   function long(id: string, { before = '', after = '' } = {}) {
     const taken = { chunks: 0 };
     async function* body() {
@@ -212,7 +212,7 @@ describe('notifications beyond the scopes of the caller', () => {
 describe('the presentation of a server', () => {
   const both = { title: 'Sales', instructions: 'Ask for "orders" first.' };
 
-  /** The text of an answer, presented. */
+  /** The text of an answer after the filter `presented` changed it. */
   async function present(answer: ScriptedAnswer, presentation: Presentation = both) {
     return bodyText(await replied(answer, { filters: [presented(presentation)] }));
   }

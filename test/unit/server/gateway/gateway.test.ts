@@ -565,7 +565,7 @@ test('46: the rights of a caller are checked again after its body arrived slowly
     const server = legacyServer();
     upstream = server;
     const body = Promise.withResolvers<Buffer>();
-    // As a store does, which finds the same object again until something was written.
+    // A store, too, returns the same object until something is written.
     const before = { ...allowed };
     byKey.mockResolvedValueOnce(before).mockResolvedValue(then === allowed ? before : then);
     const answering = ask(call, { readBody: () => body.promise });

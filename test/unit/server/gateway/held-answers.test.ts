@@ -19,7 +19,7 @@ async function* long(bytes: number, isBroken = false): AsyncGenerator<Uint8Array
   yield Buffer.from('"}}');
 }
 
-/** Asks for one answer, as the call of a caller does, which finishes once there is one. */
+/** Asks for one answer, as the call of a caller does; the call finishes once the answer is complete. */
 async function answered(
   answer: Partial<UpstreamAnswer>,
   {

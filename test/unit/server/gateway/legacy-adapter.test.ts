@@ -12,7 +12,7 @@ const discovered = {
   capabilities: { tools: { listChanged: true }, resources: { subscribe: true, listChanged: true } },
 };
 
-/** A server of the modern era alone: `answer` says the rest. */
+/** A server that speaks only the modern era; `answer` answers everything but handshakes. */
 function modernOnly(
   answer: (asked: SaidMessage, signal: AbortSignal) => ScriptedAnswer = () => ({}),
 ) {
@@ -115,7 +115,7 @@ test('a session opens for its owner only, and no longer once it is deleted', asy
   expect((await stranger.within('DELETE', { headers })).status).toBe(404);
   expect((await mine.ask(list)).status).toBe(200);
   expect((await mine.within('DELETE', { headers })).status).toBe(204);
-  // Nobody here knows it any more: it is the upstream's to refuse.
+  // The gateway no longer knows the session, and leaves it to the upstream to refuse the call.
   expect(await lastOf(await mine.ask(list))).toMatchObject({ id: 2 });
   expect(upstream.sent.at(-1)?.headers).toHaveProperty('mcp-session-id');
 });

@@ -140,7 +140,7 @@ function countedLink(script: Parameters<typeof fakeUpstream>[0], sessionId?: str
   return { link, memory, opening, ended, start, exhaust };
 }
 
-/** Parts that never end, until `signal` aborts. */
+/** Chunks of `bytes` in all, and then nothing until `signal` aborts. */
 async function* stalled(bytes: number, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   for (let sent = 0; sent < bytes; sent += mib) yield Buffer.alloc(mib, 'x');
   await new Promise((_, reject) => {
@@ -167,7 +167,7 @@ test.each([
     const endCaller = vi.fn();
     await (sessionId === undefined ? start(endCaller) : link.listen());
     await vi.advanceTimersByTimeAsync(0);
-    // It goes on to count when the call that opened the link is over.
+    // The memory still counts after the call that opened the link is over.
     const before = memory.bytesOf('evil');
     opening.over();
     expect([before, memory.bytesOf('evil')]).toEqual(Array(2).fill(62 * mib - 64 * 1024));
@@ -204,7 +204,7 @@ test.each(['application/json', 'text/event-stream'])(
     const refusals = outcomes.filter(({ status }) => status === 'rejected');
     expect(refusals).toEqual(refusals.map(() => ({ status: 'rejected', reason: tooMany })));
     expect(refusals).toHaveLength(8);
-    // What was taken counts until the reader comes back.
+    // A message that was taken counts until its reader asks for the next one, or the call is over.
     expect(memory.size.bytes).toBeGreaterThan(50 * mib);
     for (const call of calls) call.over();
     expect(memory.size.bytes).toBe(0);
@@ -246,7 +246,7 @@ test('link: requests about tasks have ids that no other link uses, because an up
   expect(links.map((link) => link.nextId())).toEqual(['1', '1']);
 });
 
-/** A link whose upstream asks for something while it makes a list, and answers the list if it `goesOn`. */
+/** A link whose upstream sends a request before it answers `tools/list`, and answers the list only if it `goesOn`. */
 async function askedInList(method: string, { goesOn }: { readonly goesOn: boolean }) {
   const asked = `data: {"jsonrpc":"2.0","id":"asked","method":"${method}"}\n\n`;
   const listed = 'data: {"jsonrpc":"2.0","id":1,"result":{"tools":[]}}\n\n';

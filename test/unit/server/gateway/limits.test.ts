@@ -91,7 +91,7 @@ describe('limits of calls', () => {
       vi.advanceTimersByTime(200);
       expect(() => begin(1, limits)).toThrow('the limit of concurrent calls');
 
-      // They are told again while they last.
+      // Each node tells the other one about its calls again while they last.
       for (let seconds = 0; seconds < 20; seconds += 2) {
         clock.advance(2);
         vi.advanceTimersByTime(2000);

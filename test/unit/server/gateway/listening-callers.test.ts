@@ -96,7 +96,7 @@ describe('a caller who listens is told within a second that a list changed', () 
     });
   }
 
-  /** What has come of a stream, as it comes. */
+  /** The text that has arrived of a stream so far, updated as more arrives. */
   function follow({ body }: GatewayAnswer) {
     const read = { text: '', isOver: false };
     void (async () => {
@@ -111,7 +111,7 @@ describe('a caller who listens is told within a second that a list changed', () 
   const toldIn = ({ text }: { text: string }) =>
     [...text.matchAll(/notifications\/(\w+)\/list_changed/g)].map(([, list]) => list);
 
-  /** A body that says nothing until its request ends, after `first`. */
+  /** A body that sends `first`, and then nothing until its request ends. */
   async function* silence({ signal }: SentRequest, first = ''): AsyncGenerator<Uint8Array> {
     if (first !== '') yield Buffer.from(first);
     await new Promise((_, reject) => {
@@ -190,7 +190,7 @@ describe('a caller who listens is told within a second that a list changed', () 
     target = { rules: rulesOf({ a: sales, b: support, c: new Set(['legal']) }) };
     await vi.advanceTimersByTimeAsync(1000);
 
-    // She lost `c`, which everyone had.
+    // By the first change, the caller lost `c`, which everyone had.
     expect(before).toEqual(['tools']);
     expect(toldIn(stream)).toEqual(['tools']);
   });

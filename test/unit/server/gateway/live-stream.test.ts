@@ -119,7 +119,7 @@ describe('the end of a stream', () => {
     ['before the first event', [], ''],
     ['after an event', ['data: 1\n\n'], 'data: 1\n\n'],
     ['after an event in pieces', ['data: 1\n', '\n'], 'data: 1\n\n'],
-    // The line feed belongs to the carriage return, and to no event of its own.
+    // The line feed belongs to the carriage return, and does not begin an event.
     ['after an event with carriage returns', ['data: 1\r\n\r', '\n'], 'data: 1\r\n\r'],
   ])('a stream that is lost %s ends with an error', async (_, texts, passed) => {
     expect(await read(texts, broken)).toBe(passed + told);

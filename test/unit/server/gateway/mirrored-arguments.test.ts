@@ -19,7 +19,7 @@ const tool = (name: string, ...headers: string[]) => {
 const said = (value: object) => JSON.stringify({ jsonrpc: '2.0', id: 1, ...value });
 const mismatch = { status: 400, text: said({ error: { code: -32020, message: 'header' } }) };
 
-/** A server that wants of each tool what it lists, page by page, and says so. */
+/** A server that lists its tools page by page, and refuses a call that lacks a header that its tool asks for. */
 function demanding(
   pages: object[][],
   list: (text: string) => ScriptedAnswer = (text) => ({ text }),

@@ -72,7 +72,7 @@ describe('legacy upstream for modern callers', () => {
     return { ...upstream, upstream, script, known, forgotten, streams, calls, heard };
   }
 
-  /** The same over stdio: all requests of the server arrive on one stream, and answers begin when they are complete. */
+  /** The same server over stdio: all its requests arrive on one stream, and its answers begin when they are complete. */
   function stdioServer() {
     const server = legacyServer();
     const upstream = fakeUpstream(async (request): Promise<ScriptedAnswer> => {
@@ -131,7 +131,7 @@ describe('legacy upstream for modern callers', () => {
 
   const call = { name: 't', arguments: {} };
 
-  /** A call that has come to the upstream's question. */
+  /** A call that the upstream answered with a question. */
   async function askedBack(owner = 'a') {
     const caller = as(owner);
     const answering = caller.modern('tools/call', call, sampling);
@@ -299,7 +299,7 @@ describe('legacy upstream for modern callers', () => {
         return () => gone.abort();
       });
 
-      /** Begins a task with a progress token; the tokens that the upstream knows it by. */
+      /** Begins a task with a progress token; returns the token that the upstream got in its place. */
       async function begun(taskId: string, target?: Partial<Target>) {
         const caller = ofCollection(target);
         const params = { ...call, task: {} };

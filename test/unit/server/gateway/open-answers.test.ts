@@ -17,7 +17,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-/** A credential whose standing can be changed. */
+/** The admission of a credential, and `standing`, with which a test changes the state of the credential. */
 function credential(id: string, reference = id) {
   const standing = vi.fn((): Promise<readonly Scope[] | undefined> => Promise.resolve(allScopes));
   const admission = someAdmission({

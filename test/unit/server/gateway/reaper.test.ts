@@ -29,7 +29,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** What lets somebody in until it is revoked. */
+/** An access that is active until `revoke` is called. */
 function access(name: string) {
   const isActive = vi.fn(() => Promise.resolve(true));
   const revoke = () => {

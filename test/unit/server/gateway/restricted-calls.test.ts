@@ -116,7 +116,7 @@ interface Asked {
   readonly params?: Readonly<Record<string, unknown>>;
 }
 
-/** A modern server with two tools, on two pages, and two prompts. `answers` are for other methods, as results or errors. */
+/** A modern server with two tools, on two pages, two prompts and a template. `answers` replace its own, as results or errors. */
 function server(answers: Readonly<Record<string, (asked: Asked) => object | ScriptedAnswer>> = {}) {
   const asked: string[] = [];
   const fake = fakeUpstream((request) => {

@@ -150,7 +150,7 @@ describe('a message of the caller', () => {
       const own = unsealed(place('x'));
 
       expect(own).toBe(place(ann.seal('ownTask', 'x')));
-      // Not even what was sealed for somebody else is turned into it.
+      // An id that was sealed for somebody else is not unsealed either.
       expect(unsealed(place(bob.seal('task', 'x')))).toBe(
         place(ann.seal('ownTask', bob.seal('task', 'x'))),
       );
@@ -246,7 +246,7 @@ describe('an answer of the upstream', () => {
     });
   });
 
-  /** What is passed on of a response that is too long to be held and comes in chunks of this length. */
+  /** The text that is passed on of a response that is too long to be held and arrives in chunks of this length. */
   const sealedLong = (text: string, length: number) => {
     const body = Buffer.from(text);
     const stream = new LongAnswerSeal(seal, { callId, isOfTask: told });

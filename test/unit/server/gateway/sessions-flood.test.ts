@@ -51,7 +51,7 @@ test('the work for one owner does not grow with the sessions of all others', () 
   for (let index = 0; index < 999; index += 1) sessions.open('mine', 'server 2', 'more');
 
   expect(mapSteps(() => sessions.keeps('mine server 1'))).toBe(0);
-  // The principal has as many as it may: its oldest makes room.
+  // The principal has as many sessions as it may, so its oldest one makes room.
   expect(mapSteps(() => sessions.open('mine', 'server 2', 'one more'))).toBeLessThan(5);
   expect(sessions.find(mine.id, 'mine', 'server 1')).toBeUndefined();
   expect(mapSteps(() => sessions.endOf('other 3 server 3'))).toBeLessThan(200);

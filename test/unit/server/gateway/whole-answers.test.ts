@@ -40,7 +40,7 @@ function answering(answer: Answer, isWhole: boolean) {
   });
 }
 
-/** What a modern caller gets, and what the upstream is sent. */
+/** The answer that a modern caller gets, and the messages that the upstream gets. */
 async function outcome(answer: Answer, isWhole: boolean) {
   const upstream = answering(answer, isWhole);
   const caller = eraCaller(upstream);

@@ -13,7 +13,7 @@ const sent = messageOf(
   '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","arguments":{"a":1}}}',
 );
 
-/** A call of `desk`, a collection, which it passes on to `sales`, a server that stores arguments. */
+/** A call to the collection `desk`, which passes it on to `sales`, a server that stores arguments. */
 function passedCall() {
   const memory = new ContentMemory();
   const recorded: [EndedCall, readonly CallContents[]][] = [];
@@ -30,7 +30,7 @@ function passedCall() {
       method: 'POST',
       organization: 'acme',
       server: name,
-      // What is sent to a member has headers of its own.
+      // The request to a member has headers of its own.
       headers: whole ? {} : { 'user-agent': 'desktop/3' },
       rawHeaders: [],
       readBody: () => sent.body,
@@ -83,7 +83,7 @@ test('a call through a collection: what its member would store of a call that ha
 
 test.each([
   ['srv_sales', 'srv_desk'],
-  // Its caller leaves.
+  // The caller leaves, so the call ends at the collection first.
   ['srv_desk', 'srv_sales'],
 ])(
   'a call through a collection: it counts for the application that calls at both, if %s ends first',

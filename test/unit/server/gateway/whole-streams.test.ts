@@ -34,7 +34,7 @@ const bodies: Readonly<Record<string, string>> = {
   'line ends of all kinds': `data: ${progress}\r\n\r\ndata: ${result}\r\r`,
 };
 
-/** Without a session, in one, or in one as the continuation of a stream whose events the caller missed. */
+/** A stream without a session, in a session, or in a session as the continuation of a stream whose events the caller missed. */
 type Way = 'alone' | 'in a session' | 'resumed';
 const ways: readonly Way[] = ['alone', 'in a session', 'resumed'];
 
@@ -42,7 +42,7 @@ async function* missed(): AsyncGenerator<Uint8Array> {
   yield Buffer.from(`id: a9-1\n${eventStream(progress)}`);
 }
 
-/** What the caller gets of an upstream's events, and what else becomes of them. */
+/** The answer that the caller gets for an upstream's events, and the outcome of the call and of its stream. */
 async function passed(text: string | Uint8Array, way: Way) {
   const inSession = way !== 'alone';
   const outcomes: string[] = [];

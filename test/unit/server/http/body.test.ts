@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest';
 import { GatewayRefusal } from '#server/gateway/gateway-refusal';
 import { readBody as readNow, takeRawBodies } from '#server/http/body';
 
-/** The same as a promise, whether the body was there or is waited for. */
+/** `readNow` as a promise, whether or not the body has already arrived. */
 const readBody = async (...given: Parameters<typeof readNow>) => readNow(...given);
 
 /** A request whose body is pushed by hand. */
@@ -156,7 +156,7 @@ test('a body that has arrived is not kept by the signal of its call, which ends 
 });
 
 describe('raw bodies', () => {
-  /** The answer to a POST in chunks, of routes that take up to 4,000 bytes. */
+  /** The answer of a route that accepts up to 4,000 bytes to a POST in chunks. */
   async function answerTo(...chunks: readonly string[]) {
     const app = fastify();
     takeRawBodies(app, 4000);

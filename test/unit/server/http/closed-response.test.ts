@@ -35,7 +35,7 @@ async function pipelined() {
 
 test('closed response: one that waits behind another is told when the connection closes, whether or not Node tells it', async () => {
   const { client, first, second } = await pipelined();
-  // Node tells it since version 24.
+  // Node emits `close` here since version 24; this suppresses the event.
   vi.spyOn(second, 'emit').mockReturnValue(false);
   const told = vi.fn();
   whenClosed(first, () => told('first'));

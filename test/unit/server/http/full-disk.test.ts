@@ -21,7 +21,7 @@ beforeEach(async () => {
 });
 afterEach(() => app[Symbol.asyncDispose]());
 
-/** Lets nothing more be written to `table`, as a disk that fills; returns how there is room again. */
+/** Makes every insert into `table` fail, as on a full disk; returns a function that makes room again. */
 async function full(table: 'audit_event' | 'password'): Promise<() => Promise<void>> {
   const { db } = app.server.stores;
   await sql`create trigger full before insert on ${sql.table(table)}

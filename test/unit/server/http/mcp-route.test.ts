@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import type { GatewayAnswer } from '#server/gateway/request';
 import { mcpRoute } from '#server/http/mcp-route';
 
-/** The route alone, before a gateway that answers this. */
+/** The response of the route alone, in front of a gateway that answers with `handle`. */
 async function asked(handle: () => Promise<GatewayAnswer>): Promise<Response> {
   const app = fastify();
   const toPages = async () => {};

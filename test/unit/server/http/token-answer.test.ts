@@ -32,7 +32,7 @@ interface Sent {
   readonly protocol?: string;
 }
 
-/** The same request to the front, and with an `Origin`, which the endpoint ignores, to the framework. */
+/** Sends the same request twice: to the front, and, with an `Origin` header that the endpoint ignores, to the framework. */
 async function bothWays({ body = good, headers = [formType], protocol = 'HTTP/1.1' }: Sent = {}) {
   const send = async (more: readonly string[]) => {
     const own = [`Host: ${host}`, 'Connection: close', `Content-Length: ${body.length}`];
@@ -113,7 +113,7 @@ describe('token endpoint: the front answers as the framework does', () => {
   });
 
   test('a database that fails', async () => {
-    // By another process: the change token leaves out what a connection does to its own tables.
+    // Another process renames the table, because the change token leaves out what a connection does to its own tables.
     await sql`alter table oauth_client rename to unread`.execute(others.db);
     const { front, framework } = await bothWays();
     await sql`alter table unread rename to oauth_client`.execute(others.db);

@@ -188,7 +188,7 @@ test('metrics: only GET /metrics is answered, uncached', async () => {
   await served.close();
 });
 
-/** Its event loop monitor ends with the scope. */
+/** Metrics whose event loop monitor ends with the scope. */
 function opened(): Metrics & Disposable {
   const metrics = new Metrics();
   return Object.assign(metrics, { [Symbol.dispose]: () => metrics.close() });

@@ -84,7 +84,7 @@ class Collection {
     this.entries = this.entries.map((entry) => changed.get(entryKey(entry)) ?? entry);
   }
 
-  /** The names that callers see, with what they stand for. */
+  /** The names that callers see, each with the key of its entry. */
   shown(): Map<string, string> {
     return new Map(
       this.entries.flatMap((entry) =>

@@ -217,7 +217,7 @@ const uris = fc
     maxLength: 5,
   })
   .map((parts) => `x://${parts.join('/')}`);
-/** Ways of writing the same. */
+/** Other spellings of a URI. */
 const respelled = fc.constantFrom<(uri: string) => string>(
   (uri) => uri.toUpperCase(),
   (uri) => `${uri}/`,

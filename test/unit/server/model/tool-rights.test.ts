@@ -453,7 +453,7 @@ const source: fc.Arbitrary<RightsSource> = fc
     rules: isRuled ? rulesOf({ tool: named }, { tool: others }) : undefined,
   }));
 
-/** What a caller may use, in as few words as possible. */
+/** Whether a caller may use a tool, decided as simply as possible. */
 function mayUse({ hiddenTools, offered, rules }: RightsSource, by: ToolCaller, name: string) {
   const isOffered =
     !hiddenTools.includes(name) &&

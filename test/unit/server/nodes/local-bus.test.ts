@@ -40,7 +40,7 @@ async function settled(): Promise<void> {
   for (let turn = 0; turn < 4; turn += 1) await nextTurn();
 }
 
-/** What arrives at a bus on a subject. */
+/** The texts that arrive at a bus on a subject. */
 function heard({ bus }: { readonly bus: LocalBus }, subject: string) {
   const texts: string[] = [];
   const stop = bus.subscribe(subject, ({ data }: BusRequest) => void texts.push(textOf(data)));

@@ -33,7 +33,7 @@ function node(instance: string, { masterKey: own = key, isConnected = true } = {
   });
 }
 
-/** What NATS got. */
+/** The message that was published at this position. */
 function sent(at = 0) {
   const message = bus.published[at];
   if (!message) throw new Error('nothing was sent');

@@ -56,7 +56,7 @@ async function settled(): Promise<void> {
   for (let turn = 0; turn < 5; turn += 1) await nextTurn();
 }
 
-/** An opening of a third node to the second one, which the bus has not delivered. */
+/** An opening from a third node to the second one, held back from the bus. */
 async function undeliveredOpening() {
   const held: { subject: string; data: Uint8Array }[] = [];
   const third = node('threethreethree3', key, {
@@ -70,7 +70,7 @@ async function undeliveredOpening() {
   return { held, third };
 }
 
-/** A call of the first node at the second one, as both have it. */
+/** A call from the first node to the second one: the stream of each node, and the opening. */
 async function openCall() {
   const own = await one.open(instances.two, { hello: 'two' });
   await settled();
@@ -309,7 +309,7 @@ test('114: replayed frames: a recorded call is not executed again, even where it
   for (const { subject, data } of recorded) bus.publish(subject, data);
   await settled();
 
-  // The opening is accepted, but the link has another key, to which the second node has contributed anew.
+  // The second node accepts the opening, but contributes a new part to the key, so that the link has another key.
   expect(bus.subscriptions).toBe(subscriptions + 1);
   expect(accepted).toHaveLength(count);
 });

@@ -181,7 +181,7 @@ test('an answer that does not wait for the body leaves the connection usable', a
 test('a request to upgrade passes, with all bytes that follow in both directions', async () => {
   owner.on('upgrade', (received, stream, head) => {
     stream.write(`HTTP/1.1 101 Switching Protocols\r\n\r\n${String(received.headers['x-own'])} `);
-    // How much of it comes with the head depends on how busy the machine is.
+    // How much of the text comes with the head depends on how busy the machine is.
     let missing = 'early, late'.length;
     const sendBack = (chunk: Buffer) => {
       stream.write(chunk);

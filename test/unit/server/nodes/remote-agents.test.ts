@@ -25,9 +25,9 @@ class TestNode {
   isCutOff = false;
   /** The processes of agents that are connected. */
   readonly #online = new Map<string, readonly string[]>();
-  /** The process that each call to an agent here was led to. */
+  /** The process of the agent that each call here was sent to; `undefined` for any process. */
   readonly asked: (string | undefined)[] = [];
-  /** The process that the session was opened at through this node. */
+  /** The process that answered the last call here, and has the session. */
   #opened: string | undefined;
 
   constructor(name: string, common: { bus: MemoryBus; masterKey: ReturnType<typeof masterKey> }) {
@@ -91,7 +91,7 @@ class TestNode {
     this.agents.notePresence(agent, { takesCalls: isOnline, processes });
   }
 
-  /** Which node answers a call of a session, or one that opens it. */
+  /** The name of the node that answers a call of `session`, or, without one, a call that opens a session. */
   async call(session?: string): Promise<string> {
     const answer = await this.agents.upstreamOf('agt_a', 'sales', 'dana').send({
       method: 'POST',
@@ -122,7 +122,7 @@ afterEach(async () => {
 test('remote agents: a session stays with its node while the agent is connected to it, and then moves', async () => {
   a.connect('agt_a');
   const opened = await c.call();
-  // The node that connected first is found first.
+  // A search finds the node that connected first, which is now `b`.
   a.connect('agt_a', false);
   b.connect('agt_a');
   a.connect('agt_a');
@@ -180,7 +180,7 @@ test('remote agents: an agent that was just found is not searched for again, for
   const counts = [searches()];
   for (const later of [20, 20, 940, 20, 20]) {
     nowMs += later;
-    // Without this the link would have been silent.
+    // Without this opening, the link would have been silent for too long.
     if (later > 50) await c.links.open('aaaaaaaaaaaaaaaa', { to: 'agents', left: 'eve' });
     for (let turn = 0; turn < 5; turn += 1) await nextTurn();
     await c.call();

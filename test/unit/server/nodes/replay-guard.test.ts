@@ -38,7 +38,7 @@ test('114: replay guard: a nonce from ten seconds ahead is remembered for as lon
   guard.isFirst('ahead', sentMs);
   const arrivals = [10_000, 11_000, 19_000, 20_000].map((laterMs) => {
     nowMs = sentMs - 10_000 + laterMs;
-    // Each of these has the guard forget what may be forgotten.
+    // At each call, the guard forgets the nonces that it may forget.
     return [guard.isFirst(`another ${laterMs}`, nowMs), guard.isFirst('ahead', sentMs)];
   });
 

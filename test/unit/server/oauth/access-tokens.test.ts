@@ -97,7 +97,7 @@ test('a token that was seen before is verified without waiting', async () => {
   expect(tokens.verify(token)).toEqual(valid);
 });
 
-/** A token with everything right but what `payload` and `header` say; `undefined` leaves out. */
+/** A valid token except for the members of `payload` and `header`; `undefined` omits a member. */
 function forged(payload: object, header: Record<string, unknown> = {}): Promise<string> {
   const right = {
     iss: issuer,

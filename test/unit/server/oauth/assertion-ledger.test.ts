@@ -61,7 +61,7 @@ test('used assertions: other keys of the issuer let none be used again; another 
   const spent: boolean[] = [];
   for (const [ledger, used] of inTurn) spent.push(await ledger.spend(used));
 
-  // A token of a workload does not say which organization it is for: by the same keys, it counts in one of them.
+  // A workload's token does not name its organization, so only one organization accepts it by the same keys.
   expect(spent).toEqual([true, false, false, true, false, true]);
 });
 
@@ -70,7 +70,7 @@ test('used assertions: those that come during a transaction are recorded after i
   const spent: Promise<boolean>[] = [];
   await own.db.transaction().execute(async (tx) => {
     spent.push(one.spend(assertion('a')), one.spend(assertion('a')));
-    // They are recorded some turns later, which they cannot be now.
+    // They would be recorded some turns later, which the open transaction prevents.
     for (let turns = 0; turns < 10; turns += 1) await turn();
     const { rows } = await sql`select * from spent_challenge`.execute(tx);
     expect(rows).toEqual([]);
@@ -81,7 +81,7 @@ test('used assertions: those that come during a transaction are recorded after i
 
 test('used assertions: none is confirmed before it is on disk, and one that was not counts as used', async () => {
   const { file, one, two, assertion } = await twoProcesses();
-  // Its process opens it when it needs it first.
+  // The process opens this file only when it first needs it.
   rmSync(`${file}-wal`);
 
   await expect(one.spend(assertion('a'))).rejects.toThrow('ENOENT');

@@ -11,7 +11,7 @@ import { fakeClock } from '#support/fake-clock';
 const audience = 'https://latchkey.example';
 const source: KeySource = { type: 'url', url: 'https://id.example/keys' };
 
-/** Verifies assertions of an issuer whose keys are known, and counts how often `jose` was asked for one of them. */
+/** Verifies assertions of an issuer whose keys are known, and counts the assertions for which `jose` was asked. */
 async function verifier(alg: string) {
   const issuer = await assertionIssuer({ alg });
   const clock = fakeClock();

@@ -1,4 +1,4 @@
-/** What cannot be recorded in the audit log does not happen, because both are one transaction. */
+/** A change that cannot be recorded in the audit log does not happen, because both are one transaction. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
 import { revocationEndpoint, withdrawGrant } from '#server/oauth/revocation';
@@ -10,7 +10,7 @@ beforeEach(async () => {
 });
 afterEach(() => server[Symbol.asyncDispose]());
 
-/** Whatever is done while nothing can be added to the audit log fails; what the tables hold then. */
+/** Does `work` while nothing can be added to the audit log; the outcome, and the rows of the tables after it. */
 async function unrecorded(work: () => Promise<unknown>) {
   const { connection, db } = server.stores;
   connection.exec(

@@ -45,7 +45,7 @@ const right: readonly Parameter[] = [
   ['code_challenge_method', 'S256'],
 ];
 
-/** Asks with everything right but what `but` says; `undefined` leaves out. */
+/** Sends a valid request except for the parameters in `but`; `undefined` omits a parameter. */
 function ask(but: Record<string, string | undefined> = {}, more: readonly Parameter[] = []) {
   const kept = right.filter(([name]) => !(name in but));
   const changed = Object.entries(but).filter(

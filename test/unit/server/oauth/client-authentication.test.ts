@@ -204,7 +204,7 @@ test('a database that fails is not a refusal of the client', async () => {
   );
 });
 
-/** The statements by which a client that is refused was checked, in order, each with its first value. */
+/** The statements that the check of a refused client executes, in order, each with its first parameter. */
 async function statementsFor(tried: { client_id: string; client_secret: string }) {
   const executed = vi.spyOn(database.db.getExecutor(), 'executeQuery');
   const read = vi.spyOn(ImmediateAdapter.prototype, 'readNow');

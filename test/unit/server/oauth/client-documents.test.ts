@@ -11,7 +11,7 @@ const url = (name: number | string) => `https://client.test/${name}.json`;
 let clock: StillClock;
 let fetched: string[];
 let documents: ClientDocuments;
-/** What the site answers; nothing where it is `undefined`. */
+/** The document that the site has at a URL; reading it fails if it is `undefined`. */
 let answer: (at: string) => string | undefined;
 let database: ClientDatabase;
 

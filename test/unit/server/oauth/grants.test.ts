@@ -24,7 +24,7 @@ beforeEach(async () => {
 });
 afterEach(() => database[Symbol.asyncDispose]());
 
-/** Asks for a token with everything right but what `but` says; `undefined` leaves out. */
+/** Sends a valid token request except for the parameters in `but`; `undefined` omits a parameter. */
 async function ask(but: Record<string, string | undefined> = {}) {
   const right = {
     grant_type: 'client_credentials',

@@ -97,7 +97,7 @@ const link = (subject: string) =>
     made.clock.now(),
   );
 
-/** An assertion with everything right but what `but` says. */
+/** A valid assertion except for these claims and header members. */
 const assertion = ({ claims = {}, header = {} }: Signed = {}, key?: CryptoKey | Uint8Array) => {
   const now = made.clock.now();
   const right = {

@@ -21,7 +21,7 @@ test('the metadata of the authorization server names its endpoints under its own
       'client_credentials',
       'urn:ietf:params:oauth:grant-type:jwt-bearer',
     ]),
-    // Clients fall back to asking each person where it is missing.
+    // Without this member, clients fall back to asking each person.
     authorization_grant_profiles_supported: ['urn:ietf:params:oauth:grant-profile:id-jag'],
     scopes_supported: [
       'mcp:tools:read',

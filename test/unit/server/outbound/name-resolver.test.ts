@@ -21,7 +21,7 @@ function resolver(options: Partial<NameResolverOptions> = {}) {
   resolvers.push(made);
   return { names: made, asked };
 }
-/** Starts no process, so whatever goes to a child is lost. */
+/** No child can be started, so a name that goes to a child is lost. */
 const childless = { nodePath: '/nonexistent/node' };
 const timeout = { code: 'timeout' };
 
@@ -58,7 +58,7 @@ test('108: name resolution: a name that never resolves ends at the time limit, a
 
 test('108: name resolution: while a name is stuck, others resolve in a child, with /etc/hosts', async () => {
   const { names, asked } = resolver();
-  // No name server is asked for it, as a label may have 63 characters.
+  // A label may have only 63 characters, so no name server is asked for this name.
   const stuck = names.resolve(`stuck${'x'.repeat(64)}`).catch(() => 'no');
 
   const local = await names.resolve('localhost');

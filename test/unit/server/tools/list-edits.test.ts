@@ -24,7 +24,7 @@ const title = '"Say “hi”"';
 const description = String.raw`"Echoes.\nOnly that."`;
 const hints = '"readOnlyHint":true,"destructiveHint":false';
 
-/** A list with one tool, and the list with a correction of it. */
+/** The text of a tool after `correction` was applied to it in a list. */
 function corrected(tool: string, correction: ToolCorrection, isDoubtful = false): string {
   const message = Buffer.from(
     `{"jsonrpc":"2.0","id":1,"result":{"tools":[ ${tool} ,{"name":"other"}]}}`,
@@ -126,7 +126,7 @@ describe('a correction changes nothing else', () => {
     fc.assert(
       fc.property(tool, correction, blanks, (listed, change, indent) => {
         const text = JSON.stringify({ name: 'echo', ...listed }, undefined, indent);
-        // No parser may read it in its own way.
+        // Parsers differ in how they read `__proto__`.
         fc.pre(!text.includes('__proto__'));
         const changed: Record<string, unknown> = JSON.parse(corrected(text, change));
         const before = Object(JSON.parse(text));
@@ -175,7 +175,7 @@ test.each(['READONLYHINT', 'readonlyHint', 'Title'])(
   },
 );
 
-/** What of two texts is between what they have in common at their beginning and at their end. */
+/** What remains of two texts without their common beginning and their common end. */
 function difference(one: string, other: string): readonly [string, string] {
   let start = 0;
   while (start < one.length && one[start] === other[start]) start += 1;

@@ -57,13 +57,13 @@ async function pinnedServer(change: ServerChange = {}) {
     for await (const chunk of answer.body) got += Buffer.from(chunk).toString();
     return got;
   };
-  /** What goes to the caller of an answer as it comes from the upstream. */
+  /** The text that the caller gets when an answer arrives from the upstream. */
   const passes = (text: string, method: string, id = '1', mediaType = 'application/json') =>
     through(method.endsWith('list') ? [false] : [false, true], { text, method, id, mediaType });
-  /** What goes to the caller of an answer from an older handshake. */
+  /** The text that the caller gets when an answer comes from an older handshake. */
   const again = (text: string, method: string) =>
     through([true], { text, method, id: '1', mediaType: 'application/json' });
-  /** Decides about what was seen last. */
+  /** Decides about the definitions that were seen last. */
   const review = async (decide: typeof acceptDefinitions) => {
     const seen = (await listDefinitions(db, target.id)).flatMap(({ kind, name, seen: one }) =>
       one ? [{ kind, name, digest: one.digest }] : [],

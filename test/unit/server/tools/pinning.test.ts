@@ -300,7 +300,7 @@ describe('the tools of a server', () => {
   const said = (description: string, names = ['echo', 'keep']) =>
     names.map((name) => toolDefinition({ name, description }) ?? expect.fail('no tool'));
 
-  /** Servers at one database, as several nodes have it. Each look has the record that was read before the list was requested. */
+  /** Two nodes with one database. Each `look` gets the record of the server as it was before the list was requested. */
   async function nodes(changedTools: 'flag' | 'withhold') {
     const stores = await openDatabase();
     const { db } = stores;

@@ -25,7 +25,7 @@ afterEach(async () => {
   for (const close of closing.splice(0)) await close();
 });
 
-/** A real HTTP server, and the ways to paths of it. */
+/** A real HTTP server, and `to`, which makes an upstream for one of its paths. */
 async function serverAt(answer: (response: ServerResponse) => void) {
   const server = createServer((_, response) => answer(response));
   const port = await listen(server);

@@ -45,13 +45,13 @@ function call(but: Partial<MeteredCall> = {}): MeteredCall {
   };
 }
 
-/** Says that every server has listed these. */
+/** Makes every server have listed these names. */
 const listing = (...names: string[]) =>
   listed.mockImplementation((tools) =>
     Promise.resolve(tools.filter(({ subject }) => names.includes(subject))),
   );
 
-/** What was written, without when and how long, as `kind subject calls errors`. */
+/** The written tallies, without times and latencies, as `kind subject calls toolErrors refused upstreamErrors`. */
 function written(): string[] {
   const tallies: CallTally[] = record.mock.calls.flatMap(([batch]) => [...batch]);
   return tallies.map(({ kind, subject, calls, toolErrors, refused, upstreamErrors }) =>

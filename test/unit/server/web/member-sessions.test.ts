@@ -17,7 +17,7 @@ import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
 
 const otherId = 'org_other';
 let app: PageApp;
-/** Signed in through the provider of acme; an owner there, and of another organization. */
+/** A session through the provider of Acme, of a person who owns Acme and another organization. */
 let member: SignedInBrowser;
 let whole: SignedInBrowser;
 beforeAll(async () => {

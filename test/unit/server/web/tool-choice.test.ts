@@ -15,7 +15,7 @@ import {
   toolChoiceField,
 } from '#server/web/tool-choice';
 
-/** What a browser sends of a page: the fields that are checked, and areas. */
+/** The form that a browser sends of a page: the checked inputs and the text areas. */
 function submitted(page: string): URLSearchParams {
   const sent = new URLSearchParams();
   for (const [, attributes = ''] of page.matchAll(/<input ([^>]*)>/g)) {

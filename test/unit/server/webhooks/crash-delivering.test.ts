@@ -18,7 +18,7 @@ const clock = stillClock();
 const [organizationId, id] = ['org_acme', 'whk_siem'];
 const claimSeconds = 15;
 
-/** What the receiver has had, in order, over all processes. */
+/** The events that the receiver got from all processes, in order. */
 let received: { id: string; type: string }[];
 beforeEach(() => {
   received = [];
@@ -67,7 +67,7 @@ async function deliver(stores: OpenStores, answer: (type: string) => number): Pr
   }
 }
 
-/** Events in the order in which each was first had; the same again must have followed at once. */
+/** The types of the events in the order of their first arrival. A repetition must have followed its event immediately. */
 function inOrder(): string[] {
   const events = received.filter((one, at) => one.id !== received[at - 1]?.id);
   expect(new Set(events.map((one) => one.id)).size).toBe(events.length);
@@ -92,7 +92,7 @@ test('deliver events: wherever the server crashes, each arrives in order, and a 
     },
   });
 
-  // A claim before each attempt, a position behind each of three events, and a failure of the second.
+  // A claim before each attempt, a new position after each of the three events, and a failure of the second one.
   const around = (what: string) => [`before ${what}`, `after ${what}`];
   const [claim, move] = ['commit', 'commit'];
   const commits = [claim, move, claim, 'update webhook', claim, move, claim, move];
@@ -125,7 +125,7 @@ test('disable a webhook whose receiver returns 410: wherever the server crashes,
     },
   });
 
-  // A claim and a position for the first event, a claim and the end for the second.
+  // A claim and a new position for the first event, a claim and the disabled webhook for the second one.
   expect(points).toEqual(Array.from({ length: 4 }, () => ['before commit', 'after commit']).flat());
   expect(states.slice(-2)).toEqual([
     ['before commit', undefined],

@@ -26,7 +26,7 @@ test('SQLite: a transaction waits for another process without blocking its own',
   one.connection.exec('begin immediate');
 
   const written = transaction(other.db, (tx) => count.execute(tx));
-  // Comes when the event loop has gone round, which it could not while the transaction blocks it.
+  // Resolves only if the event loop turns, which a blocking transaction would prevent.
   await new Promise((resolve) => setTimeout(resolve, 5));
   const duringWait = other.connection.prepare('select count(*) as rows from counted').get();
   one.connection.exec('insert into counted values (0); commit');

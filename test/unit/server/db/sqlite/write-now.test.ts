@@ -76,7 +76,7 @@ test('SQLite: a synced transaction resolves only when the log was written to dis
   const { file, own } = await twoProcesses();
   const add = (number: number) =>
     syncedTransaction(own.db, (tx) => sql`insert into counted values (${number})`.execute(tx));
-  // It is opened when it is needed first.
+  // The process opens this file only when it first needs it.
   rmSync(`${file}-wal`);
 
   await expect(add(1)).rejects.toThrow('ENOENT');

@@ -24,7 +24,7 @@ const target: Target = someTarget({
   },
 });
 
-/** A collection of one member, which keeps everything closed and lists nothing before `list` resolves. */
+/** A collection with one member that keeps everything closed, and lists nothing before `list` resolves. */
 function closedMember() {
   const asked: string[] = [];
   const clock = stillClock();

@@ -22,7 +22,7 @@ const collection = {
   upstream,
 };
 
-/** A caller of the collection, with an application that it says it is. */
+/** A caller of the collection that names its application. */
 const callerOf = (client = 'Claude') => ({ ...collection, request: listing(client) });
 
 const listing = (client: string) =>

@@ -28,7 +28,7 @@ const answered = (status: number, challenge?: string): UpstreamAnswer => ({
   body: Buffer.from('{}'),
 });
 
-/** An upstream that answers so in turn, and the headers that it saw. */
+/** An upstream that gives these answers in turn, and the headers that it got. */
 function upstreamOf(
   answers: readonly UpstreamAnswer[],
   credentials: Omit<UpstreamCredentials, 'page'>,

@@ -103,14 +103,14 @@ const clientOf = (): AuthorizationClient => ({
 });
 
 interface CleanupOptions {
-  /** What ended: a connection, and the registration of its access. */
+  /** Whether a connection ended, and whether the registration of its access did. */
   readonly connection?: boolean;
   readonly registration?: boolean;
   readonly metadata?: UpstreamAccess['metadata'];
   readonly serverTokens?: () => Promise<readonly EndedTokens[]>;
 }
 
-/** A cleanup of what ended; `rest` counts what is left, and `answer` is how registrations are answered. */
+/** A cleanup of ended credentials; `rest` counts those that are left, and `answer` answers the requests about registrations. */
 async function cleanupOf({
   connection = false,
   registration: isRegistered = false,
@@ -155,7 +155,7 @@ async function cleanupOf({
   };
 }
 
-/** What was audited, the oldest first. */
+/** The audit events, oldest first. */
 const audited = async () => (await newestEvents(stores.db, 100)).toReversed();
 const status = (code: number) => () => new Response(null, { status: code });
 const outcomes = async () =>

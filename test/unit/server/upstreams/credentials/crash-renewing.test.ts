@@ -20,7 +20,7 @@ import { replaceUpstreamConnection } from '#server/db/upstream-connections';
 const access = someUpstreamAccess;
 const sealing = masterKey(randomBytes(32));
 const lifeSeconds = 600;
-/** For longer nobody waits for a process that claimed the renewal. */
+/** The longest time that others wait for a process that claimed the renewal. */
 const claimSeconds = 30;
 
 async function connect(stores: OpenStores, userId: string, now: number, turn = 0): Promise<void> {
@@ -43,7 +43,7 @@ test('renew a person’s token: wherever the server crashes, at most that one pe
   const clock = stillClock();
   const start = clock.now();
   const outcomes: Record<string, string> = {};
-  /** The refresh tokens that the authorization server was brought; each counts once. */
+  /** The refresh tokens that the authorization server got; it accepts each one once. */
   let brought: string[] = [];
   const process = ({ db }: OpenStores) => {
     const none = () => Promise.reject(new Error('no test comes here'));
@@ -105,7 +105,7 @@ test('renew a person’s token: wherever the server crashes, at most that one pe
   });
 
   expect(points).toHaveLength(4);
-  // Lost is what the authorization server gave, and nobody has kept yet.
+  // Only tokens that the authorization server issued, and that were not stored before the crash, are lost.
   expect(outcomes).toEqual({
     '1: before update upstream_connection': 'access-dana-0+',
     '2: after update upstream_connection': 'access-dana-0+',

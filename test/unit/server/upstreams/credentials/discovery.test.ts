@@ -18,7 +18,7 @@ const metadata = {
 type Web = Record<string, object | string | undefined>;
 const usual: Web = { [resourcePath]: about, [serverPath]: metadata };
 
-/** Discovers on a web of these documents; the challenge of the upstream is what stands at `url`. */
+/** Discovers on a web of these documents, in which the text at `url` is the challenge of the upstream. */
 async function found(web: Web, wish: Partial<DiscoveryRequest> = {}) {
   const asked: string[] = [];
   const outcome = await discover(

@@ -50,7 +50,7 @@ const answered = (status: number): UpstreamAnswer => ({
   body: Buffer.from(String(status)),
 });
 
-/** The upstream of a server with these headers, which answers so in turn, and what it saw. */
+/** The upstream of a server with these headers, which answers with these statuses in turn, and the headers that it got. */
 function asked(headers: readonly FixedHeader[], statuses: readonly number[], at = url) {
   const left = [...statuses];
   const send = vi.fn(async (_sent: UpstreamRequest) => answered(left.shift() ?? 500));

@@ -17,7 +17,7 @@ const metadata = (but: Partial<ServerMetadata> = {}): ServerMetadata => ({
 const redirectUri = `${base}/dashboard/acme/servers/crm/account/callback`;
 const given = { client_id: 'c1', client_secret: 's1', client_secret_expires_at: 0 };
 
-/** Introduces us to a server that answers a registration so; what came of it and what it was asked. */
+/** Registers us at a server that answers with `answer`; the client, and the requests that the server got. */
 async function introduced(
   about: ServerMetadata,
   answer: () => Response = () => Response.json(given, { status: 201 }),

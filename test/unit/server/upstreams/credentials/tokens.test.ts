@@ -68,7 +68,7 @@ const connect = (but: Partial<UpstreamTokens> = {}) => {
   });
 };
 
-/** One process: all share the store and the authorization server, where every refresh token counts once. */
+/** A process. All processes share the store and the authorization server, which accepts each refresh token once. */
 const process = () => {
   const none = () => Promise.reject(new Error('no test comes here'));
   const client: AuthorizationClient = {

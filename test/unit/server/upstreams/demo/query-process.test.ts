@@ -120,7 +120,7 @@ test('query process: an endless query is killed at the time limit, and the queri
 test('query process: a query that takes too much memory ends only the child', async () => {
   const hungry = `${count(3000)} select randomblob(900000) as x from r order by x`;
 
-  // Its memory ends it, however long a busy machine takes to fill that.
+  // The memory limit ends the child, however long a busy machine takes to fill the memory.
   const patient = new QueryProcess({ nodePath: process.execPath, file, timeoutMs: 30_000 });
   const outcome = await patient.run({ sql: hungry, maxRows: 1 }, never);
   patient.close();

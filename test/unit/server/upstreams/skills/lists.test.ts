@@ -78,7 +78,7 @@ async function pages(upstream: Upstream, method: Method): Promise<readonly Page[
   return all;
 }
 
-/** An upstream whose pages follow by these cursors, `''` the first. */
+/** An upstream with these pages, each under its cursor; `''` is the first page. */
 const paged = (theirs: Readonly<Record<string, Page>>, member: string) =>
   fakeUpstream(({ text }) => {
     const { cursor = '' } = JSON.parse(text).params;

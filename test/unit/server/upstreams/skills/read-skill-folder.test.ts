@@ -16,7 +16,7 @@ import {
 import { skillText, writeFiles } from '#support/skill-text';
 import { temporaryFolder } from '#support/temporary-folder';
 
-/** What of a folder would be served: the URIs of all files. */
+/** The URIs of all files of a folder that would be served. */
 async function served(root: string, limits: Partial<SkillFolderLimits> = {}) {
   const { files } = await readSkillFolder(root, { ...skillFolderLimits, ...limits });
   const { entries } = await SkillsExtension.load(files, { onWarning: () => undefined });
@@ -138,7 +138,7 @@ test('any change in a folder changes its fingerprint', async () => {
   expect(new Set(prints).size).toBe(4);
 });
 
-/** Limits that are read before each folder; before the second one, something happens. */
+/** Limits that call `happens` when they are read before the second folder. */
 function limitsBeforeSecond(happens: () => void): SkillFolderLimits {
   let folders = 0;
   return {

@@ -6,7 +6,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { SkillFolder } from '#server/upstreams/skills/skill-folder';
 import { temporaryFolder } from '#support/temporary-folder';
 
-/** What takes the place of the watcher of every folder. Modules that another file has loaded get it too, unlike a mocked module. */
+/** The watcher that every folder gets. Unlike with a mocked module, modules that another test file has loaded get it too. */
 function onlyWatcher(): EventEmitter {
   const nothing = () => watcher;
   const watcher = Object.assign(new EventEmitter(), {
@@ -39,7 +39,7 @@ test('skill folder: a change while the folder is read is served soon, without an
     onProblem() {
       if (!isOpen) return;
       isOpen = false;
-      // The files were just read: what comes now belongs to the next time.
+      // The files were just read, so that only the next read finds this change.
       write('late', 'Late.');
       watcher.emit('change');
     },

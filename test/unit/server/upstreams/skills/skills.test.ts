@@ -265,7 +265,7 @@ test('a folder that disappeared leaves its last content, and is reported once', 
   const told = vi.fn();
   const root = `${gone.path}/skills`;
   const other = await SkillFolder.open(root, { onProblem, onError: told });
-  // At one moment: a folder that is emptied first is read without its files.
+  // Removes the folder in one step, because a folder that is emptied first is read without its files.
   await rename(root, `${root}.gone`);
   await other.refresh();
   await other.refresh();

@@ -311,7 +311,7 @@ test('requests that cannot be sent yet take 64 MiB at most, and one caller’s t
   expect(await greedy.at(-1)).toMatchObject({ status: 503, retryAfterSeconds: 1 });
   expect(agent.opened()).toHaveLength(16);
   void send('e').catch(() => undefined);
-  // The latest of who has most gives way.
+  // The latest request of the caller with the most memory gives way.
   expect(await greedy[11]).toMatchObject({ status: 503, retryAfterSeconds: 1 });
   expect(agent.opened()).toHaveLength(17);
   server.tunnels.remove(agent.tunnel);

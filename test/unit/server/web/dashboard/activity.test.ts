@@ -12,7 +12,7 @@ import { newKey } from '#support/made-records';
 import { newestEvents } from '#support/newest-events';
 import { pageApp, type PageApp } from '#support/page-app';
 
-/** A person of this role in `acme`, whose calls these are, an hour ago. */
+/** A person with this role in `acme`, whose servers got these calls an hour ago. */
 async function recorded(role: Role, calls: readonly Partial<EndedCall>[]) {
   const app = await pageApp();
   onTestFinished(() => app[Symbol.asyncDispose]());
@@ -240,7 +240,7 @@ test.each([
   },
 );
 
-/** The lines of an export of Activity, without the head of CSV. */
+/** An export of Activity, with its non-empty lines; the first line of CSV has the column names. */
 async function exported(app: PageApp, cookie: string, query: string) {
   const path = `/dashboard/acme/activity/export${query}`;
   const { status, headers, text } = await app.api({ method: 'GET', path, headers: { cookie } });

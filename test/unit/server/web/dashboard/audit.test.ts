@@ -12,7 +12,7 @@ import { insertServer } from '#server/db/servers';
 import { newKey } from '#support/made-records';
 import { pageApp } from '#support/page-app';
 
-/** An owner of `acme` who looks at its audit log, in which these events are. */
+/** An owner of `acme` who looks at an audit log with these events. */
 async function logged(
   ...events: readonly { action: string; target?: string; actor?: string; refused?: boolean }[]
 ) {

@@ -29,7 +29,7 @@ const post = (path: string, typed: Record<string, string> = {}) => {
 };
 const get = async (path: string, { cookie } = owner) => (await app.get(path, cookie)).text;
 
-/** The members have listed tools of these names. */
+/** Notes that the members have listed tools with these names. */
 async function listed(of: Readonly<Record<string, readonly string[]>>): Promise<void> {
   const { db } = app.server.stores;
   const idOf = async (name: string) => (await findServer(db, 'acme', name))?.id ?? '';
@@ -158,7 +158,7 @@ test('members: tools that nobody gets are not counted', async () => {
   };
 
   expect(await countOf('reply\nescalate')).toBe('2');
-  // Hidden at the collection, under the name there; new at the server, which waits for a review.
+  // The first tool is hidden at the collection, under its name there; the second one is new at its server and waits for a review.
   await change('work', { hidden_tools: '["reply"]' });
   expect(await countOf('reply\nescalate')).toBe('1');
   expect(await get(`${home}/members`)).toContain('>Callers see 1 tool.<');

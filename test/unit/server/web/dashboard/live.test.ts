@@ -201,7 +201,7 @@ test.each(revocations)(
 );
 
 const recalledPages = ['', '/usage', '/people', '/new-server'].flatMap((path) =>
-  // Members may look at both pages, and see less of the first.
+  // Without a lesser role, whose effect depends on the page: a member may open the overview, but sees less of it.
   revocations
     .filter(([what]) => what !== 'a lesser role')
     .map(
@@ -259,7 +259,7 @@ test('query cache: one organization is not shown what another was shown', async 
   expect(shown.text).not.toContain('acme');
 });
 
-/** Work that says how often it was done, and a database that is written to. */
+/** Work that counts how often it was done, and a query cache of a database to which `write` writes. */
 function worked() {
   let [writes, times] = [0, 0];
   const cached = queryCache({ newestChangeToken: async () => `${writes}` });

@@ -87,7 +87,7 @@ test('organization settings: a rule that people depend on is turned off only aft
 
   const asked = await save({ title: 'Acme and Co', ...apps });
   const unchanged = await kept();
-  // Each save signs in again, with a token of its own.
+  // Each `save` signs in again, and sends the CSRF token of the new session.
   const { csrf_token: _, ...fields } = hiddenFields(asked.text, '/dashboard/acme/settings');
   const confirmed = await save(fields);
 

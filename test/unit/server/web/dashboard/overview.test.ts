@@ -177,7 +177,7 @@ test.each([
       { ...server, ...counts, kind: 'server', subject: 'srv_sales', at: now, bucket: 1 },
       { ...server, ...counts, kind: 'method', subject: method, at: now, bucket: 1 },
     ]);
-    // As the server does, it records calls and no lists.
+    // Records only calls of tools, and no lists, as the server does.
     const isRecorded = method === 'tools/call';
     const endpoint = { id: 'srv_sales', organization: 'acme', name: 'sales' };
     const target = { id: 'target_sales', name: 'sales' };

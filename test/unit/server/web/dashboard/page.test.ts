@@ -158,7 +158,7 @@ test('error page: without the required second factor nothing of the organization
   expect(shown.text).toContain(sideOf('strict'));
 });
 
-/** All pages of the organization that a person reaches by links, from its start on, with the status of each. */
+/** All pages of `acme` that a person reaches by links from its start page, with the status of each. */
 async function reachable(cookie: string): Promise<ReadonlyMap<string, number>> {
   const seen = new Map<string, number>();
   const waiting = ['/dashboard/acme'];

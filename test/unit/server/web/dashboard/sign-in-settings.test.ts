@@ -51,7 +51,7 @@ const added = async () => {
   const { location = '' } = await post(`${home}/new-provider`, fields);
   return location;
 };
-/** Tests the provider and signs in there; the page with the result. */
+/** Tests the provider and signs in there; returns the answer to the callback, and the page with the result. */
 const tested = async (page: string, lie: Lie, browser = owner) => {
   const { text } = await post(`${page}/test`, {}, browser);
   const href = /content="0; url=([^"]+)"/.exec(text)?.[1] ?? '';

@@ -35,7 +35,7 @@ afterAll(() => app[Symbol.asyncDispose]());
 
 const press = ({ cookie, csrfToken }: SignedInBrowser) =>
   app.post({ path: `${home}/test`, cookie, body: `csrf_token=${csrfToken}` });
-/** Begins a test and says what the provider’s redirect carries. */
+/** Begins a test; returns the query of the provider’s redirect. */
 const begun = async (browser: SignedInBrowser) => {
   const { text } = await press(browser);
   const state = /id\.example\/authorize\?state=([\w.-]+)/.exec(text)?.[1] ?? '';

@@ -41,7 +41,7 @@ const rules = async () => {
   const server = await findServer(app.server.stores.db, 'acme', 'sales');
   return server?.target.rules ? JSON.parse(accessRulesText(server.target.rules) ?? '{}') : {};
 };
-/** What a browser sends of the matrix: the row of `name` with these boxes, the others as they are. */
+/** The form that a browser sends of the matrix: rows whose key is in `boxes` with those boxes, the other rows as they are. */
 const sent = (text: string, boxes: Readonly<Record<string, readonly string[]>>) => {
   const fields = new URLSearchParams({
     csrf_token: admin.csrfToken,

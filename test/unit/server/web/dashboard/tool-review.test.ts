@@ -18,7 +18,7 @@ beforeEach(async () => {
 });
 afterEach(() => app[Symbol.asyncDispose]());
 
-/** What the server lists: names with their descriptions. */
+/** Makes the server list these tools, given as names with their descriptions. */
 const list = (tools: Readonly<Record<string, string>>) => {
   const { stores, clock } = app.server;
   const listed = Object.entries(tools).flatMap(

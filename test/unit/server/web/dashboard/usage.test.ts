@@ -65,7 +65,7 @@ async function called() {
   return { app, look };
 }
 
-/** The calls that the bars of the first plot say together, and the first number of each row of the table below. */
+/** The sum and the number of the bars of the first plot, and the first number of each row of the table below. */
 function numbersOn(text: string) {
   const [plot = ''] = /<figure[\s\S]*?<\/figure>/.exec(text) ?? [];
   const bars = [...plot.matchAll(/aria-label="[^"]*: (\d+) calls?(?:, \d+ errors?)?"/g)].map(
