@@ -20,7 +20,7 @@ import { whenGone, type GatewayAnswer, type GatewayRequest } from './request.ts'
 import { type Call, type Forwarded, type MessageCall } from './call.ts';
 import { FollowedStream, LostCaller, type ResumableStream } from './session-streams.ts';
 import { sessionOf, type LegacySession, type LegacySessions } from './sessions.ts';
-import { post, type Upstream } from './upstream.ts';
+import { isEventStream, post, type Upstream } from './upstream.ts';
 
 /** The state of legacy callers that the gateway keeps between their requests. */
 export interface LegacyState {
@@ -289,9 +289,8 @@ async function listen(
   // A stream that continues an answer ends with the answer, so it announces no changes.
   const isListening = (cutOff?.kind ?? 'unasked') === 'unasked';
   const changes = isListening ? changesOf(session, admission) : undefined;
-  // An upstream that responds to a GET with anything but events has no stream either.
-  const isWrongType = answer.status === 200 && answer.mediaType !== 'text/event-stream';
-  const isMissing = answer.status === 405 || (isListening && isWrongType);
+  const isOther = answer.status === 200 && !isEventStream(answer);
+  const isMissing = answer.status === 405 || (isListening && isOther);
   const isOwn = isMissing && changes !== undefined && admission.rights.dependsOnCaller;
   if (isMissing || answer.status === 404) await discard(answer.body);
   if (isOwn) changes.hold();

@@ -11,7 +11,7 @@ import { unknownSubject } from './authorization.ts';
 import type { MessageCall } from './call.ts';
 import type { Filter } from './filters.ts';
 import { isListMethod, privateEdits } from './tool-list.ts';
-import type { UpstreamAnswer } from './upstream.ts';
+import { isEventStream, type UpstreamAnswer } from './upstream.ts';
 
 /** The URI of the resource that a call is about, if there are rules about resources. */
 export function restrictedUri({
@@ -40,8 +40,8 @@ export function sameRefusal(uri: string): Filter {
  * @throws {GatewayRefusal} `unknown_resource`
  */
 export async function unlessError(answer: UpstreamAnswer, uri: string): Promise<UpstreamAnswer> {
-  const { status, mediaType, body } = answer;
-  if (status !== 200 || mediaType !== 'text/event-stream') return answer;
+  if (!isEventStream(answer)) return answer;
+  const { body } = answer;
   const events = eventsIn(body);
   const first: SseEvent[] = [];
   for (let next = await events.next(); !next.done; next = await events.next()) {

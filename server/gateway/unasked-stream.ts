@@ -3,7 +3,7 @@ import type { Message } from 'latchkey-mcp/message';
 import { messagesLetGo } from './adapter-messages.ts';
 import { discardAnswer } from './answers.ts';
 import { ReopenPauses } from './live-stream.ts';
-import type { UpstreamAnswer } from './upstream.ts';
+import { isEventStream, type UpstreamAnswer } from './upstream.ts';
 
 interface UnaskedStreamPorts {
   readonly take: (message: Message) => void;
@@ -31,7 +31,7 @@ export function unaskedStream(
     while (!signal.aborted) {
       try {
         const answer = await send();
-        if (answer.status !== 200 || answer.mediaType !== 'text/event-stream') {
+        if (!isEventStream(answer)) {
           await discardAnswer(answer);
           break;
         }

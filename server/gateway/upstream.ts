@@ -65,6 +65,11 @@ export function mediaTypeOf(contentType: string): string {
   return contentType.split(';')[0]?.trim().toLowerCase() ?? '';
 }
 
+/** Whether an answer is a stream of events. One of another type, to a request to listen, means that there is none. */
+export function isEventStream({ status, mediaType }: UpstreamAnswer): boolean {
+  return status === 200 && mediaType === 'text/event-stream';
+}
+
 /** Reads status and headers of an answer. The header names are in lower case. A `Retry-After` that is a date is ignored. */
 export function answerHead(
   status: number,

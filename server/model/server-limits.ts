@@ -20,7 +20,7 @@ export const limitBounds: Readonly<Record<keyof ServerLimits, readonly [number, 
   callSeconds: [1, 3600],
 };
 
-// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- The literal has no other keys.
+// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the keys of a constant
 export const limitNames = Object.keys(limitBounds) as readonly (keyof ServerLimits)[];
 
 /** Changes to limits: `null` removes a limit, absent ones keep their value. */

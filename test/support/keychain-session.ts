@@ -36,6 +36,7 @@ Name=org.freedesktop.secrets
 Exec=/bin/sh ${folder}/keyring.sh ${folder}
 `;
 
+/** The script of that service. */
 const newKeyring = `if [ -e "$1/locks" ]
 then exec gnome-keyring-daemon --start --foreground --components=secrets
 else printf test | gnome-keyring-daemon --unlock --foreground --components=secrets

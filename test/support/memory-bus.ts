@@ -40,7 +40,7 @@ export class MemoryBus {
     };
   }
 
-  /** Delivers a message, as any client of NATS could send it. */
+  /** Delivers a message that any client of NATS could have sent. */
   publish(subject: string, data: Uint8Array): void {
     this.published.push({ subject, data });
     const arriving = this.onMessage(subject, data);

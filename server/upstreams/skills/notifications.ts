@@ -2,7 +2,13 @@
 import { z } from 'zod';
 
 import { emptyAnswer } from '#gateway/adapter-messages';
-import type { UpstreamAnswer, UpstreamRequest, UpstreamSend } from '#gateway/upstream';
+import { discardAnswer } from '#gateway/answers';
+import {
+  isEventStream,
+  type UpstreamAnswer,
+  type UpstreamRequest,
+  type UpstreamSend,
+} from '#gateway/upstream';
 import { membersIn } from 'latchkey-mcp/json-edit';
 import { type Envelope, scanMessage } from 'latchkey-mcp/message';
 import { type SseEvent, sseEvents } from 'latchkey-mcp/sse';
@@ -58,7 +64,7 @@ export async function listenWithSkills(
   const signal = stopping.signal;
   const theirs = await next({ ...request, signal });
   const own = skillNotifications(folder, subscription, signal);
-  if (theirs.status === 200 && theirs.mediaType === 'text/event-stream') {
+  if (isEventStream(theirs)) {
     const events = withAcknowledgement(sseEvents(theirs.body, { maxBytes }), subscription);
     return { ...theirs, body: joinStreams(events, own, stop) };
   }
@@ -154,17 +160,19 @@ export async function listenInSession(
   const stop = () => stopping.abort();
   signal.addEventListener('abort', stop);
   const theirs = await listen(stopping.signal);
-  const isStream = theirs?.status === 200 && theirs.mediaType === 'text/event-stream';
-  // Like the gateway, this takes a response of another type for no stream.
-  if (theirs && !isStream && theirs.status !== 405 && theirs.status !== 200) return theirs;
+  const stream = theirs && isEventStream(theirs) ? theirs : undefined;
+  if (theirs && !stream) {
+    if (theirs.status !== 405 && theirs.status !== 200) return theirs;
+    await discardAnswer(theirs);
+  }
   // Each event is sent once, on the stream that was opened last.
   session.listening?.abort();
   const ours = new AbortController();
   session.listening = ours;
   stopping.signal.addEventListener('abort', () => ours.abort());
   const own = sessionNotifications(session, folder, ours.signal);
-  if (!isStream) return eventStream(onEnd(own, stop));
-  return { ...theirs, body: joinStreams(rawEvents(theirs.body), own, stop) };
+  if (!stream) return eventStream(onEnd(own, stop));
+  return { ...stream, body: joinStreams(rawEvents(stream.body), own, stop) };
 }
 
 async function* sessionNotifications(
