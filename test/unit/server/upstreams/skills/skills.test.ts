@@ -236,6 +236,26 @@ test('a session is notified of changes while it did not listen, then of later on
   expect(folder.serves('skill://later/SKILL.md')).toBe(true);
 });
 
+test.each([
+  ['405', { status: 405 }],
+  ['JSON', result('{}')],
+])(
+  'a session at an upstream that answers a GET with %s gets the stream of the skills',
+  async (_, answer) => {
+    const { upstream, send } = skilled(({ method }) =>
+      method === 'GET' ? answer : { ...result('{"capabilities":{}}'), sessionId: 'upstream-1' },
+    );
+    const { sessionId = '' } = await send(rpc('initialize', {}));
+    const headers = { 'mcp-session-id': sessionId };
+    const ending = new AbortController();
+    const stream = await send(undefined, { headers, method: 'GET', signal: ending.signal });
+    ending.abort();
+
+    expect(upstream.sent.map(({ method }) => method)).toEqual(['POST', 'GET']);
+    expect(stream).toMatchObject({ status: 200, mediaType: 'text/event-stream' });
+  },
+);
+
 test('a modern listener at an upstream without subscriptions is notified of the skills alone', async () => {
   const { send } = skilled(() => ({ ...unknown, status: 404 }));
   const asked = modern('subscriptions/listen', {
